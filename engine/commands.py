@@ -1,0 +1,187 @@
+"""The recordable commands: requests in which nothing is open any more, and their one codec.
+
+What a decision has settled (real ids, the clock's reading, which entries exactly) is all that
+stands here, so applying one cannot fail and needs no clock. A journal record is a list of commands
+that happen together. The numbers are the format: never reuse one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.entry import Entry, EntryId
+from engine.stream import StreamConfig
+
+
+class CreateStream(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A stream comes to be, empty."""
+
+    stream: bytes
+    epoch: int
+    config: StreamConfig
+
+
+class ConfigureStream(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A stream gets another configuration."""
+
+    stream: bytes
+    config: StreamConfig
+
+
+class DeleteStream(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A stream goes, with its groups."""
+
+    stream: bytes
+
+
+class Add(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Entries are appended, in order."""
+
+    stream: bytes
+    entries: list[Entry]
+
+
+class Trim(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Every entry up to and including `through` goes."""
+
+    stream: bytes
+    through: EntryId
+
+
+class Delete(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Live entries go, one by one."""
+
+    stream: bytes
+    ids: list[EntryId]
+
+
+class CreateGroup(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """A group comes to be."""
+
+    stream: bytes
+    group: bytes
+    last_id: EntryId
+    entries_read: int | None
+
+
+class SetGroup(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """A group's position is set; what is pending stays so."""
+
+    stream: bytes
+    group: bytes
+    last_id: EntryId
+    entries_read: int | None
+
+
+class DestroyGroup(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """A group goes, with what is pending."""
+
+    stream: bytes
+    group: bytes
+
+
+class SeeConsumer(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """A consumer showed up; it is made if it was not known."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    at_ms: int
+
+
+class DeleteConsumer(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """A consumer goes; what it held is released to the others or dropped."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    release: bool
+
+
+class Deliver(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """A group read: pending entries change hands, new ones are handed out, the position moves."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    at_ms: int
+    claimed: list[EntryId]
+    delivered: list[EntryId]  # new ones that become pending; empty when read without ack
+    last_id: EntryId
+    entries_read: int | None
+
+
+class Redeliver(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """A consumer was shown entries it already holds: they count one delivery more."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    at_ms: int
+    ids: list[EntryId]
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    """Pending entries are done with."""
+
+    stream: bytes
+    group: bytes
+    ids: list[EntryId]
+
+
+class Release(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """Pending entries are nobody's any more; each with the delivery count it now has."""
+
+    stream: bytes
+    group: bytes
+    counts: list[tuple[EntryId, int]]
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    """Pending entries change hands by XCLAIM or XAUTOCLAIM; those that are gone leave the PEL."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    at_ms: int
+    delivered_at_ms: int
+    counts: list[tuple[EntryId, int]]  # each with the delivery count it now has
+    purged: list[EntryId]
+    last_id: EntryId  # where the group's position is raised to
+
+
+Command = (
+    CreateStream
+    | ConfigureStream
+    | DeleteStream
+    | Add
+    | Trim
+    | Delete
+    | CreateGroup
+    | SetGroup
+    | DestroyGroup
+    | SeeConsumer
+    | DeleteConsumer
+    | Deliver
+    | Redeliver
+    | Ack
+    | Release
+    | Claim
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Command])
+
+
+def encode(commands: list[Command]) -> bytes:
+    """Return the journal record of commands that happen together."""
+    return _encoder.encode(commands)
+
+
+def decode(record: bytes) -> list[Command]:
+    """Return the commands of a journal record.
+
+    Raises:
+        msgspec.DecodeError: the bytes are no record of this format.
+    """
+    return _decoder.decode(record)

@@ -1,0 +1,380 @@
+"""Decisions about deliveries: group reads, acknowledgement, release, claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from engine.commands import Ack, Claim, Command, Deliver, Redeliver, Release, SeeConsumer
+from engine.decisions import Decision
+from engine.entry import MAX_ID, MIN_ID, EntryId
+from engine.group import Group
+from engine.keyspace import Keyspace
+from engine.limits import AUTOCLAIM_SCAN_FACTOR, COUNT_MAX
+from engine.pending import PendingEntry
+from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
+from engine.stream import Stream
+
+
+class GroupCursor(NamedTuple):
+    """One stream of a group read. `after` None is `>`: entries new to the group."""
+
+    stream: bytes
+    after: EntryId | None = None
+
+
+class GroupRequest(NamedTuple):
+    """A group read (XREADGROUP)."""
+
+    group: bytes
+    consumer: bytes
+    cursors: Sequence[GroupCursor]
+    limit: int | None = None  # entries per stream
+    claim_idle_ms: int | None = None  # first take pending entries idle for so long; None: take none
+    no_ack: bool = False  # new entries are not made pending
+    max_pending: int | None = None  # the consumer may hold so many; then it gets no more
+
+
+class NackMode(StrEnum):
+    """Why a delivery is given back, and so what becomes of its count (XNACK)."""
+
+    SILENT = "silent"  # it was never tried: one less
+    FAIL = "fail"  # it was tried: unchanged
+    FATAL = "fatal"  # it cannot work: the greatest count there is
+
+
+class ClaimRequest(NamedTuple):
+    """What XCLAIM does besides changing the owner."""
+
+    min_idle_ms: int
+    idle_ms: int | None = None  # set the idle time to this
+    time_ms: int | None = None  # set the delivery time to this unix time
+    retry_count: int | None = None  # set the delivery count to this
+    force: bool = False  # make live entries pending that are not
+    just_id: bool = False  # do not count this as a delivery
+    last_id: EntryId = MIN_ID  # raise the group's position to this
+
+
+def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decision[list[GroupRead]]:
+    """Decide a group read; replies one `GroupRead` per cursor, served or not.
+
+    Raises:
+        GroupNotFound: for the first stream that has no such group.
+    """
+    groups = [keyspace.group(cursor.stream, request.group) for cursor in request.cursors]
+    reads: list[GroupRead] = []
+    commands: list[Command] = []
+    for cursor, group in zip(request.cursors, groups, strict=True):
+        stream = keyspace.stream(cursor.stream)
+        if cursor.after is None:
+            read, command = _read_new(stream, group, request, now_ms)
+        else:
+            read, command = _read_history(stream, group, request, cursor.after, now_ms)
+            # Redis: a stream read as history switches claiming off for those that follow.
+            request = request._replace(claim_idle_ms=None)
+        reads.append(read)
+        commands.append(command)
+    return Decision(reads, commands)
+
+
+def ack(
+    keyspace: Keyspace, stream: bytes, group: bytes, ids: Sequence[EntryId], consumer: bytes | None
+) -> Decision[list[Outcome]]:
+    """Decide to acknowledge (XACK); fenced when a consumer is named: others' entries stay theirs.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    pel = keyspace.group(stream, group).pel
+    outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.ACKED)
+    acked = _unique(ids, outcomes, Outcome.ACKED)
+    return Decision(outcomes, [Ack(stream, group, acked)] if acked else [])
+
+
+def nack(
+    keyspace: Keyspace,
+    stream: bytes,
+    group: bytes,
+    ids: Sequence[EntryId],
+    mode: NackMode,
+    consumer: bytes | None,
+) -> Decision[list[Outcome]]:
+    """Decide to give deliveries back (XNACK); fenced as `ack` is.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    pel = keyspace.group(stream, group).pel
+    outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.RELEASED)
+    counts = [
+        (entry_id, _count_after_nack(pel.by_id[entry_id].delivery_count, mode))
+        for entry_id in _unique(ids, outcomes, Outcome.RELEASED)
+    ]
+    return Decision(outcomes, [Release(stream, group, counts)] if counts else [])
+
+
+def extend(
+    keyspace: Keyspace,
+    stream: bytes,
+    group: bytes,
+    ids: Sequence[EntryId],
+    consumer: bytes,
+    now_ms: int,
+) -> Decision[list[Outcome]]:
+    """Decide to restart the idle clock of one's own entries (XCLAIM JUSTID).
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    pel = keyspace.group(stream, group).pel
+    outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.EXTENDED)
+    for index, entry_id in enumerate(ids):
+        pending = pel.by_id.get(entry_id)
+        if pending is not None and pending.owner is None:
+            outcomes[index] = Outcome.NOT_PENDING
+    counts = [
+        (entry_id, pel.by_id[entry_id].delivery_count)
+        for entry_id in _unique(ids, outcomes, Outcome.EXTENDED)
+    ]
+    command = Claim(stream, group, consumer, now_ms, now_ms, counts, [], MIN_ID)
+    return Decision(outcomes, [command] if counts else [])
+
+
+def claim(
+    keyspace: Keyspace,
+    name: bytes,
+    group_name: bytes,
+    consumer: bytes,
+    ids: Sequence[EntryId],
+    request: ClaimRequest,
+    now_ms: int,
+) -> Decision[Claimed]:
+    """Decide to take over pending entries by id (XCLAIM).
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    group = keyspace.group(name, group_name)
+    log = keyspace.stream(name).log
+    at_ms = _delivery_time(request, now_ms)
+    counts: dict[EntryId, int] = {}
+    purged: dict[EntryId, None] = {}
+    deliveries: list[Delivery] = []
+    for entry_id in ids:
+        pending, entry = group.pel.by_id.get(entry_id), log.get(entry_id)
+        if entry is None:
+            if pending is not None:
+                purged[entry_id] = None
+        elif entry_id in counts:  # named twice: it was just taken, by us
+            if max(now_ms - at_ms, 0) >= request.min_idle_ms:
+                counts[entry_id] = _count_after_claim(counts[entry_id], request)
+                deliveries.append(deliveries[-1]._replace(id=entry_id, fields=entry.fields))
+        elif pending is None:
+            if request.force:
+                counts[entry_id] = _count_after_claim(1, request)
+                deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None))
+        elif pending.is_claimable(now_ms, request.min_idle_ms):
+            counts[entry_id] = _count_after_claim(pending.delivery_count, request)
+            deliveries.append(_taken(pending, entry.fields, consumer, now_ms))
+    last_id = max(request.last_id, group.last_id)
+    command = Claim(
+        name, group_name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
+    )
+    return Decision(Claimed(deliveries, list(purged), MIN_ID), [command])
+
+
+def autoclaim(
+    keyspace: Keyspace,
+    name: bytes,
+    group_name: bytes,
+    consumer: bytes,
+    *,
+    min_idle_ms: int,
+    start: EntryId,
+    limit: int,
+    just_id: bool,
+    now_ms: int,
+) -> Decision[Claimed]:
+    """Decide to take over idle entries in id order, a page at a time (XAUTOCLAIM).
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    group = keyspace.group(name, group_name)
+    log = keyspace.stream(name).log
+    request = ClaimRequest(min_idle_ms, just_id=just_id)
+    counts: list[tuple[EntryId, int]] = []
+    purged: list[EntryId] = []
+    deliveries: list[Delivery] = []
+    scan = group.pel.by_id.walk(start)
+    for _ in range(limit * AUTOCLAIM_SCAN_FACTOR):
+        # Redis: ids that are gone count towards the page as well.
+        if len(deliveries) + len(purged) == limit or (pending := next(scan, None)) is None:
+            break
+        entry = log.get(pending.id)
+        if entry is None:
+            purged.append(pending.id)
+        elif pending.is_claimable(now_ms, min_idle_ms):
+            counts.append((pending.id, _count_after_claim(pending.delivery_count, request)))
+            deliveries.append(_taken(pending, entry.fields, consumer, now_ms))
+    following = next(scan, None)
+    command = Claim(name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id)
+    next_start = MIN_ID if following is None else following.id
+    return Decision(Claimed(deliveries, purged, next_start), [command])
+
+
+def _read_new(
+    stream: Stream, group: Group, request: GroupRequest, now_ms: int
+) -> tuple[GroupRead, Command]:
+    consumer = group.consumers.get(request.consumer)
+    mine = {} if consumer is None else consumer.pending
+    room = _least(request.limit, request.max_pending, len(mine))
+    taken = _claimable(stream, group, request, room, now_ms)
+    room = None if room is None else room - len(taken)
+    entries = []
+    if stream.log.last_id > group.last_id and room != 0:
+        entries = stream.log.range(group.last_id.next(), MAX_ID, room)
+    last_id = entries[-1].id if entries else group.last_id
+    entries_read = stream.entries_read_after(group, entries)
+    command: Command = SeeConsumer(stream.name, group.name, request.consumer, now_ms)
+    if taken or entries:
+        command = Deliver(
+            stream.name,
+            group.name,
+            request.consumer,
+            now_ms,
+            claimed=[delivery.id for delivery in taken],
+            delivered=[] if request.no_ack else [entry.id for entry in entries],
+            last_id=last_id,
+            entries_read=entries_read,
+        )
+    new = [Delivery(entry.id, entry.fields, 0, 0, None) for entry in entries]
+    caught_up = GroupState.CAUGHT_UP if last_id >= stream.log.last_id else GroupState.LIVE
+    gained = taken if request.no_ack else taken + new
+    held = len(mine) + sum(delivery.id not in mine for delivery in gained)
+    full = request.max_pending is not None and held >= request.max_pending
+    read = GroupRead(
+        stream.name,
+        taken + new,
+        served=bool(taken or entries),
+        lag=stream.lag(last_id, entries_read),
+        pending_count=held,
+        state=GroupState.MAX_PENDING if full else caught_up,
+    )
+    return read, command
+
+
+def _read_history(
+    stream: Stream, group: Group, request: GroupRequest, after: EntryId, now_ms: int
+) -> tuple[GroupRead, Command]:
+    consumer = group.consumers.get(request.consumer)
+    deliveries: list[Delivery] = []
+    room = request.limit
+    if consumer is not None and request.max_pending is not None:
+        before = consumer.pending.count_through(after, request.max_pending)
+        room = _least(request.limit, request.max_pending, before)
+    if consumer is not None and after < MAX_ID:
+        for pending in consumer.pending.walk(after.next()):
+            if room is not None and len(deliveries) >= room:
+                break
+            entry = stream.log.get(pending.id)
+            fields = None if entry is None else entry.fields
+            deliveries.append(_taken(pending, fields, request.consumer, now_ms))
+    live = [delivery.id for delivery in deliveries if delivery.fields is not None]
+    command: Command = SeeConsumer(stream.name, group.name, request.consumer, now_ms)
+    if live:
+        command = Redeliver(stream.name, group.name, request.consumer, now_ms, live)
+    read = GroupRead(
+        stream.name,
+        deliveries,
+        served=room != 0,
+        lag=stream.lag(group.last_id, group.entries_read),
+        pending_count=0 if consumer is None else len(consumer.pending),
+        state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
+    )
+    return read, command
+
+
+def _claimable(
+    stream: Stream, group: Group, request: GroupRequest, limit: int | None, now_ms: int
+) -> list[Delivery]:
+    if request.claim_idle_ms is None or limit == 0:
+        return []
+    taken: list[Delivery] = []
+    dangling: list[PendingEntry] = []
+    for pending in group.pel.longest_idle_first():
+        if not pending.is_claimable(now_ms, request.claim_idle_ms) or len(taken) == limit:
+            break
+        entry = stream.log.get(pending.id)
+        if entry is None:  # Redis: skipped, and left pending
+            dangling.append(pending)
+        else:
+            taken.append(_taken(pending, entry.fields, request.consumer, now_ms))
+    for pending in dangling:
+        group.pel.hide(pending)
+    return taken
+
+
+def _taken(
+    pending: PendingEntry, fields: tuple[bytes, ...] | None, consumer: bytes, now_ms: int
+) -> Delivery:
+    owner = pending.owner
+    return Delivery(
+        pending.id,
+        fields,
+        idle_ms=0 if owner is None else pending.idle_ms(now_ms),
+        delivered_before=pending.delivery_count,
+        claimed_from=None if owner is None or owner.name == consumer else owner.name,
+    )
+
+
+def _fence(
+    find: Callable[[EntryId], PendingEntry | None],
+    ids: Sequence[EntryId],
+    consumer: bytes | None,
+    done: Outcome,
+) -> list[Outcome]:
+    outcomes = []
+    for entry_id in ids:
+        pending = find(entry_id)
+        if pending is None:
+            outcomes.append(Outcome.NOT_PENDING)
+        elif consumer is None or pending.owner is None or pending.owner.name == consumer:
+            outcomes.append(done)
+        else:
+            outcomes.append(Outcome.CLAIMED)
+    return outcomes
+
+
+def _unique(ids: Sequence[EntryId], outcomes: Sequence[Outcome], wanted: Outcome) -> list[EntryId]:
+    pairs = zip(ids, outcomes, strict=True)
+    return list(dict.fromkeys(entry_id for entry_id, outcome in pairs if outcome is wanted))
+
+
+def _least(limit: int | None, max_pending: int | None, held: int) -> int | None:
+    if max_pending is None:
+        return limit
+    room = max(max_pending - held, 0)
+    return room if limit is None else min(limit, room)
+
+
+def _delivery_time(request: ClaimRequest, now_ms: int) -> int:
+    at_ms = now_ms
+    if request.time_ms is not None:
+        at_ms = request.time_ms
+    elif request.idle_ms is not None:
+        at_ms = now_ms - request.idle_ms
+    return at_ms if 0 <= at_ms <= now_ms else now_ms  # Redis: nonsense becomes now
+
+
+def _count_after_claim(count: int, request: ClaimRequest) -> int:
+    if request.retry_count is not None:
+        return request.retry_count
+    return count if request.just_id else min(count + 1, COUNT_MAX)
+
+
+def _count_after_nack(count: int, mode: NackMode) -> int:
+    if mode is NackMode.FATAL:
+        return COUNT_MAX
+    return max(count - 1, 0) if mode is NackMode.SILENT else count

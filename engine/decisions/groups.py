@@ -1,0 +1,122 @@
+"""Decisions about groups and their consumers: XGROUP."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.commands import (
+    Command,
+    CreateGroup,
+    CreateStream,
+    DeleteConsumer,
+    DestroyGroup,
+    SeeConsumer,
+    SetGroup,
+)
+from engine.decisions import Decision
+from engine.entry import EntryId
+from engine.errors import GroupExists, StreamNotFound
+from engine.keyspace import Keyspace
+from engine.stream import Stream, StreamConfig
+
+
+class GroupStart(NamedTuple):
+    """Where a group begins reading."""
+
+    last_id: EntryId | None  # None: after the stream's last id (`$`)
+    entries_read: int | None = None  # None: unknown
+
+
+def create_group(
+    keyspace: Keyspace,
+    name: bytes,
+    group: bytes,
+    start: GroupStart,
+    *,
+    create_stream: bool,
+    now_ms: int,
+) -> Decision[None]:
+    """Decide to create a group (XGROUP CREATE).
+
+    Raises:
+        StreamNotFound: there is no stream and `create_stream` is false.
+        GroupExists: the stream has such a group.
+    """
+    stream = keyspace.find(name)
+    commands: list[Command] = []
+    if stream is None:
+        if not create_stream:
+            raise StreamNotFound(name)
+        epoch = keyspace.next_epoch(now_ms)
+        commands.append(CreateStream(name, epoch, StreamConfig()))
+        stream = Stream(name, epoch, StreamConfig())
+    if group in stream.groups:
+        raise GroupExists(name, group)
+    commands.append(CreateGroup(name, group, *_position(stream, start)))
+    return Decision(None, commands)
+
+
+def set_group(keyspace: Keyspace, name: bytes, group: bytes, start: GroupStart) -> Decision[None]:
+    """Decide to set a group's position (XGROUP SETID); what is pending stays so.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    keyspace.group(name, group)
+    position = _position(keyspace.stream(name), start)
+    return Decision(None, [SetGroup(name, group, *position)])
+
+
+def destroy_group(keyspace: Keyspace, name: bytes, group: bytes) -> Decision[bool]:
+    """Decide to destroy a group (XGROUP DESTROY); replies whether it was there.
+
+    Raises:
+        StreamNotFound: there is no stream.
+    """
+    found = group in keyspace.stream(name).groups
+    return Decision(found, [DestroyGroup(name, group)] if found else [])
+
+
+def create_consumer(
+    keyspace: Keyspace, name: bytes, group: bytes, consumer: bytes, now_ms: int
+) -> Decision[bool]:
+    """Decide to create a consumer (XGROUP CREATECONSUMER); replies whether it is new.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    if consumer in keyspace.group(name, group).consumers:
+        return Decision(False, [])
+    return Decision(True, [SeeConsumer(name, group, consumer, now_ms)])
+
+
+def delete_consumer(
+    keyspace: Keyspace, name: bytes, group: bytes, consumer: bytes, *, release: bool
+) -> Decision[int | None]:
+    """Decide to delete a consumer (XGROUP DELCONSUMER).
+
+    Args:
+        keyspace: all streams.
+        name: the stream.
+        group: the group.
+        consumer: who goes.
+        release: hand what it holds to the others; false drops it from the PEL, as Redis does.
+
+    Returns:
+        How many entries it held; None if it was not there.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(name, group).consumers.get(consumer)
+    if found is None:
+        return Decision(None, [])
+    return Decision(len(found.pending), [DeleteConsumer(name, group, consumer, release)])
+
+
+def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:
+    last_id = stream.last_id if start.last_id is None else start.last_id
+    entries_read = start.entries_read
+    if entries_read is not None:
+        entries_read = min(entries_read, stream.entries_added)
+    return last_id, entries_read

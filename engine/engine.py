@@ -1,0 +1,473 @@
+"""Engine: keyspace, storage, waiters and clock behind asyncio. It is a `Backend` as it stands.
+
+Every method runs to its reply without an `await`: decide, record, apply, serve the waiters. So each
+command is atomic without a lock. The one `await` comes last: until all that the reply depends on is
+durable. The methods are named as the stream commands without the X.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+from engine import commands as c
+from engine import views
+from engine.clock import Clock, SystemClock
+from engine.decisions import Decision, deliveries, groups, streams
+from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
+from engine.decisions.groups import GroupStart
+from engine.decisions.streams import TrimRequest
+from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from engine.keyspace import Keyspace
+from engine.limits import WAITERS_MAX
+from engine.replies import (
+    Claimed,
+    ConsumerInfo,
+    GroupInfo,
+    GroupRead,
+    Outcome,
+    PendingItem,
+    PendingSummary,
+    StreamDetail,
+    StreamInfo,
+    StreamRead,
+)
+from engine.storage import Storage
+from engine.stream import StreamConfig
+from engine.views import PendingRequest, StreamCursor
+from engine.waiters import LaneKey, Waiter, Waiters
+
+T = TypeVar("T")
+
+RETENTION_INTERVAL_S = 1.0
+"""How often streams whose entries go by age are looked at."""
+
+
+class Engine:
+    """The streams of one process."""
+
+    def __init__(
+        self, storage: Storage, *, clock: Clock | None = None, waiters_max: int = WAITERS_MAX
+    ) -> None:
+        """Start empty.
+
+        Args:
+            storage: where commands are recorded before they are applied.
+            clock: what time it is; the machine's unless given.
+            waiters_max: how many reads may be blocked at once.
+        """
+        self._clock = clock or SystemClock()
+        self._storage = storage
+        self._keyspace = Keyspace()
+        self._waiters = Waiters(self._clock, self._longest_idle_since, waiters_max)
+
+    @property
+    def keyspace(self) -> Keyspace:
+        """Return the state, to look at."""
+        return self._keyspace
+
+    @property
+    def waiter_count(self) -> int:
+        """Return how many reads are blocked."""
+        return len(self._waiters)
+
+    # Streams
+
+    async def list_streams(
+        self, *, prefix: bytes = b"", after: bytes | None = None, limit: int = 100
+    ) -> list[StreamInfo]:
+        """Describe up to `limit` streams whose names start with `prefix`, in byte order."""
+        names = views.streams(self._keyspace, prefix=prefix, after=after, limit=limit)
+        return await self._durable([views.stream_info(self._keyspace, name) for name in names])
+
+    async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
+        """Create a stream; tells whether it is new. See `decisions.streams.create_stream`."""
+        now_ms = self._clock.wall_ms()
+        return await self._run(streams.create_stream(self._keyspace, stream, config, now_ms))
+
+    async def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
+        """Give a stream another configuration. See `decisions.streams.configure_stream`."""
+        now_ms = self._clock.wall_ms()
+        await self._run(streams.configure_stream(self._keyspace, stream, config, now_ms))
+
+    async def delete_stream(self, stream: bytes) -> bool:
+        """Delete a stream with its groups (DEL); tells whether it was there."""
+        return await self._run(streams.delete_stream(self._keyspace, stream))
+
+    async def stream_info(self, stream: bytes) -> StreamInfo:
+        """Describe a stream (XINFO STREAM). Raises `StreamNotFound`."""
+        return await self._durable(views.stream_info(self._keyspace, stream))
+
+    async def stream_detail(self, stream: bytes, *, count: int | None = 10) -> StreamDetail:
+        """Describe a stream and all below it (XINFO STREAM FULL). Raises `StreamNotFound`."""
+        now_ms = self._clock.wall_ms()
+        detail = views.stream_detail(self._keyspace, stream, count=count, now_ms=now_ms)
+        return await self._durable(detail)
+
+    # Entries
+
+    async def add(
+        self,
+        stream: bytes,
+        drafts: Sequence[Draft],
+        *,
+        create_stream: bool = True,
+        expected_last_id: EntryId | None = None,
+        trim: TrimRequest | None = None,
+    ) -> list[EntryId]:
+        """Append entries, all or none (XADD); returns their ids. See `decisions.streams.add`."""
+        decision = streams.add(
+            self._keyspace,
+            stream,
+            drafts,
+            create_stream=create_stream,
+            expected_last_id=expected_last_id,
+            trim=trim,
+            now_ms=self._clock.wall_ms(),
+        )
+        return await self._run(decision)
+
+    async def length(self, stream: bytes) -> int:
+        """Return the number of live entries (XLEN), 0 if there is no such stream."""
+        found = self._keyspace.find(stream)
+        return await self._durable(0 if found is None else found.log.length)
+
+    async def range(
+        self,
+        stream: bytes,
+        start: EntryId = MIN_ID,
+        end: EntryId = MAX_ID,
+        *,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """Return entries from `start` to `end`, lowest first (XRANGE). Raises `StreamNotFound`."""
+        return await self._durable(self._keyspace.stream(stream).log.range(start, end, limit))
+
+    async def reverse_range(
+        self,
+        stream: bytes,
+        end: EntryId = MAX_ID,
+        start: EntryId = MIN_ID,
+        *,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """Return entries from `end` down to `start` (XREVRANGE). Raises `StreamNotFound`."""
+        log = self._keyspace.stream(stream).log
+        return await self._durable(log.reverse_range(end, start, limit))
+
+    async def read(
+        self,
+        cursors: Sequence[StreamCursor],
+        *,
+        limit: int | None = None,
+        wait_ms: int | None = 0,
+        missing_ok: bool = False,
+    ) -> list[StreamRead]:
+        """Read after each cursor, waiting for entries if there are none (XREAD BLOCK).
+
+        Args:
+            cursors: where to read; one `StreamRead` each is returned, empty or not.
+            limit: entries per stream at most.
+            wait_ms: how long to wait; 0 does not wait, None waits without end.
+            missing_ok: read a missing stream as an empty one, as Redis does.
+
+        Raises:
+            StreamNotFound: a stream is missing, now or during the wait, and may not be.
+            LimitExceeded: too many reads are blocked already.
+        """
+        cursors = views.freeze(self._keyspace, cursors)
+
+        def read_once() -> Decision[list[StreamRead]]:
+            reply = views.read(self._keyspace, cursors, limit=limit, missing_ok=missing_ok)
+            return Decision(reply, [])
+
+        def attempt() -> list[StreamRead] | None:
+            reply = read_once().reply
+            return reply if any(one.entries for one in reply) else None
+
+        reply = attempt()
+        if reply is None and wait_ms != 0:
+            lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
+            reply = await self._block(Waiter(lanes, attempt), wait_ms)
+        return await self._durable(read_once().reply if reply is None else reply)
+
+    async def delete(self, stream: bytes, ids: Sequence[EntryId]) -> list[bool]:
+        """Delete entries (XDEL); tells per id whether it was there."""
+        return await self._run(streams.delete(self._keyspace, stream, ids))
+
+    async def trim(self, stream: bytes, request: TrimRequest) -> int:
+        """Trim a stream (XTRIM); returns how many entries went. See `decisions.streams.trim`."""
+        return await self._run(streams.trim(self._keyspace, stream, request))
+
+    # Groups and consumers
+
+    async def create_group(
+        self, stream: bytes, group: bytes, start: GroupStart, *, create_stream: bool = False
+    ) -> None:
+        """Create a group (XGROUP CREATE). See `decisions.groups.create_group`."""
+        decision = groups.create_group(
+            self._keyspace,
+            stream,
+            group,
+            start,
+            create_stream=create_stream,
+            now_ms=self._clock.wall_ms(),
+        )
+        await self._run(decision)
+
+    async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
+        """Set a group's position (XGROUP SETID). Raises `GroupNotFound`."""
+        await self._run(groups.set_group(self._keyspace, stream, group, start))
+
+    async def destroy_group(self, stream: bytes, group: bytes) -> bool:
+        """Destroy a group (XGROUP DESTROY); tells whether it was there. Raises `StreamNotFound`."""
+        return await self._run(groups.destroy_group(self._keyspace, stream, group))
+
+    async def groups(self, stream: bytes) -> list[GroupInfo]:
+        """Describe a stream's groups (XINFO GROUPS). Raises `StreamNotFound`."""
+        return await self._durable(views.groups(self._keyspace, stream))
+
+    async def group(self, stream: bytes, group: bytes) -> GroupInfo:
+        """Describe one group. Raises `GroupNotFound`."""
+        return await self._durable(views.group(self._keyspace, stream, group))
+
+    async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
+        """Create a consumer (XGROUP CREATECONSUMER); tells whether it is new."""
+        now_ms = self._clock.wall_ms()
+        decision = groups.create_consumer(self._keyspace, stream, group, consumer, now_ms)
+        return await self._run(decision)
+
+    async def delete_consumer(
+        self, stream: bytes, group: bytes, consumer: bytes, *, release: bool
+    ) -> int | None:
+        """Delete a consumer (XGROUP DELCONSUMER). See `decisions.groups.delete_consumer`."""
+        return await self._run(
+            groups.delete_consumer(self._keyspace, stream, group, consumer, release=release)
+        )
+
+    async def consumers(self, stream: bytes, group: bytes) -> list[ConsumerInfo]:
+        """Describe a group's consumers (XINFO CONSUMERS). Raises `GroupNotFound`."""
+        now_ms = self._clock.wall_ms()
+        return await self._durable(views.consumers(self._keyspace, stream, group, now_ms))
+
+    # Delivery
+
+    async def read_group(
+        self, request: GroupRequest, *, wait_ms: int | None = 0
+    ) -> list[GroupRead]:
+        """Read as a consumer of a group, waiting if there is nothing (XREADGROUP BLOCK).
+
+        With `claim_idle_ms` the wait also ends when the longest-idle pending entry becomes
+        claimable. If the caller is cancelled, what was delivered to it goes back at once.
+
+        Args:
+            request: who reads what.
+            wait_ms: how long to wait; 0 does not wait, None waits without end.
+
+        Returns:
+            One `GroupRead` per cursor, served or not.
+
+        Raises:
+            GroupNotFound: a group or its stream is missing, now or during the wait.
+            LimitExceeded: too many reads are blocked already.
+        """
+
+        def attempt() -> list[GroupRead] | None:
+            decision = deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+            if not any(one.served for one in decision.reply):
+                return None
+            self._commit(decision.commands)
+            return decision.reply
+
+        first = deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+        self._commit(first.commands)
+        if any(one.served for one in first.reply) or wait_ms == 0:
+            return await self._handed_out(request, first.reply)
+        waiter = Waiter(
+            [LaneKey(cursor.stream, request.group) for cursor in request.cursors],
+            attempt,
+            claim_idle_ms=request.claim_idle_ms,
+            is_paced=request.max_pending is not None,
+        )
+        try:
+            reply = await self._block(waiter, wait_ms)
+        except asyncio.CancelledError:
+            self._give_back(request, _served_reply(waiter))
+            raise
+        if reply is None:
+            now_ms = self._clock.wall_ms()
+            reply = deliveries.read_group(self._keyspace, request, now_ms).reply
+        return await self._handed_out(request, reply)
+
+    async def ack(
+        self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes | None = None
+    ) -> list[Outcome]:
+        """Acknowledge (XACK); fenced if a consumer is named. Raises `GroupNotFound`."""
+        return await self._run(deliveries.ack(self._keyspace, stream, group, ids, consumer))
+
+    async def nack(
+        self,
+        stream: bytes,
+        group: bytes,
+        ids: Sequence[EntryId],
+        *,
+        mode: NackMode,
+        consumer: bytes | None = None,
+    ) -> list[Outcome]:
+        """Give deliveries back (XNACK); fenced if a consumer is named. Raises `GroupNotFound`."""
+        decision = deliveries.nack(self._keyspace, stream, group, ids, mode, consumer)
+        return await self._run(decision)
+
+    async def extend(
+        self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
+    ) -> list[Outcome]:
+        """Restart the idle clock of one's own entries (XCLAIM JUSTID). Raises `GroupNotFound`."""
+        now_ms = self._clock.wall_ms()
+        decision = deliveries.extend(self._keyspace, stream, group, ids, consumer, now_ms)
+        return await self._run(decision)
+
+    async def claim(
+        self,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes,
+        ids: Sequence[EntryId],
+        request: ClaimRequest,
+    ) -> Claimed:
+        """Take over pending entries by id (XCLAIM). Raises `GroupNotFound`."""
+        now_ms = self._clock.wall_ms()
+        decision = deliveries.claim(self._keyspace, stream, group, consumer, ids, request, now_ms)
+        return await self._run(decision)
+
+    async def autoclaim(
+        self,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes,
+        *,
+        min_idle_ms: int,
+        start: EntryId = MIN_ID,
+        limit: int = 100,
+        just_id: bool = False,
+    ) -> Claimed:
+        """Take over idle entries, a page at a time (XAUTOCLAIM). Raises `GroupNotFound`."""
+        decision = deliveries.autoclaim(
+            self._keyspace,
+            stream,
+            group,
+            consumer,
+            min_idle_ms=min_idle_ms,
+            start=start,
+            limit=limit,
+            just_id=just_id,
+            now_ms=self._clock.wall_ms(),
+        )
+        return await self._run(decision)
+
+    async def pending(
+        self, stream: bytes, group: bytes, request: PendingRequest
+    ) -> list[PendingItem]:
+        """List pending entries (XPENDING, long form). Raises `GroupNotFound`."""
+        now_ms = self._clock.wall_ms()
+        return await self._durable(views.pending(self._keyspace, stream, group, request, now_ms))
+
+    async def pending_summary(self, stream: bytes, group: bytes) -> PendingSummary:
+        """Sum up what is pending (XPENDING, short form). Raises `GroupNotFound`."""
+        return await self._durable(views.pending_summary(self._keyspace, stream, group))
+
+    # Housekeeping
+
+    async def enforce_retention(self) -> None:
+        """Trim by age as time passes, until cancelled. Whoever owns the engine owns this task."""
+        while True:
+            await asyncio.sleep(RETENTION_INTERVAL_S)
+            now_ms = self._clock.wall_ms()
+            for name in sorted(self._keyspace.aging):
+                self._commit(streams.retain(self._keyspace, name, now_ms).commands)
+
+    # Decide, record, apply, serve; then wait
+
+    async def _run(self, decision: Decision[T]) -> T:
+        self._commit(decision.commands)
+        return await self._durable(decision.reply)
+
+    def _commit(self, commands: list[c.Command]) -> None:
+        if not commands:
+            return
+        self._storage.append(c.encode(commands))
+        for command in commands:
+            self._keyspace.apply(command)
+            self._note(command)
+        self._waiters.serve()
+
+    async def _durable(self, reply: T) -> T:
+        position = self._storage.position
+        if position > self._storage.durable_position:
+            await self._storage.wait_durable(position)
+        return reply
+
+    def _note(self, command: c.Command) -> None:
+        """Tell the waiters what a command may mean to them."""
+        match command:
+            case c.Add(stream):
+                self._waiters.appended(stream)
+            case c.DeleteStream(stream):
+                self._waiters.changed(stream)
+            case c.DestroyGroup(stream, group) | c.Release(stream, group):
+                self._waiters.changed(stream, group)
+            case c.Claim(stream, group) | c.DeleteConsumer(stream, group):
+                # An entry may look idle for longer now, or be nobody's.
+                self._waiters.changed(stream, group)
+            case c.Ack(stream, group) | c.Deliver(stream, group, claimed=[_, *_]):
+                self._waiters.freed(stream, group)
+
+    async def _block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
+        """Wait until the read is served, fails, or its time is over (None)."""
+        self._waiters.add(waiter)
+        loop = asyncio.get_running_loop()
+        timer = None if wait_ms is None else loop.call_later(wait_ms / 1000, waiter.expire)
+        try:
+            return await waiter.served
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._waiters.remove(waiter)
+
+    async def _handed_out(self, request: GroupRequest, reply: list[GroupRead]) -> list[GroupRead]:
+        try:
+            return await self._durable(reply)
+        except asyncio.CancelledError:
+            self._give_back(request, reply)
+            raise
+
+    def _give_back(self, request: GroupRequest, reply: list[GroupRead] | None) -> None:
+        """Release what was delivered to a reader that is no longer there, as if never tried."""
+        for cursor, one in zip(request.cursors, reply or (), strict=False):
+            ids = [delivery.id for delivery in one.deliveries]
+            stream = self._keyspace.find(one.stream)
+            is_new = cursor.after is None  # its history was the reader's before, and stays so
+            if is_new and ids and stream is not None and request.group in stream.groups:
+                decision = deliveries.nack(
+                    self._keyspace,
+                    one.stream,
+                    request.group,
+                    ids,
+                    NackMode.SILENT,
+                    request.consumer,
+                )
+                self._commit(decision.commands)
+
+    def _longest_idle_since(self, key: LaneKey) -> int | None:
+        stream = self._keyspace.find(key.stream)
+        group = None if stream is None or key.group is None else stream.groups.get(key.group)
+        longest = None if group is None else next(group.pel.longest_idle_first(), None)
+        return None if longest is None else longest.delivered_at_ms
+
+
+def _served_reply(waiter: Waiter[T]) -> T | None:
+    """Return what a cancelled waiter was served at the very last moment, if it was."""
+    served = waiter.served
+    if not served.done() or served.cancelled() or served.exception() is not None:
+        return None
+    return served.result()

@@ -1,0 +1,103 @@
+"""Entry ids and entries. `EntryId` is the only thing that compares ids."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from engine.errors import InvalidId
+from engine.limits import U64_MAX
+
+_NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
+_TEXT_MAX = 127
+
+
+class EntryId(NamedTuple):
+    """`ms-seq`: two unsigned 64-bit numbers, compared in that order."""
+
+    ms: int
+    seq: int
+
+    def __str__(self) -> str:
+        """Return the canonical text, `ms-seq` in plain decimal."""
+        return f"{self.ms}-{self.seq}"
+
+    def next(self) -> EntryId:
+        """Return the smallest greater id; the greatest id is its own successor."""
+        if self.seq < U64_MAX:
+            return EntryId(self.ms, self.seq + 1)
+        return EntryId(self.ms + 1, 0) if self.ms < U64_MAX else self
+
+    def previous(self) -> EntryId:
+        """Return the greatest smaller id; `0-0` is its own predecessor."""
+        if self.seq > 0:
+            return EntryId(self.ms, self.seq - 1)
+        return EntryId(self.ms - 1, U64_MAX) if self.ms > 0 else self
+
+    @classmethod
+    def parse(cls, text: str, *, missing_seq: int = 0, field: str = "id") -> EntryId:
+        """Read `ms-seq` or `ms`.
+
+        As lax as Redis: leading blanks, a leading `+` and leading zeros of each number pass.
+
+        Args:
+            text: what the caller wrote.
+            missing_seq: what `ms` alone means: 0 for starts, `U64_MAX` for ends.
+            field: the argument's name, for the error.
+
+        Raises:
+            InvalidId: the text is no id.
+        """
+        ms_text, dash, seq_text = text.partition("-")
+        if len(text) > _TEXT_MAX:
+            raise InvalidId(text, field=field)
+        ms = _number(ms_text)
+        seq = _number(seq_text) if dash else missing_seq
+        if ms is None or seq is None:
+            raise InvalidId(text, field=field)
+        return cls(ms, seq)
+
+
+MIN_ID = EntryId(0, 0)
+MAX_ID = EntryId(U64_MAX, U64_MAX)
+
+
+def _number(text: str) -> int | None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    value = int(match[1])
+    return value if value <= U64_MAX else None
+
+
+Fields = tuple[bytes, ...]
+"""Ordered pairs of bytes laid flat: name, value, name, value, … Names may repeat."""
+
+
+class Entry(NamedTuple):
+    """One element of a stream. A tuple that starts with its id, so that entries sort by id."""
+
+    id: EntryId
+    fields: Fields
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the length of all names and values."""
+        return sum(map(len, self.fields))
+
+
+class PartialId(NamedTuple):
+    """`ms-*`: the caller sets the time, the stream the sequence number."""
+
+    ms: int
+
+
+IdRequest = EntryId | PartialId | None
+"""What an append asks for: an explicit id, `ms-*`, or None for `*`."""
+
+
+class Draft(NamedTuple):
+    """An entry that has no id yet."""
+
+    id: IdRequest
+    fields: Fields

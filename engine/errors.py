@@ -1,0 +1,148 @@
+"""Everything the engine can say no with.
+
+    StreamError
+    ├── NotFound
+    │   ├── StreamNotFound
+    │   ├── GroupNotFound
+    │   └── EntryNotFound
+    ├── Conflict
+    │   ├── StreamExists
+    │   ├── GroupExists
+    │   ├── IdNotGreater
+    │   ├── IdsExhausted
+    │   └── LastIdMismatch
+    ├── Invalid
+    │   └── InvalidId
+    ├── LimitExceeded
+    └── Unavailable
+
+The classes of the middle row are what a caller maps to its own language (the gateway: status
+codes); the leaves carry the facts as attributes. Where Redis has a text for the case, `str(error)`
+is it.
+"""
+
+from __future__ import annotations
+
+
+class StreamError(Exception):
+    """Base of every error the engine raises on purpose; nothing was changed when it is raised."""
+
+
+class NotFound(StreamError):
+    """What was named does not exist."""
+
+
+class Conflict(StreamError):
+    """The request contradicts what is already there."""
+
+
+class Invalid(StreamError):
+    """The request makes no sense whatever the state; `field` names the argument at fault."""
+
+    def __init__(self, text: str, *, field: str) -> None:
+        """Keep the text for people and the argument's name for programs."""
+        super().__init__(text)
+        self.field = field
+
+
+class LimitExceeded(StreamError):
+    """A bound of `engine.limits` (or of the caller's settings) would be passed."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        """Keep what is bounded and by how much."""
+        super().__init__(f"too many {what}: the limit is {limit}")
+        self.what = what
+        self.limit = limit
+
+
+class Unavailable(StreamError):
+    """The engine cannot promise durability any more, so it takes no writes."""
+
+
+class StreamNotFound(NotFound):
+    """No stream of that name."""
+
+    def __init__(self, stream: bytes) -> None:
+        """Keep the name."""
+        super().__init__("ERR no such key")
+        self.stream = stream
+
+
+class GroupNotFound(NotFound):
+    """The stream is missing or has no group of that name."""
+
+    def __init__(self, stream: bytes, group: bytes) -> None:
+        """Keep both names."""
+        key, name = stream.decode(errors="replace"), group.decode(errors="replace")
+        super().__init__(f"NOGROUP No such key '{key}' or consumer group '{name}'")
+        self.stream = stream
+        self.group = group
+
+
+class EntryNotFound(NotFound):
+    """No live entry has that id."""
+
+    def __init__(self, stream: bytes, entry_id: object) -> None:
+        """Keep where it was looked for, and the id."""
+        super().__init__(f"no entry {entry_id} in stream {stream.decode(errors='replace')!r}")
+        self.stream = stream
+        self.entry_id = entry_id
+
+
+class StreamExists(Conflict):
+    """A stream of that name exists with another configuration."""
+
+    def __init__(self, stream: bytes) -> None:
+        """Keep the name."""
+        name = stream.decode(errors="replace")
+        super().__init__(f"stream {name!r} exists with another configuration")
+        self.stream = stream
+
+
+class GroupExists(Conflict):
+    """A group of that name exists (Redis: BUSYGROUP)."""
+
+    def __init__(self, stream: bytes, group: bytes) -> None:
+        """Keep both names."""
+        super().__init__("BUSYGROUP Consumer Group name already exists")
+        self.stream = stream
+        self.group = group
+
+
+class IdNotGreater(Conflict):
+    """An explicit id is not above the last; `index` is the entry's place in its batch, from 0."""
+
+    def __init__(self, text: str, *, last_id: object, index: int) -> None:
+        """Keep the last id, and which entry of the batch was refused."""
+        super().__init__(text)
+        self.last_id = last_id
+        self.index = index
+
+
+class IdsExhausted(Conflict):
+    """The stream's last id is the greatest there is."""
+
+    def __init__(self) -> None:
+        """Say it in Redis's words."""
+        super().__init__(
+            "ERR The stream has exhausted the last possible ID, unable to add more items"
+        )
+
+
+class LastIdMismatch(Conflict):
+    """The stream's last id is not the one the writer expected; something came between."""
+
+    def __init__(self, *, expected: object, last_id: object) -> None:
+        """Keep what was expected and what is."""
+        super().__init__(f"the last id is {last_id}, not {expected}")
+        self.expected = expected
+        self.last_id = last_id
+
+
+class InvalidId(Invalid):
+    """A text is no entry id."""
+
+    def __init__(self, text: str, *, field: str = "id") -> None:
+        """Keep the text that did not parse."""
+        super().__init__("ERR Invalid stream ID specified as stream command argument", field=field)
+        self.text = text

@@ -1,0 +1,39 @@
+"""Group: a shared reading position, its consumers, and what they hold."""
+
+from __future__ import annotations
+
+from sortedcontainers import SortedDict
+
+from engine.entry import EntryId
+from engine.pending import Consumer, Pel
+
+
+class Group:
+    """A consumer group of one stream."""
+
+    __slots__ = ("consumers", "entries_read", "last_id", "name", "pel")
+
+    def __init__(self, name: bytes, last_id: EntryId, entries_read: int | None) -> None:
+        """Start at a position, with no consumers."""
+        self.name = name
+        self.last_id = last_id  # last delivered id; the next read starts after it
+        self.entries_read = entries_read  # its place counted in entries ever added; None: unknown
+        self.pel = Pel()
+        self.consumers: SortedDict[bytes, Consumer] = SortedDict()
+
+    def see(self, name: bytes, now_ms: int) -> Consumer:
+        """Return the consumer, made if need be, and note that it was here."""
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            consumer = self.consumers[name] = Consumer(name, now_ms)
+        consumer.seen_at_ms = now_ms
+        return consumer
+
+    def forget(self, name: bytes, *, release: bool) -> None:
+        """Remove a consumer; what it holds is released to the others, or dropped from the PEL."""
+        consumer = self.consumers.pop(name)
+        for pending in list(consumer.pending.walk()):
+            if release:
+                self.pel.release(pending.id, pending.delivery_count)
+            else:
+                self.pel.remove(pending.id)

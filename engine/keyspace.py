@@ -1,0 +1,175 @@
+"""Keyspace: every stream by name, and `apply`, the only way anything in it ever changes.
+
+`apply` takes decided commands, whether they come from a live request or from the journal, and
+cannot fail: what could be wrong was checked when they were decided. No clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from engine import commands as c
+from engine.errors import GroupNotFound, StreamNotFound
+from engine.group import Group
+from engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
+from engine.log import NodeLimits
+from engine.stream import Stream, StreamConfig
+
+
+class Keyspace:
+    """All streams."""
+
+    def __init__(self) -> None:
+        """Start with no stream."""
+        self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
+        self.aging: set[bytes] = set()  # streams whose entries go by age
+        self.node_limits = NodeLimits(CHUNK_ENTRIES_MAX, CHUNK_BYTES_MAX)
+        self.epoch = 0  # of the youngest stream ever made
+        self._apply: dict[type, Callable[[Any], None]] = {
+            c.CreateStream: self._create_stream,
+            c.ConfigureStream: self._configure_stream,
+            c.DeleteStream: self._delete_stream,
+            c.Add: self._add,
+            c.Trim: self._trim,
+            c.Delete: self._delete,
+            c.CreateGroup: self._create_group,
+            c.SetGroup: self._set_group,
+            c.DestroyGroup: self._destroy_group,
+            c.SeeConsumer: self._see_consumer,
+            c.DeleteConsumer: self._delete_consumer,
+            c.Deliver: self._deliver,
+            c.Redeliver: self._redeliver,
+            c.Ack: self._ack,
+            c.Release: self._release,
+            c.Claim: self._claim,
+        }
+
+    def find(self, name: bytes) -> Stream | None:
+        """Return the stream of that name, or None."""
+        return self.streams.get(name)
+
+    def stream(self, name: bytes) -> Stream:
+        """Return the stream of that name.
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        stream = self.streams.get(name)
+        if stream is None:
+            raise StreamNotFound(name)
+        return stream
+
+    def group(self, stream: bytes, name: bytes) -> Group:
+        """Return a group of a stream.
+
+        Raises:
+            GroupNotFound: there is no such stream, or no such group of it.
+        """
+        found = self.streams.get(stream)
+        group = found.groups.get(name) if found is not None else None
+        if group is None:
+            raise GroupNotFound(stream, name)
+        return group
+
+    def next_epoch(self, now_ms: int) -> int:
+        """Return the identity for a stream that is about to be made: greater than all before."""
+        return max(now_ms, self.epoch + 1)
+
+    def apply(self, command: c.Command) -> None:
+        """Change what a decided command says."""
+        self._apply[type(command)](command)
+
+    def _create_stream(self, command: c.CreateStream) -> None:
+        assert command.stream not in self.streams
+        self.streams[command.stream] = Stream(command.stream, command.epoch, command.config)
+        self.epoch = command.epoch
+        self._note_aging(command.stream, command.config)
+
+    def _configure_stream(self, command: c.ConfigureStream) -> None:
+        self.streams[command.stream].config = command.config
+        self._note_aging(command.stream, command.config)
+
+    def _delete_stream(self, command: c.DeleteStream) -> None:
+        del self.streams[command.stream]
+        self.aging.discard(command.stream)
+
+    def _note_aging(self, name: bytes, config: StreamConfig) -> None:
+        if config.max_age_ms is None:
+            self.aging.discard(name)
+        else:
+            self.aging.add(name)
+
+    def _add(self, command: c.Add) -> None:
+        stream = self.streams[command.stream]
+        assert command.entries[0].id > stream.last_id
+        for entry in command.entries:
+            stream.append(entry, self.node_limits)
+
+    def _trim(self, command: c.Trim) -> None:
+        self.streams[command.stream].trim(command.through)
+
+    def _delete(self, command: c.Delete) -> None:
+        stream = self.streams[command.stream]
+        for entry_id in command.ids:
+            stream.delete(entry_id)
+
+    def _create_group(self, command: c.CreateGroup) -> None:
+        group = Group(command.group, command.last_id, command.entries_read)
+        self.streams[command.stream].groups[command.group] = group
+
+    def _set_group(self, command: c.SetGroup) -> None:
+        group = self.group(command.stream, command.group)
+        group.last_id, group.entries_read = command.last_id, command.entries_read
+
+    def _destroy_group(self, command: c.DestroyGroup) -> None:
+        del self.streams[command.stream].groups[command.group]
+
+    def _see_consumer(self, command: c.SeeConsumer) -> None:
+        self.group(command.stream, command.group).see(command.consumer, command.at_ms)
+
+    def _delete_consumer(self, command: c.DeleteConsumer) -> None:
+        group = self.group(command.stream, command.group)
+        group.forget(command.consumer, release=command.release)
+
+    def _deliver(self, command: c.Deliver) -> None:
+        group = self.group(command.stream, command.group)
+        consumer = group.see(command.consumer, command.at_ms)
+        for entry_id in command.claimed:
+            count = group.pel.by_id[entry_id].delivery_count
+            group.pel.assign(entry_id, consumer, command.at_ms, min(count + 1, COUNT_MAX))
+        for entry_id in command.delivered:
+            group.pel.assign(entry_id, consumer, command.at_ms, 1)
+        if command.claimed or command.delivered:
+            consumer.active_at_ms = command.at_ms
+        group.last_id, group.entries_read = command.last_id, command.entries_read
+
+    def _redeliver(self, command: c.Redeliver) -> None:
+        group = self.group(command.stream, command.group)
+        consumer = group.see(command.consumer, command.at_ms)
+        for entry_id in command.ids:
+            count = group.pel.by_id[entry_id].delivery_count
+            group.pel.assign(entry_id, consumer, command.at_ms, min(count + 1, COUNT_MAX))
+
+    def _ack(self, command: c.Ack) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id in command.ids:
+            pel.remove(entry_id)
+
+    def _release(self, command: c.Release) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id, count in command.counts:
+            pel.release(entry_id, count)
+
+    def _claim(self, command: c.Claim) -> None:
+        group = self.group(command.stream, command.group)
+        consumer = group.see(command.consumer, command.at_ms)
+        for entry_id in command.purged:
+            group.pel.remove(entry_id)
+        for entry_id, count in command.counts:
+            group.pel.assign(entry_id, consumer, command.delivered_at_ms, count)
+        if command.counts:
+            consumer.active_at_ms = command.at_ms
+        group.last_id = max(group.last_id, command.last_id)

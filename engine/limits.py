@@ -1,0 +1,33 @@
+"""Every bound of the engine, with its reason."""
+
+from __future__ import annotations
+
+U64_MAX = 2**64 - 1
+"""Both halves of an entry id are unsigned 64-bit numbers."""
+
+COUNT_MAX = 2**63 - 1
+"""Delivery counts and idle times are signed 64-bit numbers; counting stops there."""
+
+CHUNK_ENTRIES_MAX = 100
+"""Redis's stream-node-max-entries: beyond 100 neighbours packing gains nearly nothing."""
+
+CHUNK_BYTES_MAX = 4096
+"""Redis's stream-node-max-bytes: what one lookup has to unpack at most."""
+
+ENTRY_BYTES_MAX = 2**30
+"""Redis refuses an entry whose names and values exceed 1 GiB together."""
+
+TRIM_CHUNKS_DEFAULT = 100
+"""Redis's default LIMIT of an approximate trim is a hundred full nodes."""
+
+TRIM_ENTRIES_MAX = 1_000_000
+"""Redis's cap on the LIMIT of one approximate trim, so that one call cannot stall the rest."""
+
+WAITERS_MAX = 100_000
+"""Blocked reads at once; each costs about a kilobyte."""
+
+AUTOCLAIM_SCAN_FACTOR = 10
+"""XAUTOCLAIM looks at ten pending entries for each it may return, then gives a cursor."""
+
+UNPACKED_CHUNKS_MAX = 256
+"""Sealed chunks kept unpacked, shared by all streams: what readers near each other touch."""

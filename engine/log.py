@@ -1,0 +1,249 @@
+"""Log: the entries of one stream as an ordered index of chunks. The role of Redis's radix tree.
+
+A chunk is found by bisecting first ids. Only the last chunk is open. A chunk without live entries
+is dropped at once, so the first and the last chunk always hold the first and the last live entry.
+
+Trimming is split in two: a *cut* says which prefix would go and changes nothing (exact, or by whole
+chunks), and `trim_through` removes a prefix.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from engine.chunk import Chunk
+from engine.entry import MIN_ID, Entry, EntryId
+
+
+class Cut(NamedTuple):
+    """A prefix of the log: everything up to and including `through`, `length` live entries."""
+
+    through: EntryId
+    length: int
+
+
+class NodeLimits(NamedTuple):
+    """When a chunk is full (stream-node-max-entries, stream-node-max-bytes); 0 is no limit."""
+
+    entries_max: int
+    size_bytes_max: int
+
+    def admit(self, count: int, size_bytes: int, entry: Entry) -> bool:
+        """Tell whether an open chunk that holds so much takes one more entry (Redis: XADD)."""
+        if self.size_bytes_max and size_bytes + entry.size_bytes >= self.size_bytes_max:
+            return False
+        return not 0 < self.entries_max <= count
+
+
+class Log:
+    """Live entries in id order."""
+
+    __slots__ = ("_chunks", "_first_id", "_firsts", "length")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._chunks: list[Chunk] = []
+        self._firsts: list[EntryId] = []  # first id of each chunk, dead or alive
+        self._first_id: EntryId | None = None  # of the first live entry; None: to be looked up
+        self.length = 0  # live entries
+
+    @property
+    def chunk_count(self) -> int:
+        """Return how many chunks there are (Redis: radix-tree-keys)."""
+        return len(self._chunks)
+
+    @property
+    def first_id(self) -> EntryId:
+        """Return the id of the first live entry, `0-0` if there is none."""
+        if not self._chunks:
+            return MIN_ID
+        if self._first_id is None:
+            self._first_id = self._chunks[0].first_live().id
+        return self._first_id
+
+    @property
+    def last_id(self) -> EntryId:
+        """Return the id of the last live entry, `0-0` if there is none."""
+        if not self._chunks:
+            return MIN_ID
+        chunk = self._chunks[-1]
+        return chunk.last_live().id if chunk.tombstones else chunk.last_id
+
+    def append(self, entry: Entry, limits: NodeLimits) -> None:
+        """Add an entry whose id is above all ids ever held."""
+        chunk = self._chunks[-1] if self._chunks else None
+        is_open = chunk is not None and chunk.is_open
+        if chunk is not None and is_open and not limits.admit(chunk.count, chunk.size_bytes, entry):
+            chunk.seal()
+        if chunk is None or not chunk.is_open:
+            chunk = Chunk()
+            self._chunks.append(chunk)
+            self._firsts.append(entry.id)
+            if len(self._chunks) == 1:
+                self._first_id = entry.id
+        chunk.append(entry)
+        self.length += 1
+
+    def get(self, entry_id: EntryId) -> Entry | None:
+        """Return the live entry of that id, or None."""
+        index = bisect_right(self._firsts, entry_id) - 1
+        if index < 0 or entry_id > self._chunks[index].last_id:
+            return None
+        chunk = self._chunks[index]
+        position = chunk.position(entry_id)
+        return None if position is None else chunk.entries()[position]
+
+    def first(self) -> Entry | None:
+        """Return the first live entry, or None."""
+        return self._chunks[0].first_live() if self._chunks else None
+
+    def last(self) -> Entry | None:
+        """Return the last live entry, or None."""
+        return self._chunks[-1].last_live() if self._chunks else None
+
+    def range(self, start: EntryId, end: EntryId, limit: int | None = None) -> list[Entry]:
+        """Return up to `limit` entries from `start` to `end`, both inclusive, lowest id first."""
+        found: list[Entry] = []
+        for chunk in self._chunks_from(start):
+            if chunk.first_id > end or (limit is not None and len(found) >= limit):
+                break
+            found += chunk.between(start, end)
+        return found[:limit]
+
+    def reverse_range(self, end: EntryId, start: EntryId, limit: int | None = None) -> list[Entry]:
+        """Return up to `limit` entries from `end` down to `start`, both inclusive."""
+        found: list[Entry] = []
+        for index in range(bisect_right(self._firsts, end) - 1, -1, -1):
+            chunk = self._chunks[index]
+            if chunk.last_id < start or (limit is not None and len(found) >= limit):
+                break
+            found += reversed(chunk.between(start, end))
+        return found[:limit]
+
+    def delete(self, entry_id: EntryId) -> bool:
+        """Remove one entry; tells whether it was there."""
+        index = bisect_right(self._firsts, entry_id) - 1
+        if index < 0:
+            return False
+        chunk = self._chunks[index]
+        position = chunk.position(entry_id)
+        if position is None:
+            return False
+        chunk.kill(position)
+        self.length -= 1
+        if not chunk.live_count:
+            self._drop(index, index + 1)
+        if entry_id == self._first_id:
+            self._first_id = None
+        return True
+
+    def cut_to_length(self, length_max: int, appended: Sequence[Entry] = ()) -> Cut | None:
+        """Return the prefix whose removal leaves exactly `length_max` entries (XTRIM MAXLEN =).
+
+        Args:
+            length_max: entries to keep.
+            appended: entries that will have been added by the time the cut is made.
+        """
+        excess = self.length + len(appended) - length_max
+        if excess <= 0:
+            return None
+        if excess > self.length:
+            return Cut(appended[excess - self.length - 1].id, excess)
+        skipped = 0
+        for chunk in self._chunks:
+            if skipped + chunk.live_count >= excess:
+                alive = chunk.between(chunk.first_id, chunk.last_id)
+                return Cut(alive[excess - skipped - 1].id, excess)
+            skipped += chunk.live_count
+        raise AssertionError("the chunks hold fewer entries than the log's length")
+
+    def cut_below(self, min_id: EntryId, appended: Sequence[Entry] = ()) -> Cut | None:
+        """Return the prefix of all entries below `min_id` (XTRIM MINID =); `appended` as above."""
+        if min_id == MIN_ID:
+            return None
+        through, count = None, 0
+        for chunk in self._chunks:
+            below = chunk.last_id < min_id
+            alive = [] if below else chunk.between(MIN_ID, min_id.previous())
+            through = chunk.last_id if below else alive[-1].id if alive else through
+            count += chunk.live_count if below else len(alive)
+            if not below:
+                break
+        alive = [entry for entry in appended if entry.id < min_id]
+        if alive:
+            through = alive[-1].id
+        return Cut(through, count + len(alive)) if through is not None else None
+
+    def cut_chunks(
+        self,
+        *,
+        length_max: int | None,
+        min_id: EntryId | None,
+        limit: int | None,
+        appended: Sequence[Entry] = (),
+        node_limits: NodeLimits,
+    ) -> Cut | None:
+        """Return the whole chunks that may go (XTRIM MAXLEN ~ or MINID ~), oldest first.
+
+        Args:
+            length_max: entries to keep at least; None if `min_id` decides.
+            min_id: a chunk must lie below it; None if `length_max` decides.
+            limit: entries to remove at most; None is no limit.
+            appended: entries that will have been added by the time the cut is made.
+            node_limits: how these will be laid into chunks.
+        """
+        cut, total = None, self.length + len(appended)
+        for span in self._spans(appended, node_limits):
+            count = span.length + (cut.length if cut else 0)
+            if length_max is not None and total - count < length_max:
+                break
+            if min_id is not None and span.through >= min_id:
+                break
+            if limit is not None and count > limit:
+                break
+            cut = Cut(span.through, count)
+        return cut
+
+    def trim_through(self, entry_id: EntryId) -> int:
+        """Remove every entry up to and including `entry_id`; returns how many."""
+        before = self.length
+        whole = bisect_right(self._firsts, entry_id)
+        if whole and self._chunks[whole - 1].last_id > entry_id:
+            whole -= 1
+        self.length -= sum(chunk.live_count for chunk in self._chunks[:whole])
+        self._drop(0, whole)
+        if self._chunks and self._chunks[0].first_id <= entry_id:
+            self.length -= self._chunks[0].kill_through(entry_id)
+            if not self._chunks[0].live_count:
+                self._drop(0, 1)
+        self._first_id = None
+        return before - self.length
+
+    def _chunks_from(self, start: EntryId) -> Iterator[Chunk]:
+        for index in range(max(bisect_right(self._firsts, start) - 1, 0), len(self._chunks)):
+            yield self._chunks[index]
+
+    def _spans(self, appended: Sequence[Entry], limits: NodeLimits) -> Iterator[Cut]:
+        """Yield last id and live count of each chunk, as they will be once `appended` are added."""
+        for index in range(len(self._chunks) - 1):
+            yield Cut(self._chunks[index].last_id, self._chunks[index].live_count)
+        last = self._chunks[-1] if self._chunks else Chunk()
+        span = Cut(last.last_id, last.live_count) if self._chunks else None
+        count, size_bytes = last.count, last.size_bytes
+        admits = last.is_open
+        for entry in appended:
+            if count and not (admits and limits.admit(count, size_bytes, entry)):
+                if span is not None:
+                    yield span
+                count, size_bytes, span, admits = 0, 0, None, True
+            count += 1
+            size_bytes += entry.size_bytes
+            span = Cut(entry.id, span.length + 1 if span else 1)
+        if span is not None:
+            yield span
+
+    def _drop(self, low: int, high: int) -> None:
+        del self._chunks[low:high]
+        del self._firsts[low:high]

@@ -1,0 +1,116 @@
+"""Pending entries: delivered, not yet acknowledged. One object, seen from its group and its owner.
+
+The group sees its pending entries list (PEL) by id and by delivery time, the consumer its own by
+id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.entry import EntryId
+from engine.ordered import OrderedMap
+
+
+class Consumer:
+    """A named reader of a group."""
+
+    __slots__ = ("active_at_ms", "name", "pending", "seen_at_ms")
+
+    def __init__(self, name: bytes, seen_at_ms: int) -> None:
+        """Start with nothing pending and no success yet."""
+        self.name = name
+        self.seen_at_ms = seen_at_ms  # last attempt to read or claim
+        self.active_at_ms: int | None = None  # last attempt that got something
+        self.pending: OrderedMap[EntryId, PendingEntry] = OrderedMap()  # its part of the PEL
+
+
+class PendingEntry:
+    """One delivery that waits for its acknowledgement."""
+
+    __slots__ = ("delivered_at_ms", "delivery_count", "id", "owner", "serial")
+
+    def __init__(self, entry_id: EntryId) -> None:
+        """Make an entry that `Pel` is about to fill in."""
+        self.id = entry_id
+        self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
+        self.delivered_at_ms = 0  # unix time of the last delivery; 0 while nobody owns it
+        self.delivery_count = 0
+        self.serial = 0  # order of arrival among equal delivery times
+
+    def idle_ms(self, now_ms: int) -> int:
+        """Return how long ago it was delivered; never negative, whatever the clock did."""
+        return max(now_ms - self.delivered_at_ms, 0)
+
+    def is_claimable(self, now_ms: int, min_idle_ms: int) -> bool:
+        """Tell whether it may change hands: nobody's, or idle for long enough."""
+        return self.owner is None or self.idle_ms(now_ms) >= min_idle_ms
+
+
+class Pel:
+    """The pending entries list of one group."""
+
+    __slots__ = ("_by_time", "_serial", "by_id")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.by_id: OrderedMap[EntryId, PendingEntry] = OrderedMap()
+        # Nacked entries have time 0, so they stand at the head, first come first served.
+        self._by_time: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()
+        self._serial = 0
+
+    def __len__(self) -> int:
+        """Return how many entries are pending."""
+        return len(self.by_id)
+
+    def assign(self, entry_id: EntryId, owner: Consumer, at_ms: int, delivery_count: int) -> None:
+        """Make `owner` hold the entry, delivered at `at_ms`; it may be new or somebody else's."""
+        pending = self.by_id.get(entry_id)
+        if pending is None:
+            pending = PendingEntry(entry_id)
+            self.by_id.insert(entry_id, pending)
+        else:
+            self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        if pending.owner is not owner:
+            if pending.owner is not None:
+                pending.owner.pending.remove(entry_id)
+            owner.pending.insert(entry_id, pending)
+            pending.owner = owner
+        self._stamp(pending, at_ms, delivery_count)
+
+    def release(self, entry_id: EntryId, delivery_count: int) -> None:
+        """Take a pending entry from its owner; it goes to the end of the nacked ones."""
+        pending = self.by_id[entry_id]
+        self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        if pending.owner is not None:
+            pending.owner.pending.remove(entry_id)
+            pending.owner = None
+        self._stamp(pending, 0, delivery_count)
+
+    def remove(self, entry_id: EntryId) -> bool:
+        """Forget a pending entry; tells whether it was there."""
+        pending = self.by_id.remove(entry_id)
+        if pending is None:
+            return False
+        self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        if pending.owner is not None:
+            pending.owner.pending.remove(entry_id)
+        return True
+
+    def hide(self, pending: PendingEntry) -> None:
+        """Leave an entry out of `longest_idle_first` until it is assigned or released again.
+
+        For one whose stream entry is gone: ids are never used twice, so it can only be in the way.
+        """
+        self._by_time.remove((pending.delivered_at_ms, pending.serial))
+
+    def longest_idle_first(self) -> Iterator[PendingEntry]:
+        """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile."""
+        return self._by_time.walk()
+
+    def _stamp(self, pending: PendingEntry, at_ms: int, delivery_count: int) -> None:
+        self._serial += 1
+        pending.serial = self._serial
+        pending.delivered_at_ms = at_ms
+        pending.delivery_count = delivery_count
+        self._by_time.insert((at_ms, self._serial), pending)

@@ -1,0 +1,145 @@
+"""What the engine answers: plain values, complete when they are made."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from engine.entry import Entry, EntryId, Fields
+from engine.stream import StreamConfig
+
+
+class Gap(NamedTuple):
+    """Ids a late reader can no longer get because trimming took them: from < id <= to."""
+
+    after: EntryId
+    through: EntryId
+
+
+class StreamRead(NamedTuple):
+    """What one stream had for one cursor."""
+
+    stream: bytes
+    entries: list[Entry]
+    next_after: EntryId  # the cursor for the next read
+    last_id: EntryId  # of the stream, so that a reader knows how far it is
+    gap: Gap | None
+
+
+class Delivery(NamedTuple):
+    """An entry handed to a consumer. The numbers describe the state before this delivery."""
+
+    id: EntryId
+    fields: Fields | None  # None: of a history read, pending but no longer in the stream
+    idle_ms: int  # 0 for a new entry
+    delivered_before: int  # 0 for a new entry
+    claimed_from: bytes | None  # whom it was taken from; None: new, one's own, or nobody's
+
+
+class GroupState(StrEnum):
+    """Why a group read got what it got."""
+
+    LIVE = "live"  # there may be more
+    CAUGHT_UP = "caught_up"  # nothing new is left in the stream
+    MAX_PENDING = "max_pending"  # the consumer holds as much as it may
+
+
+class GroupRead(NamedTuple):
+    """What one stream had for a consumer of a group."""
+
+    stream: bytes
+    deliveries: list[Delivery]
+    served: bool  # false: nothing for now, a blocked read waits on
+    lag: int | None  # entries the group has still to be given; None if unknowable
+    pending_count: int  # of the consumer
+    state: GroupState
+
+
+class Outcome(StrEnum):
+    """What became of one id of an ack, nack or extend."""
+
+    ACKED = "acked"
+    RELEASED = "released"
+    EXTENDED = "extended"
+    NOT_PENDING = "not_pending"  # acknowledged before, or never delivered
+    CLAIMED = "claimed"  # somebody else owns it now, and it stays theirs
+
+
+class Claimed(NamedTuple):
+    """What XCLAIM or XAUTOCLAIM got."""
+
+    deliveries: list[Delivery]
+    deleted_ids: list[EntryId]  # were pending, are gone from the stream, left the PEL
+    next_start: EntryId  # where the next page begins; `0-0` when the scan is complete
+
+
+class PendingItem(NamedTuple):
+    """One line of XPENDING."""
+
+    id: EntryId
+    consumer: bytes | None  # None: nobody's, after a nack
+    idle_ms: int | None  # None: nobody's
+    delivery_count: int
+
+
+class PendingSummary(NamedTuple):
+    """The short form of XPENDING."""
+
+    total: int
+    min_id: EntryId | None
+    max_id: EntryId | None
+    consumers: list[tuple[bytes, int]]  # who holds how many; those with none are left out
+
+
+class ConsumerInfo(NamedTuple):
+    """One consumer (XINFO CONSUMERS)."""
+
+    name: bytes
+    pending_count: int
+    idle_ms: int  # since its last attempt
+    inactive_ms: int | None  # since its last success; None: never
+
+
+class GroupInfo(NamedTuple):
+    """One group (XINFO GROUPS)."""
+
+    name: bytes
+    last_id: EntryId
+    entries_read: int | None
+    lag: int | None
+    pending_count: int
+    nacked_count: int
+    consumer_count: int
+
+
+class StreamInfo(NamedTuple):
+    """One stream (XINFO STREAM)."""
+
+    name: bytes
+    epoch: int
+    config: StreamConfig
+    length: int
+    chunk_count: int
+    first_id: EntryId
+    last_id: EntryId
+    max_deleted_id: EntryId
+    entries_added: int
+    group_count: int
+    first_entry: Entry | None
+    last_entry: Entry | None
+
+
+class GroupDetail(NamedTuple):
+    """One group of `StreamDetail`."""
+
+    info: GroupInfo
+    pending: list[PendingItem]
+    consumers: list[ConsumerInfo]
+
+
+class StreamDetail(NamedTuple):
+    """One stream with entries, groups, consumers and pending entries (XINFO STREAM FULL)."""
+
+    info: StreamInfo
+    entries: list[Entry]
+    groups: list[GroupDetail]

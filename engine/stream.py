@@ -1,0 +1,113 @@
+"""Stream: a log, its counters and its groups, and the arithmetic of reading positions.
+
+Invariants: `last_id` is above every id of the log and never goes back; `max_deleted_id` moves with
+deletes and never with trims; a stream may be empty and still exist.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from sortedcontainers import SortedDict
+
+from engine.entry import MIN_ID, Entry, EntryId
+from engine.group import Group
+from engine.log import Log, NodeLimits
+
+
+class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """How long a stream keeps its entries. None is without bound."""
+
+    max_length: int | None = None  # entries
+    max_age_ms: int | None = None  # by the time in the entry's id
+
+
+class Stream:
+    """One stream."""
+
+    __slots__ = (
+        "config",
+        "entries_added",
+        "epoch",
+        "groups",
+        "last_id",
+        "log",
+        "max_deleted_id",
+        "name",
+        "trimmed_through",
+    )
+
+    def __init__(self, name: bytes, epoch: int, config: StreamConfig) -> None:
+        """Start empty, at `0-0`."""
+        self.name = name
+        self.epoch = epoch  # identity of this life of the name: greater in every later life
+        self.config = config
+        self.log = Log()
+        self.last_id = MIN_ID  # last generated id
+        self.max_deleted_id = MIN_ID  # greatest id removed by a delete
+        self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
+        self.entries_added = 0  # over the stream's whole life
+        self.groups: SortedDict[bytes, Group] = SortedDict()
+
+    def append(self, entry: Entry, limits: NodeLimits) -> None:
+        """Add an entry above `last_id`."""
+        self.log.append(entry, limits)
+        self.last_id = entry.id
+        self.entries_added += 1
+
+    def delete(self, entry_id: EntryId) -> None:
+        """Remove a live entry."""
+        self.log.delete(entry_id)
+        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+
+    def trim(self, through: EntryId) -> None:
+        """Remove every entry up to and including `through`."""
+        self.log.trim_through(through)
+        self.trimmed_through = max(self.trimmed_through, through)
+
+    def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:
+        """Return how many entries a group at that position has still to be given.
+
+        The six rules of Redis 8, the first that applies; None where they leave it unknown.
+        """
+        if self.entries_added == 0 or self.log.length == 0:
+            return 0
+        first_id = self.log.first_id
+        if last_id < first_id and self.max_deleted_id < first_id:
+            return self.log.length
+        if entries_read is not None and not self._tombstone_after(last_id):
+            return self.entries_added - entries_read
+        place = self._place_of(last_id)
+        return None if place is None else self.entries_added - place
+
+    def entries_read_after(self, group: Group, delivered: list[Entry]) -> int | None:
+        """Return the group's `entries_read` once `delivered` are read in order (XREADGROUP)."""
+        count, last_id = group.entries_read, group.last_id
+        for index, entry in enumerate(delivered):
+            if count is None or last_id < self.log.first_id or self._tombstone_after(last_id):
+                count = self._place_of(entry.id)
+                last_id = entry.id
+            else:  # from here on every entry counts one: the conditions stay true
+                return count + len(delivered) - index
+        return count
+
+    def _tombstone_after(self, entry_id: EntryId) -> bool:
+        deleted = self.max_deleted_id
+        return self.log.length > 0 and deleted != MIN_ID and entry_id <= deleted
+
+    def _place_of(self, entry_id: EntryId) -> int | None:
+        """Return the logical position of an id among all entries ever added, if it can be known."""
+        if self.entries_added == 0:
+            return 0
+        if self.log.length == 0 and entry_id <= self.last_id:
+            return self.entries_added
+        if entry_id != MIN_ID and entry_id < self.max_deleted_id:
+            return None
+        if entry_id >= self.last_id:
+            return self.entries_added if entry_id == self.last_id else None
+        first_id = self.log.first_id
+        if self.max_deleted_id == MIN_ID or self.max_deleted_id < first_id:
+            if entry_id < first_id:
+                return self.entries_added - self.log.length
+            if entry_id == first_id:
+                return self.entries_added - self.log.length + 1
+        return None

@@ -1,0 +1,266 @@
+"""Views: questions that change nothing. State and the clock's reading in, a reply out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from itertools import islice
+from typing import NamedTuple
+
+from engine.entry import MAX_ID, MIN_ID, EntryId
+from engine.group import Group
+from engine.keyspace import Keyspace
+from engine.pending import Consumer, PendingEntry
+from engine.replies import (
+    ConsumerInfo,
+    Gap,
+    GroupDetail,
+    GroupInfo,
+    PendingItem,
+    PendingSummary,
+    StreamDetail,
+    StreamInfo,
+    StreamRead,
+)
+from engine.stream import Stream
+
+
+class From(Enum):
+    """Cursors that are no ids."""
+
+    NOW = "$"  # after the last id at the time of the call
+    LAST = "+"  # the last entry
+
+
+class StreamCursor(NamedTuple):
+    """One stream of a read, and the id to read after."""
+
+    stream: bytes
+    after: EntryId | From
+
+
+class PendingRequest(NamedTuple):
+    """Which pending entries to list (XPENDING, the long form)."""
+
+    start: EntryId = MIN_ID
+    end: EntryId = MAX_ID
+    limit: int = 100
+    consumer: bytes | None = None
+    min_idle_ms: int = 0
+
+
+def read(
+    keyspace: Keyspace, cursors: Sequence[StreamCursor], *, limit: int | None, missing_ok: bool
+) -> list[StreamRead]:
+    """Read after each cursor (XREAD); one `StreamRead` per cursor, empty or not.
+
+    Args:
+        keyspace: all streams.
+        cursors: where to read. `From.NOW` must have been frozen by `freeze` to wait on.
+        limit: entries per stream at most; None is all.
+        missing_ok: read a missing stream as an empty one, as Redis does.
+
+    Raises:
+        StreamNotFound: a stream is missing and `missing_ok` is false.
+    """
+    return [_read_one(keyspace, cursor, limit, missing_ok) for cursor in cursors]
+
+
+def freeze(keyspace: Keyspace, cursors: Sequence[StreamCursor]) -> list[StreamCursor]:
+    """Replace "from now on" by the last id there is now, so that a wait keeps its place."""
+    frozen = []
+    for name, after in cursors:
+        if after is From.NOW:
+            stream = keyspace.find(name)
+            frozen.append(StreamCursor(name, MIN_ID if stream is None else stream.last_id))
+        else:
+            frozen.append(StreamCursor(name, after))
+    return frozen
+
+
+def streams(keyspace: Keyspace, *, prefix: bytes, after: bytes | None, limit: int) -> list[bytes]:
+    """Return up to `limit` names that start with `prefix`, in byte order, above `after`."""
+    start = prefix if after is None else max(prefix, after)
+    names: Iterator[bytes] = keyspace.streams.irange(start, inclusive=(after is None, True))
+    if after is not None and after < prefix:
+        names = keyspace.streams.irange(prefix)
+    found: list[bytes] = []
+    for name in names:
+        if not name.startswith(prefix) or len(found) == limit:
+            break
+        found.append(name)
+    return found
+
+
+def stream_info(keyspace: Keyspace, name: bytes) -> StreamInfo:
+    """Describe a stream (XINFO STREAM).
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    stream = keyspace.stream(name)
+    return StreamInfo(
+        name=name,
+        epoch=stream.epoch,
+        config=stream.config,
+        length=stream.log.length,
+        chunk_count=stream.log.chunk_count,
+        first_id=stream.log.first_id,
+        last_id=stream.last_id,
+        max_deleted_id=stream.max_deleted_id,
+        entries_added=stream.entries_added,
+        group_count=len(stream.groups),
+        first_entry=stream.log.first(),
+        last_entry=stream.log.last(),
+    )
+
+
+def stream_detail(
+    keyspace: Keyspace, name: bytes, *, count: int | None, now_ms: int
+) -> StreamDetail:
+    """Describe a stream and all below it (XINFO STREAM FULL).
+
+    Args:
+        keyspace: all streams.
+        name: the stream.
+        count: entries, and pending entries of each group, to list; None is all.
+        now_ms: unix time.
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    stream = keyspace.stream(name)
+    groups = [
+        GroupDetail(
+            info=_group_info(stream, group),
+            pending=[_item(pending, now_ms) for pending in islice(group.pel.by_id.walk(), count)],
+            consumers=[_consumer_info(one, now_ms) for one in group.consumers.values()],
+        )
+        for group in stream.groups.values()
+    ]
+    entries = stream.log.range(MIN_ID, MAX_ID, count)
+    return StreamDetail(stream_info(keyspace, name), entries, groups)
+
+
+def groups(keyspace: Keyspace, name: bytes) -> list[GroupInfo]:
+    """Describe the groups of a stream, by name (XINFO GROUPS).
+
+    Raises:
+        StreamNotFound: there is no stream.
+    """
+    stream = keyspace.stream(name)
+    return [_group_info(stream, group) for group in stream.groups.values()]
+
+
+def group(keyspace: Keyspace, name: bytes, group_name: bytes) -> GroupInfo:
+    """Describe one group.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(name, group_name)
+    return _group_info(keyspace.stream(name), found)
+
+
+def consumers(
+    keyspace: Keyspace, name: bytes, group_name: bytes, now_ms: int
+) -> list[ConsumerInfo]:
+    """Describe the consumers of a group, by name (XINFO CONSUMERS).
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(name, group_name)
+    return [_consumer_info(consumer, now_ms) for consumer in found.consumers.values()]
+
+
+def pending(
+    keyspace: Keyspace, name: bytes, group_name: bytes, request: PendingRequest, now_ms: int
+) -> list[PendingItem]:
+    """List pending entries in id order (XPENDING, the long form).
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(name, group_name)
+    pel = found.pel.by_id
+    if request.consumer is not None:
+        if request.consumer not in found.consumers:
+            return []
+        pel = found.consumers[request.consumer].pending
+    items: list[PendingItem] = []
+    for one in pel.walk(request.start):
+        if one.id > request.end or len(items) >= request.limit:
+            break
+        if one.is_claimable(now_ms, request.min_idle_ms):
+            items.append(_item(one, now_ms))
+    return items
+
+
+def pending_summary(keyspace: Keyspace, name: bytes, group_name: bytes) -> PendingSummary:
+    """Sum up what is pending and with whom (XPENDING, the short form).
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(name, group_name)
+    first, last = found.pel.by_id.first(), found.pel.by_id.last()
+    holders = [(one.name, len(one.pending)) for one in found.consumers.values() if one.pending]
+    return PendingSummary(
+        total=len(found.pel),
+        min_id=None if first is None else first.id,
+        max_id=None if last is None else last.id,
+        consumers=holders,
+    )
+
+
+def _read_one(
+    keyspace: Keyspace, cursor: StreamCursor, limit: int | None, missing_ok: bool
+) -> StreamRead:
+    stream = keyspace.find(cursor.stream) if missing_ok else keyspace.stream(cursor.stream)
+    after = MIN_ID if isinstance(cursor.after, From) else cursor.after
+    if stream is None:
+        return StreamRead(cursor.stream, [], after, MIN_ID, None)
+    if cursor.after is From.NOW:
+        after = stream.last_id
+    entries = []
+    if cursor.after is From.LAST:
+        last = stream.log.last()
+        entries = [] if last is None else [last]
+    elif stream.log.last_id > after:
+        entries = stream.log.range(after.next(), MAX_ID, limit)
+    gap = None
+    # `0` asks for whatever there is; a cursor above it says "I have seen all up to here".
+    if MIN_ID < after < stream.trimmed_through:
+        gap = Gap(after, stream.trimmed_through)
+    next_after = entries[-1].id if entries else after
+    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap)
+
+
+def _group_info(stream: Stream, found: Group) -> GroupInfo:
+    held = sum(len(consumer.pending) for consumer in found.consumers.values())
+    return GroupInfo(
+        name=found.name,
+        last_id=found.last_id,
+        entries_read=found.entries_read,
+        lag=stream.lag(found.last_id, found.entries_read),
+        pending_count=len(found.pel),
+        nacked_count=len(found.pel) - held,
+        consumer_count=len(found.consumers),
+    )
+
+
+def _consumer_info(consumer: Consumer, now_ms: int) -> ConsumerInfo:
+    active = consumer.active_at_ms
+    return ConsumerInfo(
+        name=consumer.name,
+        pending_count=len(consumer.pending),
+        idle_ms=max(now_ms - consumer.seen_at_ms, 0),
+        inactive_ms=None if active is None else max(now_ms - active, 0),
+    )
+
+
+def _item(one: PendingEntry, now_ms: int) -> PendingItem:
+    if one.owner is None:
+        return PendingItem(one.id, None, None, one.delivery_count)
+    return PendingItem(one.id, one.owner.name, one.idle_ms(now_ms), one.delivery_count)
