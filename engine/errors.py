@@ -71,12 +71,13 @@ class StreamNotFound(NotFound):
 class GroupNotFound(NotFound):
     """The stream is missing or has no group of that name."""
 
-    def __init__(self, stream: bytes, group: bytes) -> None:
-        """Keep both names."""
+    def __init__(self, stream: bytes, group: bytes, *, stream_exists: bool = True) -> None:
+        """Keep both names, and which of the two is missing."""
         key, name = stream.decode(errors="replace"), group.decode(errors="replace")
         super().__init__(f"NOGROUP No such key '{key}' or consumer group '{name}'")
         self.stream = stream
         self.group = group
+        self.stream_exists = stream_exists
 
 
 class EntryNotFound(NotFound):

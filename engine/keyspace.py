@@ -71,7 +71,7 @@ class Keyspace:
         found = self.streams.get(stream)
         group = found.groups.get(name) if found is not None else None
         if group is None:
-            raise GroupNotFound(stream, name)
+            raise GroupNotFound(stream, name, stream_exists=found is not None)
         return group
 
     def next_epoch(self, now_ms: int) -> int:

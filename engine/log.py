@@ -69,7 +69,9 @@ class Log:
         if not self._chunks:
             return MIN_ID
         chunk = self._chunks[-1]
-        return chunk.last_live().id if chunk.tombstones else chunk.last_id
+        # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
+        is_last_live = chunk.is_open and not chunk.tombstones
+        return chunk.last_id if is_last_live else chunk.last_live().id
 
     def append(self, entry: Entry, limits: NodeLimits) -> None:
         """Add an entry whose id is above all ids ever held."""

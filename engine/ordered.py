@@ -63,6 +63,7 @@ class OrderedMap(dict[K, V]):
         keys = self._keys
         while keys and keys[-1] not in self:
             keys.pop()
+        self._head = min(self._head, len(keys))
         return self[keys[-1]] if keys else None
 
     def walk(self, start: tuple[Any, ...] = ()) -> Iterator[V]:

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from engine.entry import EntryId
 from engine.ordered import OrderedMap
 
+_NOBODYS_MS = -1
+"""Delivery time of what nobody owns: before all others, also those claimed as delivered at 0."""
+
 
 class Consumer:
     """A named reader of a group."""
@@ -34,7 +37,7 @@ class PendingEntry:
         """Make an entry that `Pel` is about to fill in."""
         self.id = entry_id
         self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
-        self.delivered_at_ms = 0  # unix time of the last delivery; 0 while nobody owns it
+        self.delivered_at_ms = 0  # unix time of the last delivery; -1 while nobody owns it
         self.delivery_count = 0
         self.serial = 0  # order of arrival among equal delivery times
 
@@ -55,7 +58,7 @@ class Pel:
     def __init__(self) -> None:
         """Start empty."""
         self.by_id: OrderedMap[EntryId, PendingEntry] = OrderedMap()
-        # Nacked entries have time 0, so they stand at the head, first come first served.
+        # Nacked entries have time -1, so they stand at the head, first come first served.
         self._by_time: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()
         self._serial = 0
 
@@ -85,7 +88,7 @@ class Pel:
         if pending.owner is not None:
             pending.owner.pending.remove(entry_id)
             pending.owner = None
-        self._stamp(pending, 0, delivery_count)
+        self._stamp(pending, _NOBODYS_MS, delivery_count)
 
     def remove(self, entry_id: EntryId) -> bool:
         """Forget a pending entry; tells whether it was there."""

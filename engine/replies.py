@@ -24,6 +24,7 @@ class StreamRead(NamedTuple):
     next_after: EntryId  # the cursor for the next read
     last_id: EntryId  # of the stream, so that a reader knows how far it is
     gap: Gap | None
+    after: EntryId  # the cursor it was read after, as an id
 
 
 class Delivery(NamedTuple):

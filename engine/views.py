@@ -220,7 +220,7 @@ def _read_one(
     stream = keyspace.find(cursor.stream) if missing_ok else keyspace.stream(cursor.stream)
     after = MIN_ID if isinstance(cursor.after, From) else cursor.after
     if stream is None:
-        return StreamRead(cursor.stream, [], after, MIN_ID, None)
+        return StreamRead(cursor.stream, [], after, MIN_ID, None, after)
     if cursor.after is From.NOW:
         after = stream.last_id
     entries = []
@@ -234,7 +234,7 @@ def _read_one(
     if MIN_ID < after < stream.trimmed_through:
         gap = Gap(after, stream.trimmed_through)
     next_after = entries[-1].id if entries else after
-    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap)
+    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after)
 
 
 def _group_info(stream: Stream, found: Group) -> GroupInfo:

@@ -55,7 +55,7 @@ class Waiter(Generic[T]):
             claim_idle_ms: it takes pending entries idle for so long; None: it takes none.
             is_paced: it also waits for its own consumer to acknowledge.
         """
-        self.lanes = lanes
+        self.lanes = list(dict.fromkeys(lanes))  # a read may name a stream twice
         self.attempt = attempt
         self.claim_idle_ms = claim_idle_ms
         self.is_paced = is_paced
@@ -96,7 +96,7 @@ class Waiters:
 
         Args:
             clock: for the claim timers.
-            longest_idle_since: when the group's longest-idle entry was delivered (unix ms; 0: it
+            longest_idle_since: when the group's longest-idle entry was delivered (unix ms; -1: it
                 is nobody's); None if nothing is pending.
             limit: how many may wait at once.
         """

@@ -167,9 +167,10 @@ def claim(
             if pending is not None:
                 purged[entry_id] = None
         elif entry_id in counts:  # named twice: it was just taken, by us
-            if max(now_ms - at_ms, 0) >= request.min_idle_ms:
-                counts[entry_id] = _count_after_claim(counts[entry_id], request)
-                deliveries.append(deliveries[-1]._replace(id=entry_id, fields=entry.fields))
+            if now_ms - at_ms >= request.min_idle_ms:
+                count = counts.pop(entry_id)  # and goes to the end of its equals once more
+                counts[entry_id] = _count_after_claim(count, request)
+                deliveries.append(Delivery(entry_id, entry.fields, now_ms - at_ms, count, None))
         elif pending is None:
             if request.force:
                 counts[entry_id] = _count_after_claim(1, request)

@@ -1,0 +1,72 @@
+# `make` alone lists the targets. PYTHON= chooses the interpreter, ARGS= goes to the command.
+
+PYTHON ?= python3
+PORT   ?= 8080
+ARGS   ?=
+
+BIN     := .venv/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+SOURCES := $(wildcard app engine pipeline tests examples)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Lint comes before the tests, and the summary of the tests comes last.
+.NOTPARALLEL:
+.PHONY: help install serve test lint bench openapi lock clean packages
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
+
+install: .venv/dev.stamp ## make .venv with everything that tests and lint need
+
+serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080, data in ./data (PORT=, ARGS=)
+	exec $(BIN)/headgate serve --port $(PORT) --data-dir data $(ARGS)
+
+test: packages lint ## lint, then run the tests (ARGS= goes to pytest)
+	$(BIN)/pytest $(ARGS)
+
+lint: .venv/dev.stamp ## check style, types and the direction of imports
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports
+
+bench: .venv/dev.stamp ## measure how fast the gateway is
+	$(BIN)/python -m tests.bench $(ARGS)
+
+openapi: .venv/run.stamp ## write openapi/openapi.json from the code
+	@mkdir -p openapi
+	$(BIN)/headgate openapi > openapi/openapi.json.new
+	mv openapi/openapi.json.new openapi/openapi.json
+
+lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
+	$(COMPILE) --output-file requirements.txt pyproject.toml
+	$(COMPILE) --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
+
+clean: ## remove .venv, caches and build products; data stays
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
+
+packages:
+	@PYTHON=$(PYTHON) .ci/system-packages
+
+# Indexes and local wheels are the business of whoever installs, so they stay out of the pins.
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(ARGS)
+
+# pip arrives last in a new environment: without it the environment is incomplete.
+$(BIN)/pip:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed, and $(PYTHON) is not there." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; this is " + sys.version)'
+	$(PYTHON) -m venv --clear .venv
+
+# A stamp is newer than what it was installed from.
+.venv/run.stamp: requirements.txt pyproject.toml | $(BIN)/pip
+	$(PIP) -r requirements.txt
+	$(PIP) --no-deps -e .
+	@touch $@
+
+.venv/dev.stamp: requirements-dev.txt pyproject.toml | $(BIN)/pip
+	$(PIP) -r requirements-dev.txt
+	$(PIP) --no-deps -e .
+	@touch $@

@@ -1,0 +1,310 @@
+"""Backend: the one port between the web shell and what keeps the streams.
+
+The engine satisfies it as it stands. What every backend promises:
+
+- **Atomic.** Each call happens as a whole or, when it raises, not at all.
+- **Ordered.** The entries of a stream have one order, that of their ids, and every reader sees it.
+- **Durable.** A call returns when what it changed, and what it saw, cannot be lost any more.
+- **Cancellable.** A blocked read that is cancelled leaves nothing behind; entries that were handed
+  to it in its last moment are given back.
+
+Names and ids are the engine's types: stream, group and consumer names are bytes. Every error is an
+`engine.errors.StreamError`; each method names those beyond `Unavailable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
+from engine.decisions.groups import GroupStart
+from engine.decisions.streams import TrimRequest
+from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from engine.replies import (
+    Claimed,
+    ConsumerInfo,
+    GroupInfo,
+    GroupRead,
+    Outcome,
+    PendingItem,
+    PendingSummary,
+    StreamDetail,
+    StreamInfo,
+    StreamRead,
+)
+from engine.stream import StreamConfig
+from engine.views import PendingRequest, StreamCursor
+
+
+class Backend(Protocol):
+    """Streams, their groups, and what is delivered to whom."""
+
+    # Streams
+
+    async def list_streams(
+        self, *, prefix: bytes = b"", after: bytes | None = None, limit: int = 100
+    ) -> list[StreamInfo]:
+        """Describe up to `limit` streams whose names start with `prefix`, in byte order.
+
+        `after` is the last name of the page before; None starts at the beginning.
+        """
+        ...
+
+    async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
+        """Create an empty stream; true if it is new, false if it was there with this configuration.
+
+        Raises:
+            StreamExists: it is there with another configuration.
+        """
+        ...
+
+    async def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
+        """Give a stream another configuration; entries it no longer allows go at once.
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        ...
+
+    async def delete_stream(self, stream: bytes) -> bool:
+        """Delete a stream with its groups; false if there is none. Its blocked readers are told."""
+        ...
+
+    async def stream_info(self, stream: bytes) -> StreamInfo:
+        """Describe a stream.
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        ...
+
+    async def stream_detail(self, stream: bytes, *, count: int | None = 10) -> StreamDetail:
+        """Describe a stream with `count` entries and pending entries per group (None: all).
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        ...
+
+    # Entries
+
+    async def add(
+        self,
+        stream: bytes,
+        drafts: Sequence[Draft],
+        *,
+        create_stream: bool = True,
+        expected_last_id: EntryId | None = None,
+        trim: TrimRequest | None = None,
+    ) -> list[EntryId]:
+        """Append entries in order, all or none, then trim; returns their ids.
+
+        Blocked readers are served before this returns.
+
+        Raises:
+            StreamNotFound: there is none and `create_stream` is false.
+            LastIdMismatch: the last id is not `expected_last_id`.
+            IdNotGreater: an explicit id is not above the one before it.
+            IdsExhausted: there is no greater id.
+            Invalid: an entry has no fields or is too large, or `trim` contradicts itself.
+        """
+        ...
+
+    async def range(
+        self,
+        stream: bytes,
+        start: EntryId = MIN_ID,
+        end: EntryId = MAX_ID,
+        *,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """Return up to `limit` entries from `start` to `end`, both inclusive, lowest id first.
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        ...
+
+    async def reverse_range(
+        self,
+        stream: bytes,
+        end: EntryId = MAX_ID,
+        start: EntryId = MIN_ID,
+        *,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """Return up to `limit` entries from `end` down to `start`, both inclusive.
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        ...
+
+    async def read(
+        self,
+        cursors: Sequence[StreamCursor],
+        *,
+        limit: int | None = None,
+        wait_ms: int | None = 0,
+        missing_ok: bool = False,
+    ) -> list[StreamRead]:
+        """Return what each stream has after its cursor, one `StreamRead` each, empty or not.
+
+        If no stream has anything, wait for it: up to `wait_ms`, 0 not at all, None without end.
+        Every waiting reader gets every entry.
+
+        Raises:
+            StreamNotFound: a stream is missing, now or during the wait, and `missing_ok` is false.
+            LimitExceeded: too many reads are blocked already.
+        """
+        ...
+
+    async def delete(self, stream: bytes, ids: Sequence[EntryId]) -> list[bool]:
+        """Delete entries; tells per id whether it was there. A missing stream has none."""
+        ...
+
+    async def trim(self, stream: bytes, request: TrimRequest) -> int:
+        """Remove the oldest entries; returns how many went. A missing stream has none.
+
+        Raises:
+            Invalid: the request contradicts itself.
+        """
+        ...
+
+    # Groups and consumers; each raises GroupNotFound where the group must be there and is not
+
+    async def create_group(
+        self, stream: bytes, group: bytes, start: GroupStart, *, create_stream: bool = False
+    ) -> None:
+        """Create a group.
+
+        Raises:
+            StreamNotFound: there is no stream and `create_stream` is false.
+            GroupExists: the stream has such a group.
+        """
+        ...
+
+    async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
+        """Set a group's position, forward or back; what is pending stays so, nobody is woken."""
+        ...
+
+    async def destroy_group(self, stream: bytes, group: bytes) -> bool:
+        """Destroy a group; false if there is none. Its blocked readers are told.
+
+        Raises:
+            StreamNotFound: there is no stream.
+        """
+        ...
+
+    async def groups(self, stream: bytes) -> list[GroupInfo]:
+        """Describe a stream's groups, by name.
+
+        Raises:
+            StreamNotFound: there is no stream.
+        """
+        ...
+
+    async def group(self, stream: bytes, group: bytes) -> GroupInfo:
+        """Describe one group."""
+        ...
+
+    async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
+        """Create a consumer; false if it was there."""
+        ...
+
+    async def delete_consumer(
+        self, stream: bytes, group: bytes, consumer: bytes, *, release: bool
+    ) -> int | None:
+        """Delete a consumer; returns how many entries it held, None if it was not there.
+
+        With `release` they are anybody's now; without, they are pending no more, for good.
+        """
+        ...
+
+    async def consumers(self, stream: bytes, group: bytes) -> list[ConsumerInfo]:
+        """Describe a group's consumers, by name."""
+        ...
+
+    # Delivery; each raises GroupNotFound if there is no such group
+
+    async def read_group(
+        self, request: GroupRequest, *, wait_ms: int | None = 0
+    ) -> list[GroupRead]:
+        """Hand entries to a consumer, one `GroupRead` per cursor, served or not.
+
+        If there is nothing, wait: up to `wait_ms`, 0 not at all, None without end; also for the
+        moment at which a pending entry has been idle for the request's `claim_idle_ms`. Among the
+        readers of a group the first to wait is the first served.
+
+        Raises:
+            GroupNotFound: a group or its stream is missing, now or during the wait.
+            LimitExceeded: too many reads are blocked already.
+        """
+        ...
+
+    async def ack(
+        self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes | None = None
+    ) -> list[Outcome]:
+        """Acknowledge; an outcome per id. With a consumer, what others own stays theirs."""
+        ...
+
+    async def nack(
+        self,
+        stream: bytes,
+        group: bytes,
+        ids: Sequence[EntryId],
+        *,
+        mode: NackMode,
+        consumer: bytes | None = None,
+    ) -> list[Outcome]:
+        """Give deliveries back; an outcome per id. The next claiming reader gets them at once."""
+        ...
+
+    async def extend(
+        self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
+    ) -> list[Outcome]:
+        """Restart the idle clock of what the consumer owns; an outcome per id."""
+        ...
+
+    async def claim(
+        self,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes,
+        ids: Sequence[EntryId],
+        request: ClaimRequest,
+    ) -> Claimed:
+        """Take over pending entries by id; those not idle enough are left out."""
+        ...
+
+    async def autoclaim(
+        self,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes,
+        *,
+        min_idle_ms: int,
+        start: EntryId = MIN_ID,
+        limit: int = 100,
+        just_id: bool = False,
+    ) -> Claimed:
+        """Take over idle entries in id order, a page at a time."""
+        ...
+
+    async def pending(
+        self, stream: bytes, group: bytes, request: PendingRequest
+    ) -> list[PendingItem]:
+        """List pending entries in id order."""
+        ...
+
+    async def pending_summary(self, stream: bytes, group: bytes) -> PendingSummary:
+        """Sum up what is pending and with whom."""
+        ...
+
+    # The backend itself
+
+    @property
+    def waiter_count(self) -> int:
+        """Return how many reads are blocked here."""
+        ...

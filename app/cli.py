@@ -1,0 +1,116 @@
+"""The command line: `headgate serve | check-config | openapi`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import uvicorn
+from pydantic import ValidationError
+
+from app.main import create_app
+from app.server import server_config
+from app.settings import FsyncPolicy, LogLevel, Settings, read_settings
+from app.telemetry import set_up_logging
+
+_CONFIG = click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="HEADGATE_CONFIG",
+    help="A TOML file with settings; variables and flags win over it.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="headgate")
+def main() -> None:
+    r"""Headgate: a streaming gateway. Redis Streams over HTTP, SSE and WebSocket.
+
+    \b
+    Start it:        headgate serve
+    Append an entry: curl -X POST localhost:8080/v1/streams/orders/entries \
+                       -H 'content-type: application/json' -d '{"fields":{"sku":"42"}}'
+    Read it:         curl localhost:8080/v1/streams/orders/entries
+    """
+
+
+@main.command()
+@_CONFIG
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on; 0 takes a free one.  [default: 8080]")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the journal is kept.  [default: data]",
+)
+@click.option(
+    "--fsync",
+    type=click.Choice([policy.value for policy in FsyncPolicy]),
+    help="When the journal is forced to disk: before each answer, every second, or when the "
+    "system likes.  [default: always]",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice([level.value for level in LogLevel]),
+    help="How much the log says.  [default: info]",
+)
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host name to answer to besides the loopback ones; * is any. May be repeated.",
+)
+@click.option(
+    "--allow-origin",
+    "allowed_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="An origin whose pages may call, such as https://app.example. May be repeated.",
+)
+def serve(config: Path | None, **flags: Any) -> None:
+    """Run the gateway until it is told to stop.
+
+    Every setting can also be given as a variable (HEADGATE_PORT=9000) or in a TOML file
+    (port = 9000); headgate check-config shows them all.
+    """
+    settings = _settings(config, flags)
+    set_up_logging(settings.log_level)
+    click.echo(_greeting(settings), err=True)
+    uvicorn.Server(server_config(create_app(settings), settings)).run()
+
+
+@main.command("check-config")
+@_CONFIG
+def check_config(config: Path | None) -> None:
+    """Show the settings that `serve` would use, or say what is wrong with them."""
+    settings = _settings(config, {})
+    for name, value in settings.model_dump(mode="json").items():
+        description = Settings.model_fields[name].description
+        click.echo(f"{name} = {json.dumps(value):<14} # {description}")
+
+
+@main.command()
+def openapi() -> None:
+    """Print the OpenAPI document."""
+    json.dump(create_app(Settings()).openapi(), sys.stdout, indent=2, ensure_ascii=False)
+    click.echo()
+
+
+def _settings(config: Path | None, flags: dict[str, Any]) -> Settings:
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    try:
+        return read_settings(config, given)
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise click.ClickException("\n       ".join(lines)) from None
+
+
+def _greeting(settings: Settings) -> str:
+    url = f"http://{settings.host}:{settings.port}"
+    return (
+        f"Headgate on {url}  (documentation: {url}/docs)\n"
+        "Nothing is kept: this version holds streams in memory only. "
+        "--data-dir and --fsync have no effect yet."
+    )

@@ -1,0 +1,114 @@
+"""What routes ask for: the backend, the limits, names from the path, who the consumer is."""
+
+import random
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Header, Path, Query
+from starlette.requests import HTTPConnection
+
+from app.backend import Backend
+from app.names import check_name
+from app.problems import GatewayError
+from app.schemas import Limits
+from app.telemetry import Metrics
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What one app is made of; `main` puts it together, routes get its parts."""
+
+    backend: Backend
+    limits: Limits
+    metrics: Metrics
+    random: random.Random  # for jitter and the names of nameless consumers
+
+
+def gateway_of(connection: HTTPConnection) -> Gateway:
+    """Return what the app serving this connection is made of."""
+    return cast("Gateway", connection.app.state.gateway)
+
+
+def backend_of(connection: HTTPConnection) -> Backend:
+    """Return the backend."""
+    return gateway_of(connection).backend
+
+
+def limits_of(connection: HTTPConnection) -> Limits:
+    """Return the bounds."""
+    return gateway_of(connection).limits
+
+
+def stream_name(
+    stream: Annotated[str, Path(description="Name of the stream.", examples=["orders"])],
+) -> bytes:
+    """Return the stream's name from the path."""
+    return check_name(stream, pointer="/path/stream")
+
+
+def group_name(
+    group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
+) -> bytes:
+    """Return the group's name from the path."""
+    return check_name(group, pointer="/path/group")
+
+
+def consumer_path(
+    consumer: Annotated[str, Path(description="Name of the consumer.", examples=["worker-1"])],
+) -> bytes:
+    """Return the consumer's name from the path."""
+    return check_name(consumer, pointer="/path/consumer")
+
+
+def named_consumer(
+    consumer: Annotated[
+        str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
+    ] = None,
+    headgate_consumer: Annotated[str | None, Header(description="Who is asking.")] = None,
+) -> bytes | None:
+    """Return who is asking, if the request says so, by query or by header.
+
+    Raises:
+        GatewayError: they differ.
+    """
+    if consumer is not None and headgate_consumer is not None and consumer != headgate_consumer:
+        text = "the query and the Headgate-Consumer header name different consumers"
+        raise GatewayError("consumer_conflict", text, pointer="/query/consumer")
+    if consumer is not None:
+        return check_name(consumer, pointer="/query/consumer")
+    if headgate_consumer is not None:
+        # A header arrives as latin-1; what was sent is UTF-8.
+        name = headgate_consumer.encode("latin-1").decode(errors="replace")
+        return check_name(name, pointer="/header/Headgate-Consumer")
+    return None
+
+
+def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
+    """Return who is asking.
+
+    Raises:
+        GatewayError: the request does not say.
+    """
+    if consumer is None:
+        text = "say who is asking: ?consumer=NAME or the header Headgate-Consumer: NAME"
+        raise GatewayError("consumer_required", text, pointer="/query/consumer")
+    return consumer
+
+
+BackendDep = Annotated[Backend, Depends(backend_of)]
+LimitsDep = Annotated[Limits, Depends(limits_of)]
+StreamDep = Annotated[bytes, Depends(stream_name)]
+GroupDep = Annotated[bytes, Depends(group_name)]
+ConsumerPathDep = Annotated[bytes, Depends(consumer_path)]
+ConsumerDep = Annotated[bytes, Depends(required_consumer)]
+OptionalConsumerDep = Annotated[bytes | None, Depends(named_consumer)]
+
+
+def check_at_most(value: int, most: int, *, pointer: str) -> None:
+    """Refuse a number above its bound.
+
+    Raises:
+        GatewayError: it is.
+    """
+    if value > most:
+        raise GatewayError("invalid_request", f"at most {most}, not {value}", pointer=pointer)

@@ -1,0 +1,80 @@
+"""Handlers: how HTTP says a problem, and which errors are one."""
+
+import logging
+import uuid
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from app.problems import (
+    Code,
+    GatewayError,
+    Problem,
+    make_problem,
+    problem_of,
+    validation_problem,
+)
+from engine.errors import StreamError
+
+log = logging.getLogger("headgate")
+
+_CODE_OF_STATUS: dict[int, Code] = {
+    400: "malformed",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return the HTTP answer of a problem."""
+    headers = {}
+    if problem.retry_after_ms is not None:
+        headers["Retry-After"] = str(-(-problem.retry_after_ms // 1000))
+    if problem.last_id is not None and problem.status == 412:
+        headers["ETag"] = f'"{problem.last_id}"'
+    return Response(
+        problem.model_dump_json(exclude_none=True),
+        problem.status,
+        headers,
+        media_type="application/problem+json",
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Make an app answer every error with a problem."""
+
+    @app.exception_handler(StreamError)
+    @app.exception_handler(GatewayError)
+    async def refuse(request: Request, error: Exception) -> Response:
+        return problem_response(problem_of(error, request.url.path))
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_parts(request: Request, error: RequestValidationError) -> Response:
+        return problem_response(validation_problem(list(error.errors()), request.url.path))
+
+    @app.exception_handler(HTTPException)
+    async def refuse_route(request: Request, error: HTTPException) -> Response:
+        code = _CODE_OF_STATUS.get(error.status_code, "malformed")
+        detail = f"{request.method} {request.url.path}: {error.detail}"
+        response = problem_response(make_problem(code, detail, request.url.path))
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(ClientDisconnect)
+    async def nobody_there(request: Request, error: ClientDisconnect) -> Response:
+        del request, error
+        return Response(status_code=499)  # nobody reads it; the number is for the metrics
+
+    @app.exception_handler(Exception)
+    async def fail(request: Request, error: Exception) -> Response:
+        incident = uuid.uuid4().hex
+        log.error(
+            "request failed",
+            exc_info=error,
+            extra={"incident": incident, "path": request.url.path},
+        )
+        detail = f"The gateway failed. Its log says why, under incident {incident}."
+        return problem_response(make_problem("internal", detail, request.url.path))

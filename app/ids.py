@@ -1,0 +1,80 @@
+"""Ids and cursors as clients write them.
+
+Stricter than the engine's parser, which is as lax as Redis: here an id is digits, a dash, digits.
+`field` is where the text stood, as a JSON pointer that starts with `/body`, `/query` or `/path`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from app.problems import GatewayError
+from engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId
+from engine.errors import InvalidId
+from engine.limits import U64_MAX
+from engine.views import From
+
+_ID = re.compile(r"[0-9]{1,20}(-[0-9]{1,20})?")
+_PARTIAL_ID = re.compile(r"([0-9]{1,20})-\*")
+
+
+def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
+    """Read an entry id, `ms-seq` or `ms`.
+
+    Raises:
+        InvalidId: the text is none; `field` says where it stood.
+    """
+    if not _ID.fullmatch(text):
+        raise InvalidId(text, field=field)
+    return EntryId.parse(text, missing_seq=missing_seq, field=field)
+
+
+def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:
+    """Read a list of entry ids; an error names the one that is wrong."""
+    return [parse_id(text, field=f"{field}/{index}") for index, text in enumerate(texts)]
+
+
+def parse_bound(text: str, *, field: str, is_end: bool = False) -> EntryId:
+    """Read one end of a range: an id, `(id` exclusive, `-` or `+`.
+
+    A bare `+` in a query string arrives as a blank, so that is read as `+`.
+
+    Raises:
+        InvalidId: the text is none of these.
+        GatewayError: the bound excludes the last id that could lie in the range.
+    """
+    if text in ("+", " "):
+        return MAX_ID
+    if text == "-":
+        return MIN_ID
+    exclusive = text.startswith("(")
+    missing_seq = U64_MAX if is_end and not exclusive else 0
+    bound = parse_id(text.removeprefix("("), field=field, missing_seq=missing_seq)
+    if not exclusive:
+        return bound
+    beyond = bound.previous() if is_end else bound.next()
+    if beyond == bound:
+        raise GatewayError("invalid_id", "no id lies beyond this one", pointer=field)
+    return beyond
+
+
+def parse_after(text: str, *, field: str) -> EntryId | From:
+    """Read a cursor: an id, `$` for "from now on", or `+` for the last entry."""
+    if text == "$":
+        return From.NOW
+    if text in ("+", " "):
+        return From.LAST
+    return parse_id(text, field=field)
+
+
+def parse_new_id(text: str, *, field: str) -> IdRequest:
+    """Read the id of an append: `*`, `ms-*`, or an explicit one."""
+    if text == "*":
+        return None
+    if partial := _PARTIAL_ID.fullmatch(text):
+        return PartialId(parse_id(partial[1], field=field).ms)
+    return parse_id(text, field=field)
+
+
+def parse_group_start(text: str) -> EntryId | None:
+    """Read a group's position: an id, or `$` (None)."""
+    return None if text == "$" else parse_id(text, field="/body/start")

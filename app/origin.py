@@ -1,0 +1,68 @@
+"""Origin: which pages may call. A page on another site must not reach a gateway on localhost.
+
+A browser says where a page came from (`Origin`) and which name it looked up (`Host`). The name
+must be one the gateway answers to, or a foreign name could be pointed at this machine (DNS
+rebinding); the origin must be the gateway's own or on the allow-list. Clients that are no browsers
+send no origin.
+"""
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.handlers import problem_response
+from app.problems import make_problem
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class OriginGuard:
+    """ASGI middleware that refuses requests from pages that may not call."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str], origins: Collection[str]) -> None:
+        """Guard `app`.
+
+        Args:
+            app: what is guarded.
+            hosts: names it answers to besides the loopback ones; `*` is any.
+            origins: origins whose pages may call besides its own; `*` is any.
+        """
+        self._app = app
+        self._hosts = _LOOPBACK | {host.lower() for host in hosts}
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(Headers(scope=scope))
+        if refusal is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 4403})  # before accept: HTTP 403
+        else:
+            problem = make_problem("origin_refused", refusal, scope["path"])
+            await problem_response(problem)(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> str | None:
+        host = headers.get("host", "").lower()
+        name = _hostname(host)
+        if "*" not in self._hosts and name not in self._hosts and not name.endswith(".localhost"):
+            return f"This gateway does not answer to the host name {name!r}: see allowed_hosts."
+        origin = headers.get("origin")
+        if origin is None or "*" in self._origins or origin.lower() in self._origins:
+            return None
+        if urlsplit(origin).netloc.lower() == host:
+            return None
+        return f"Pages of {origin} may not call this gateway: see allowed_origins."
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

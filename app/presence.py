@@ -1,0 +1,44 @@
+"""Presence: a long poll lasts as long as its client is there."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+
+T = TypeVar("T")
+
+
+async def while_present(
+    request: Request,
+    reading: Coroutine[Any, Any, T],
+    give_back: Callable[[T], Awaitable[object]] | None = None,
+) -> T:
+    """Return what `reading` brings, or stop it as soon as the client is gone.
+
+    Args:
+        request: whose client is meant; its body has been read.
+        reading: a blocked read.
+        give_back: what to do with the reply of a read that ended as the client left.
+
+    Raises:
+        ClientDisconnect: nobody is there to be answered.
+    """
+    read = asyncio.ensure_future(reading)
+    gone = asyncio.ensure_future(_wait_gone(request))
+    try:
+        await asyncio.wait({read, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not gone.done():
+            return await read
+        if read.done() and give_back is not None and read.exception() is None:
+            await give_back(read.result())
+        raise ClientDisconnect
+    finally:
+        read.cancel()
+        gone.cancel()
+        await asyncio.gather(read, gone, return_exceptions=True)
+
+
+async def _wait_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,231 @@
+"""Problems (RFC 9457): the one table from errors to answers.
+
+Every error the gateway answers with, validation and unknown routes included, is a `Problem`. This
+file knows what is answered; `handlers` knows how HTTP says it.
+"""
+
+from http import HTTPStatus
+from typing import Literal
+
+from pydantic import BaseModel, Field
+from pydantic_core import ErrorDetails
+
+from engine import errors
+
+Code = Literal[
+    "malformed",
+    "invalid_id",
+    "consumer_required",
+    "consumer_conflict",
+    "origin_refused",
+    "stream_not_found",
+    "group_not_found",
+    "entry_not_found",
+    "not_found",
+    "method_not_allowed",
+    "not_acceptable",
+    "group_exists",
+    "stream_exists",
+    "id_not_greater",
+    "last_id_mismatch",
+    "too_large",
+    "unsupported_media_type",
+    "invalid_request",
+    "too_many_waiters",
+    "unavailable",
+    "internal",
+]
+
+
+class ProblemError(BaseModel):
+    """One thing that is wrong with a request."""
+
+    pointer: str = Field(
+        description="Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.",
+        examples=["/body/fields/sku"],
+    )
+    detail: str = Field(description="What is wrong there.")
+
+
+class Problem(BaseModel):
+    """Why a request was not served. Nothing was changed."""
+
+    type: str = Field(description="URN of this kind of problem; `code` says the same in short.")
+    title: str = Field(description="The status in words.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What happened, for people.")
+    instance: str = Field(description="The path that was asked for.")
+    code: Code = Field(description="What happened, for programs.")
+    retryable: bool = Field(description="Whether the same request may succeed later.")
+    retry_after_ms: int | None = Field(None, description="When to try again, if known.")
+    errors: list[ProblemError] | None = Field(None, description="What exactly is wrong, and where.")
+    last_id: str | None = Field(
+        None, description="The stream's last id, where that was the matter."
+    )
+
+
+class GatewayError(Exception):
+    """What the web shell itself refuses."""
+
+    def __init__(self, code: Code, detail: str, *, pointer: str | None = None) -> None:
+        """Keep the problem's code and text, and which part of the request is meant."""
+        super().__init__(detail)
+        self.code = code
+        self.pointer = pointer
+
+
+_STATUS: dict[Code, int] = {
+    "malformed": 400,
+    "invalid_id": 400,
+    "consumer_required": 400,
+    "consumer_conflict": 400,
+    "origin_refused": 403,
+    "stream_not_found": 404,
+    "group_not_found": 404,
+    "entry_not_found": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "not_acceptable": 406,
+    "group_exists": 409,
+    "stream_exists": 409,
+    "id_not_greater": 409,
+    "last_id_mismatch": 412,
+    "too_large": 413,
+    "unsupported_media_type": 415,
+    "invalid_request": 422,
+    "too_many_waiters": 429,
+    "internal": 500,
+    "unavailable": 503,
+}
+
+_CODE_OF: dict[type[Exception], Code] = {
+    errors.StreamNotFound: "stream_not_found",
+    errors.GroupNotFound: "group_not_found",
+    errors.EntryNotFound: "entry_not_found",
+    errors.NotFound: "not_found",
+    errors.StreamExists: "stream_exists",
+    errors.GroupExists: "group_exists",
+    errors.IdNotGreater: "id_not_greater",
+    errors.IdsExhausted: "id_not_greater",
+    errors.LastIdMismatch: "last_id_mismatch",
+    errors.InvalidId: "invalid_id",
+    errors.Invalid: "invalid_request",
+    errors.LimitExceeded: "too_many_waiters",
+    errors.Unavailable: "unavailable",
+}
+
+_RETRYABLE: frozenset[Code] = frozenset({"too_many_waiters", "unavailable"})
+_RETRY_AFTER_MS = 1000
+
+# Parts of the contract that this version does not serve yet. They are refused, never ignored.
+_NOT_SERVED_YET = frozenset({"policy", "references", "delay_ms", "idempotency_window_ms"})
+_NOT_SERVED_YET |= {"idempotency_max", "sub"}
+
+
+def problem_of(error: Exception, instance: str) -> Problem:
+    """Return what to answer for an error of the engine or the gateway."""
+    if isinstance(error, GatewayError):
+        code = error.code
+        pointer = error.pointer
+    else:
+        code = next(_CODE_OF[kind] for kind in type(error).__mro__ if kind in _CODE_OF)
+        pointer = _field_pointer(error)
+    if isinstance(error, errors.GroupNotFound) and not error.stream_exists:
+        code = "stream_not_found"
+    detail = _detail(error)
+    found = [ProblemError(pointer=pointer, detail=detail)] if pointer is not None else None
+    problem = make_problem(code, detail, instance, found)
+    if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
+        problem.last_id = str(error.last_id)
+    return problem
+
+
+def make_problem(
+    code: Code, detail: str, instance: str, found: list[ProblemError] | None = None
+) -> Problem:
+    """Return a problem with everything that follows from its code filled in."""
+    status = _STATUS[code]
+    problem = Problem(
+        type=f"urn:headgate:problem:{code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        instance=instance,
+        code=code,
+        retryable=code in _RETRYABLE,
+    )
+    if code in _RETRYABLE:
+        problem.retry_after_ms = _RETRY_AFTER_MS
+    if found is not None:
+        problem.errors = found
+    return problem
+
+
+def validation_problem(found: list[ErrorDetails], instance: str, prefix: str = "") -> Problem:
+    """Return the problem of a request whose parts are wrong; JSON that is not JSON is malformed."""
+    details = [
+        ProblemError(pointer=_pointer(error, prefix), detail=_validation_detail(error))
+        for error in found
+    ]
+    first = f"{details[0].pointer}: {details[0].detail}"
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    is_json = not any(error["type"] in ("json_invalid", "json_type") for error in found)
+    return make_problem(
+        "invalid_request" if is_json else "malformed", first + more, instance, details
+    )
+
+
+def responses(*codes: Code) -> dict[int | str, dict[str, object]]:
+    """Return the OpenAPI description of the problems an operation can answer with."""
+    described: dict[int | str, dict[str, object]] = {}
+    for status in sorted({_STATUS[code] for code in codes}):
+        named = " or ".join(f"`{code}`" for code in codes if _STATUS[code] == status)
+        described[status] = {
+            "description": f"{HTTPStatus(status).phrase}: {named}",
+            "content": {
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+            },
+        }
+    return described
+
+
+def _detail(error: Exception) -> str:
+    if isinstance(error, errors.StreamNotFound):
+        return f"There is no stream {_quoted(error.stream)}."
+    if isinstance(error, errors.GroupNotFound):
+        if not error.stream_exists:
+            return f"There is no stream {_quoted(error.stream)}."
+        return f"Stream {_quoted(error.stream)} has no group {_quoted(error.group)}."
+    if isinstance(error, errors.InvalidId):
+        return f"{error.text!r} is not an entry id: write ms-seq, such as 1718000000000-0."
+    return str(error).removeprefix("ERR ").removeprefix("BUSYGROUP ")
+
+
+def _field_pointer(error: Exception) -> str | None:
+    if isinstance(error, errors.IdNotGreater):
+        return f"/body/{error.index}/id"
+    if isinstance(error, errors.Invalid):
+        return error.field if error.field.startswith("/") else f"/body/{error.field}"
+    return None
+
+
+def _quoted(name: bytes) -> str:
+    return repr(name.decode(errors="replace"))
+
+
+def _pointer(error: ErrorDetails, prefix: str) -> str:
+    location = error["loc"]
+    if error["type"] == "json_invalid":  # the last part is the place in the text
+        location = location[:-1]
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in location)
+    return prefix + "".join(f"/{part}" for part in parts)
+
+
+def _validation_detail(error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden":
+        if error["loc"][-1] in _NOT_SERVED_YET:
+            return "not served by this version yet"
+        return "unknown field"
+    if error["type"] == "json_invalid":
+        return f"not JSON: {error.get('ctx', {}).get('error', error['msg'])}"
+    return error["msg"]

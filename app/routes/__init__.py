@@ -1,0 +1,1 @@
+"""One file per noun of the interface. Routes do not know each other."""

@@ -1,0 +1,254 @@
+"""Deliveries: read as a group, acknowledge, give back, claim, and see what is pending."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from app.dependencies import (
+    BackendDep,
+    ConsumerDep,
+    GroupDep,
+    LimitsDep,
+    OptionalConsumerDep,
+    StreamDep,
+    check_at_most,
+    gateway_of,
+)
+from app.follow import RELEASED_ONLY
+from app.ids import parse_bound, parse_id, parse_ids
+from app.names import check_name
+from app.operation import Operation
+from app.presence import while_present
+from app.problems import responses
+from app.schemas import (
+    Autoclaim,
+    Autoclaimed,
+    Claim,
+    Claimed,
+    GroupEntries,
+    Ids,
+    Limits,
+    Nack,
+    PendingEntries,
+    PendingEntry,
+    PendingSummary,
+    ReadGroup,
+    SettledEntries,
+)
+from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from engine.entry import EntryId
+from engine.limits import COUNT_MAX
+from engine.replies import GroupRead
+from engine.views import PendingRequest
+
+router = APIRouter(
+    prefix="/v1/streams/{stream}/groups/{group}", tags=["Delivery"], route_class=Operation
+)
+
+_FIND = responses("invalid_id", "stream_not_found", "group_not_found", "invalid_request")
+_SETTLE = responses(
+    "malformed",
+    "invalid_id",
+    "consumer_conflict",
+    "stream_not_found",
+    "group_not_found",
+    "unsupported_media_type",
+    "invalid_request",
+)
+_TAKE = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "consumer_conflict")
+
+
+@router.post(
+    "/read",
+    operation_id="readGroup",
+    response_model_exclude_unset=True,
+    responses=_TAKE | responses("too_many_waiters"),
+)
+async def read_group(
+    request: Request,
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: ConsumerDep,
+    read: ReadGroup | None = None,
+) -> GroupEntries:
+    """Read as a consumer of a group (XREADGROUP), waiting if asked to.
+
+    First `ack` is acknowledged. Then come entries that were given back or, with `claim_idle_ms`,
+    are pending with anybody for so long, longest idle first; then entries new to the group. If
+    there are none it waits, for a new entry or for the moment a pending one has been idle long
+    enough. If the client is gone by then, what it would have got goes back at once.
+
+    The answer is always 200. `state` says why it may be empty: `caught_up`, nothing is new;
+    `live`, there may be more.
+    """
+    read = read or ReadGroup()
+    check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
+    check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
+    after = None if read.after == ">" else parse_id(read.after, field="/body/from")
+    acked = _ids(read.ack, limits, pointer="/body/ack")
+    if acked:
+        await backend.ack(stream, group, acked, consumer=consumer)
+    wanted = GroupRequest(
+        group,
+        consumer,
+        [GroupCursor(stream, after)],
+        limit=read.limit,
+        claim_idle_ms=RELEASED_ONLY if read.claim_idle_ms is None else read.claim_idle_ms,
+        no_ack=read.no_ack,
+    )
+
+    async def give_back(reads: list[GroupRead]) -> None:
+        ids = [delivery.id for one in reads for delivery in one.deliveries]
+        await backend.nack(stream, group, ids, mode=NackMode.SILENT, consumer=consumer)
+
+    reading = backend.read_group(wanted, wait_ms=read.wait_ms)
+    [found] = await (while_present(request, reading, give_back) if read.wait_ms else reading)
+    gateway_of(request).metrics.delivered.labels("rest").inc(len(found.deliveries))
+    return GroupEntries.of(found)
+
+
+@router.post("/ack", operation_id="ackEntries", responses=_SETTLE)
+async def ack_entries(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: OptionalConsumerDep,
+    request: Ids,
+) -> SettledEntries:
+    """Acknowledge entries (XACK), with the outcome of each.
+
+    If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
+    """
+    ids = _ids(request.ids, limits)
+    return SettledEntries.of(ids, await backend.ack(stream, group, ids, consumer=consumer))
+
+
+@router.post("/nack", operation_id="nackEntries", responses=_SETTLE)
+async def nack_entries(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: OptionalConsumerDep,
+    request: Nack,
+) -> SettledEntries:
+    """Give entries back (XNACK), with the outcome of each. The next reader gets them at once."""
+    ids = _ids(request.ids, limits)
+    mode = NackMode(request.mode)
+    outcomes = await backend.nack(stream, group, ids, mode=mode, consumer=consumer)
+    return SettledEntries.of(ids, outcomes)
+
+
+@router.post("/extend", operation_id="extendEntries", responses=_TAKE)
+async def extend_entries(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: ConsumerDep,
+    request: Ids,
+) -> SettledEntries:
+    """Restart the idle clock of one's own entries (XCLAIM JUSTID), with the outcome of each."""
+    ids = _ids(request.ids, limits)
+    return SettledEntries.of(ids, await backend.extend(stream, group, ids, consumer=consumer))
+
+
+@router.post(
+    "/claim",
+    operation_id="claimEntries",
+    response_model_exclude_unset=True,
+    responses=_TAKE,
+)
+async def claim_entries(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: ConsumerDep,
+    claim: Claim,
+) -> Claimed:
+    """Take over pending entries by id (XCLAIM). Those idle for less are left out."""
+    wanted = ClaimRequest(
+        claim.min_idle_ms,
+        idle_ms=claim.idle_ms,
+        time_ms=claim.time_ms,
+        retry_count=claim.retry_count,
+        force=claim.force,
+        just_id=claim.just_id,
+    )
+    ids = _ids(claim.ids, limits)
+    claimed = await backend.claim(stream, group, consumer, ids, wanted)
+    return Claimed.of(claimed, just_id=claim.just_id)
+
+
+@router.post(
+    "/autoclaim",
+    operation_id="autoclaimEntries",
+    response_model_exclude_unset=True,
+    responses=_TAKE,
+)
+async def autoclaim_entries(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: ConsumerDep,
+    wanted: Autoclaim,
+) -> Autoclaimed:
+    """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`."""
+    check_at_most(wanted.limit, limits.ids_max, pointer="/body/limit")
+    start = parse_bound(wanted.start, field="/body/start")
+    claimed = await backend.autoclaim(
+        stream,
+        group,
+        consumer,
+        min_idle_ms=wanted.min_idle_ms,
+        start=start,
+        limit=wanted.limit,
+        just_id=wanted.just_id,
+    )
+    return Autoclaimed.of_page(claimed, just_id=wanted.just_id)
+
+
+@router.get("/pending", operation_id="listPending", responses=_FIND)
+async def list_pending(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    start: Annotated[str, Query(description="From this id; `-`, or `(id` for after.")] = "-",
+    end: Annotated[str, Query(description="To this id; `+`, or `(id` for before.")] = "+",
+    limit: Annotated[int, Query(ge=1, description="Entries at most.")] = 100,
+    consumer: Annotated[str | None, Query(description="Only what this consumer holds.")] = None,
+    min_idle_ms: Annotated[
+        int, Query(ge=0, le=COUNT_MAX, description="Only those idle for so long.")
+    ] = 0,
+) -> PendingEntries:
+    """List pending entries by id (XPENDING), with who holds them and for how long."""
+    check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
+    wanted = PendingRequest(
+        start=parse_bound(start, field="/query/start"),
+        end=parse_bound(end, field="/query/end", is_end=True),
+        limit=limit,
+        consumer=None if consumer is None else check_name(consumer, pointer="/query/consumer"),
+        min_idle_ms=min_idle_ms,
+    )
+    found = await backend.pending(stream, group, wanted)
+    return PendingEntries(pending=[PendingEntry.of(item) for item in found])
+
+
+@router.get("/pending/summary", operation_id="pendingSummary", responses=_FIND)
+async def pending_summary(
+    backend: BackendDep, stream: StreamDep, group: GroupDep
+) -> PendingSummary:
+    """Sum up what is pending and with whom (XPENDING)."""
+    return PendingSummary.of(await backend.pending_summary(stream, group))
+
+
+def _ids(texts: Sequence[str], limits: Limits, *, pointer: str = "/body/ids") -> list[EntryId]:
+    check_at_most(len(texts), limits.ids_max, pointer=pointer)
+    return parse_ids(texts, field=pointer)

@@ -1,0 +1,421 @@
+"""Entries: append, read, delete."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter, ValidationError
+
+from app.backend import Backend
+from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
+from app.ids import parse_after, parse_bound, parse_id, parse_ids
+from app.names import check_name
+from app.operation import BatchOperation, Operation, media_type_of
+from app.presence import while_present
+from app.problems import GatewayError, responses
+from app.schemas import (
+    Append,
+    Appended,
+    AppendedBatch,
+    Deleted,
+    DeletedEntries,
+    Entries,
+    Entry,
+    Ids,
+    Limits,
+    NewEntry,
+    Read,
+    StreamEntries,
+    StreamsRead,
+)
+from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from engine.entry import Entry as EngineEntry
+from engine.errors import EntryNotFound
+from engine.views import StreamCursor
+
+router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
+batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
+
+_NDJSON = "application/x-ndjson"
+_PAGE = 1000
+_new_entries = TypeAdapter(list[NewEntry])
+
+
+def expected_last_id(
+    if_match: Annotated[
+        str | None, Header(description="Append only if the stream's last id is this ETag.")
+    ] = None,
+) -> EntryId | None:
+    """Return the last id the writer expects, if it expects one."""
+    if if_match is None:
+        return None
+    return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
+
+
+def refuse_idempotency(request: Request) -> None:
+    """Refuse what this version does not serve yet: a writer must not believe it is protected."""
+    for name in ("Idempotency-Key", "Idempotency-Producer"):
+        if name in request.headers:
+            text = "not served by this version yet"
+            raise GatewayError("invalid_request", text, pointer=f"/header/{name}")
+
+
+def entry_id_path(
+    id: Annotated[str, Path(description="Entry id.", examples=["1718000000000-0"])],  # noqa: A002
+) -> EntryId:
+    """Return the entry's id from the path."""
+    return parse_id(id, field="/path/id")
+
+
+EntryIdDep = Annotated[EntryId, Depends(entry_id_path)]
+ExpectedDep = Annotated[EntryId | None, Depends(expected_last_id)]
+
+_APPEND_PROBLEMS = responses(
+    "malformed",
+    "invalid_id",
+    "stream_not_found",
+    "id_not_greater",
+    "last_id_mismatch",
+    "too_large",
+    "unsupported_media_type",
+    "invalid_request",
+    "unavailable",
+)
+
+
+@router.post(
+    "/streams/{stream}/entries",
+    operation_id="appendEntry",
+    status_code=201,
+    responses=_APPEND_PROBLEMS,
+    dependencies=[Depends(refuse_idempotency)],
+)
+async def append_entry(
+    request: Request,
+    backend: BackendDep,
+    stream: StreamDep,
+    entry: Append,
+    expected: ExpectedDep,
+    response: Response,
+) -> Appended:
+    """Append an entry (XADD). The stream is created if it is not there."""
+    trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
+    [entry_id] = await backend.add(
+        stream,
+        [entry.to_draft()],
+        create_stream=entry.create_stream,
+        expected_last_id=expected,
+        trim=trim,
+    )
+    gateway_of(request).metrics.appended.inc()
+    response.headers["Location"] = f"{request.url.path}/{entry_id}"
+    return Appended(id=str(entry_id))
+
+
+@batches.post(
+    "/streams/{stream}/entries/batch",
+    operation_id="appendEntries",
+    status_code=201,
+    responses=_APPEND_PROBLEMS,
+    dependencies=[Depends(refuse_idempotency)],
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"$ref": "#/components/schemas/NewEntry"},
+                    }
+                },
+                _NDJSON: {"schema": {"type": "string", "description": "One NewEntry per line."}},
+            },
+        }
+    },
+)
+async def append_entries(
+    request: Request,
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    expected: ExpectedDep,
+    create_stream: Annotated[bool, Query(description="Create the stream if it is missing.")] = True,
+) -> AppendedBatch:
+    """Append entries, all or none (XADD × n): a JSON array, or one entry per line of NDJSON.
+
+    If any entry is wrong, nothing is appended and the problem points at its place in the batch.
+    """
+    body = await request.body()
+    drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)
+    ids = await backend.add(stream, drafts, create_stream=create_stream, expected_last_id=expected)
+    gateway_of(request).metrics.appended.inc(len(ids))
+    texts = [str(entry_id) for entry_id in ids]
+    return AppendedBatch(count=len(ids), first_id=texts[0], last_id=texts[-1], ids=texts)
+
+
+Bounds = tuple[EntryId, EntryId, bool]
+"""Lowest id, highest id, and whether to read downwards."""
+
+_EVERYTHING: Bounds = (MIN_ID, MAX_ID, False)
+
+
+def range_query(
+    start: Annotated[
+        str | None, Query(description="From this id; `-`, or `(id` for after.")
+    ] = None,
+    end: Annotated[str | None, Query(description="To this id; `+`, or `(id` for before.")] = None,
+    order: Annotated[Literal["asc", "desc"] | None, Query(description="Oldest first?")] = None,
+) -> Bounds | None:
+    """Return the bounds of a range read and whether it goes down; None if none was asked for."""
+    if start is None and end is None and order is None:
+        return None
+    low = parse_bound(start or "-", field="/query/start")
+    high = parse_bound(end or "+", field="/query/end", is_end=True)
+    return low, high, order == "desc"
+
+
+RangeDep = Annotated[Bounds | None, Depends(range_query)]
+
+
+@router.get(
+    "/streams/{stream}/entries",
+    operation_id="readEntries",
+    response_model=Entries,
+    response_model_exclude_unset=True,
+    responses={
+        200: {"content": {_NDJSON: {"schema": {"type": "string"}}}, "description": "Entries."},
+        **responses(
+            "invalid_id",
+            "stream_not_found",
+            "not_acceptable",
+            "invalid_request",
+            "too_many_waiters",
+        ),
+    },
+)
+async def read_entries(
+    request: Request,
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    bounds: RangeDep,
+    after: Annotated[
+        str | None, Query(description="After this id; `$` from now on, `+` the last entry.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, description="Entries at most.")] = 100,
+    wait_ms: Annotated[
+        int, Query(ge=0, description="With `after`: how long to wait if there is nothing.")
+    ] = 0,
+) -> Entries | Response:
+    """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
+
+    `next_after` is the cursor for the next read. A cursor older than the oldest entry is answered
+    from the oldest, and `gap` tells what trimming took. With `Accept: application/x-ndjson` the
+    entries are streamed, one per line, and `limit` may be as large as you like.
+    """
+    check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
+    as_lines = _wants_lines(request)
+    if after is not None or not as_lines:
+        check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
+    if after is None:
+        if wait_ms:
+            text = "only a read after a cursor can wait: give after"
+            raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
+        if as_lines:
+            await backend.stream_info(stream)
+            lines = _range_lines(backend, stream, bounds or _EVERYTHING, limit)
+            return StreamingResponse(lines, media_type=_NDJSON)
+        return await _read_range(backend, stream, bounds or _EVERYTHING, limit)
+    if bounds is not None:
+        text = "a range has start and end, a cursor has after: give one of them"
+        raise GatewayError("invalid_request", text, pointer="/query/after")
+    cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
+    reading = backend.read([cursor], limit=limit, wait_ms=wait_ms)
+    [read] = await (while_present(request, reading) if wait_ms else reading)
+    if as_lines:
+        return Response(b"".join(map(_line, read.entries)), media_type=_NDJSON)
+    return Entries.of_read(read)
+
+
+@router.post(
+    "/read",
+    operation_id="readStreams",
+    response_model_exclude_unset=True,
+    responses=responses(
+        "malformed",
+        "invalid_id",
+        "stream_not_found",
+        "unsupported_media_type",
+        "invalid_request",
+        "too_many_waiters",
+    ),
+)
+async def read_streams(
+    request: Request, backend: BackendDep, limits: LimitsDep, read: Read
+) -> StreamsRead:
+    """Read several streams at once, each after its own cursor (XREAD), waiting if asked to."""
+    check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
+    check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
+    cursors = [
+        StreamCursor(
+            check_name(cursor.stream, pointer=f"/body/streams/{index}/stream"),
+            parse_after(cursor.after, field=f"/body/streams/{index}/after"),
+        )
+        for index, cursor in enumerate(read.streams)
+    ]
+    reading = backend.read(cursors, limit=read.limit, wait_ms=read.wait_ms)
+    reads = await (while_present(request, reading) if read.wait_ms else reading)
+    return StreamsRead(streams=[StreamEntries.of_read(one) for one in reads])
+
+
+@router.get(
+    "/streams/{stream}/entries/{id}",
+    operation_id="getEntry",
+    response_model_exclude_unset=True,
+    responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
+)
+async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> Entry:
+    """Read one entry (XRANGE)."""
+    found = await backend.range(stream, entry_id, entry_id)
+    if not found:
+        raise EntryNotFound(stream, entry_id)
+    return Entry.of(found[0])
+
+
+@router.delete(
+    "/streams/{stream}/entries/{id}",
+    operation_id="deleteEntry",
+    status_code=204,
+    responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
+)
+async def delete_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> None:
+    """Delete one entry (XDEL). Where it is pending it stays so."""
+    await backend.stream_info(stream)
+    if not (await backend.delete(stream, [entry_id]))[0]:
+        raise EntryNotFound(stream, entry_id)
+
+
+@router.post(
+    "/streams/{stream}/entries/delete",
+    operation_id="deleteEntries",
+    responses=responses(
+        "malformed", "invalid_id", "stream_not_found", "unsupported_media_type", "invalid_request"
+    ),
+)
+async def delete_entries(
+    backend: BackendDep, limits: LimitsDep, stream: StreamDep, request: Ids
+) -> DeletedEntries:
+    """Delete entries (XDEL), with the outcome of each. Where they are pending they stay so."""
+    check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
+    ids = parse_ids(request.ids)
+    await backend.stream_info(stream)
+    outcomes = zip(ids, await backend.delete(stream, ids), strict=True)
+    return DeletedEntries(
+        results=[
+            Deleted(id=str(one), outcome="deleted" if was_there else "not_found")
+            for one, was_there in outcomes
+        ]
+    )
+
+
+async def _read_range(backend: Backend, stream: bytes, bounds: Bounds, limit: int) -> Entries:
+    info = await backend.stream_info(stream)
+    low, high, is_down = bounds
+    if is_down:
+        entries = await backend.reverse_range(stream, high, low, limit=limit)
+    else:
+        entries = await backend.range(stream, low, high, limit=limit)
+    has_next = bool(entries) and not is_down
+    return Entries(
+        entries=[Entry.of(entry) for entry in entries],
+        next_after=str(entries[-1].id) if has_next else None,
+        last_id=str(info.last_id),
+        gap=None,
+    )
+
+
+async def _range_lines(
+    backend: Backend, stream: bytes, bounds: Bounds, limit: int
+) -> AsyncIterator[bytes]:
+    """Yield a range a page at a time, so that its size does not matter to anybody else."""
+    low, high, is_down = bounds
+    left = limit
+    while left > 0:
+        size = min(left, _PAGE)
+        if is_down:
+            page = await backend.reverse_range(stream, high, low, limit=size)
+        else:
+            page = await backend.range(stream, low, high, limit=size)
+        yield b"".join(map(_line, page))
+        left -= len(page)
+        if len(page) < size or page[-1].id in (MIN_ID, MAX_ID):
+            break
+        if is_down:
+            high = page[-1].id.previous()
+        else:
+            low = page[-1].id.next()
+
+
+def _line(entry: EngineEntry) -> bytes:
+    return Entry.of(entry).model_dump_json(exclude_unset=True).encode() + b"\n"
+
+
+def _wants_lines(request: Request) -> bool:
+    """Tell whether the client asks for NDJSON.
+
+    Raises:
+        GatewayError: it asks for nothing this operation can answer with.
+    """
+    accepted = [
+        part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").split(",")
+    ]
+    if _NDJSON in accepted:
+        return True
+    if {"*/*", "application/*", "application/json", ""} & set(accepted):
+        return False
+    text = f"this answers with application/json or {_NDJSON}"
+    raise GatewayError("not_acceptable", text, pointer="/header/Accept")
+
+
+def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
+    entries = _entries_of_lines(body, limits) if is_lines else _entries_of_array(body)
+    if not entries:
+        raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
+    check_at_most(len(entries), limits.batch_entries_max, pointer="/body")
+    return [entry.to_draft(index) for index, entry in enumerate(entries)]
+
+
+def _entries_of_array(body: bytes) -> list[NewEntry]:
+    try:
+        return _new_entries.validate_json(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError(
+            [{**one, "loc": ("body", *one["loc"])} for one in found]
+        ) from None
+
+
+def _entries_of_lines(body: bytes, limits: Limits) -> list[NewEntry]:
+    lines = body.split(b"\n")
+    if not lines[-1].strip():
+        lines.pop()
+    check_at_most(len(lines), limits.batch_entries_max, pointer="/body")
+    entries = []
+    for index, line in enumerate(lines):
+        try:
+            entries.append(NewEntry.model_validate_json(line))
+        except ValidationError as error:
+            raise RequestValidationError(_at_line(error, index)) from None
+    return entries
+
+
+def _at_line(error: ValidationError, index: int) -> list[Any]:
+    """Return what is wrong with a line, with its place in the body and its number for people."""
+    found = []
+    for one in error.errors(include_url=False, include_input=False):
+        detail = {"loc": ("body", index, *one["loc"]), "msg": f"line {index + 1}: {one['msg']}"}
+        found.append({**one, **detail})
+    return found

@@ -1,0 +1,136 @@
+"""Groups and their consumers: create, describe, change, delete."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
+from app.operation import Operation, PatchOperation
+from app.problems import GatewayError, responses
+from app.schemas import (
+    Consumer,
+    Consumers,
+    DeletedConsumer,
+    Group,
+    GroupPatch,
+    Groups,
+    NewGroup,
+)
+from engine.errors import GroupExists, GroupNotFound
+
+router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
+patches = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=PatchOperation)
+
+_FIND = responses("stream_not_found", "group_not_found", "invalid_request")
+_CHANGE = responses(
+    "malformed",
+    "invalid_id",
+    "stream_not_found",
+    "group_not_found",
+    "unsupported_media_type",
+    "invalid_request",
+)
+
+
+@router.put(
+    "/groups/{group}",
+    operation_id="createGroup",
+    status_code=201,
+    responses={
+        200: {"description": "It was there, and stays as it is.", "model": Group},
+        **_CHANGE,
+    },
+)
+async def create_group(
+    backend: BackendDep,
+    stream: StreamDep,
+    group: GroupDep,
+    response: Response,
+    new: NewGroup | None = None,
+) -> Group:
+    """Create a group (XGROUP CREATE). One that exists keeps its position: 200 instead of 201."""
+    new = new or NewGroup()
+    try:
+        await backend.create_group(stream, group, new.to_start(), create_stream=new.create_stream)
+    except GroupExists:
+        response.status_code = 200
+    return Group.of(await backend.group(stream, group))
+
+
+@patches.patch("/groups/{group}", operation_id="updateGroup", responses=_CHANGE)
+async def update_group(
+    backend: BackendDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
+) -> Group:
+    """Set a group's position, forward or back (XGROUP SETID). What is pending stays so."""
+    await backend.set_group(stream, group, patch.to_start())
+    return Group.of(await backend.group(stream, group))
+
+
+@router.get(
+    "/groups", operation_id="listGroups", responses=responses("stream_not_found", "invalid_request")
+)
+async def list_groups(backend: BackendDep, stream: StreamDep) -> Groups:
+    """List the groups of a stream by name (XINFO GROUPS)."""
+    return Groups(groups=[Group.of(info) for info in await backend.groups(stream)])
+
+
+@router.get("/groups/{group}", operation_id="describeGroup", responses=_FIND)
+async def describe_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Group:
+    """Describe a group."""
+    return Group.of(await backend.group(stream, group))
+
+
+@router.delete("/groups/{group}", operation_id="deleteGroup", status_code=204, responses=_FIND)
+async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> None:
+    """Delete a group with what is pending (XGROUP DESTROY). Its blocked readers are told."""
+    if not await backend.destroy_group(stream, group):
+        raise GroupNotFound(stream, group)
+
+
+@router.get("/groups/{group}/consumers", operation_id="listConsumers", responses=_FIND)
+async def list_consumers(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Consumers:
+    """List the consumers of a group by name (XINFO CONSUMERS)."""
+    found = await backend.consumers(stream, group)
+    return Consumers(consumers=[Consumer.of(info) for info in found])
+
+
+@router.put(
+    "/groups/{group}/consumers/{consumer}",
+    operation_id="createConsumer",
+    status_code=201,
+    responses={200: {"description": "It was there.", "model": Consumer}, **_FIND},
+)
+async def create_consumer(
+    backend: BackendDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: ConsumerPathDep,
+    response: Response,
+) -> Consumer:
+    """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
+    is_new = await backend.create_consumer(stream, group, consumer)
+    response.status_code = 201 if is_new else 200
+    found = await backend.consumers(stream, group)
+    return next(Consumer.of(info) for info in found if info.name == consumer)
+
+
+@router.delete(
+    "/groups/{group}/consumers/{consumer}",
+    operation_id="deleteConsumer",
+    responses=responses("stream_not_found", "group_not_found", "not_found", "invalid_request"),
+)
+async def delete_consumer(
+    backend: BackendDep,
+    stream: StreamDep,
+    group: GroupDep,
+    consumer: ConsumerPathDep,
+    pending: Annotated[
+        Literal["release", "drop"],
+        Query(description="Hand what it holds to the others, or forget it as Redis does."),
+    ] = "release",
+) -> DeletedConsumer:
+    """Delete a consumer (XGROUP DELCONSUMER). What it holds is released unless told otherwise."""
+    held = await backend.delete_consumer(stream, group, consumer, release=pending == "release")
+    if held is None:
+        raise GatewayError("not_found", "The group has no such consumer.", pointer="/path/consumer")
+    return DeletedConsumer(pending=held)

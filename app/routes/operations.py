@@ -1,0 +1,46 @@
+"""Operations: is it alive, is it ready, what does it count, what are its bounds."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.dependencies import LimitsDep, gateway_of
+from app.operation import Operation
+from app.problems import responses
+from app.schemas import Health, Limits
+
+router = APIRouter(tags=["Operations"], route_class=Operation)
+
+
+@router.get("/healthz", operation_id="healthz", responses=responses("invalid_request"))
+async def healthz() -> Health:
+    """Tell that the gateway is alive."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", operation_id="readyz", responses=responses("invalid_request", "unavailable"))
+async def readyz() -> Health:
+    """Tell that the gateway takes requests."""
+    return Health(status="ok")
+
+
+@router.get(
+    "/metrics",
+    operation_id="metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Counters, in the Prometheus text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **responses("invalid_request"),
+    },
+)
+async def metrics(request: Request) -> Response:
+    """Tell what is counted, for Prometheus."""
+    text = gateway_of(request).metrics.text()
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+@router.get("/v1/limits", operation_id="limits", responses=responses("invalid_request"))
+async def limits(limits: LimitsDep) -> Limits:
+    """Tell the bounds of this gateway."""
+    return limits

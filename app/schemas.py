@@ -1,0 +1,695 @@
+"""Wire models, one per shape, and how they turn into the engine's values and back."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from app.fields import bytes_of, wire_fields
+from app.ids import parse_group_start, parse_id, parse_new_id
+from app.names import text_of
+from engine.decisions.groups import GroupStart
+from engine.decisions.streams import TrimRequest
+from engine.entry import Draft, EntryId
+from engine.entry import Entry as EngineEntry
+from engine.limits import COUNT_MAX
+from engine.replies import Claimed as EngineClaimed
+from engine.replies import ConsumerInfo as EngineConsumerInfo
+from engine.replies import Delivery as EngineDelivery
+from engine.replies import Gap as EngineGap
+from engine.replies import GroupInfo as EngineGroupInfo
+from engine.replies import GroupRead as EngineGroupRead
+from engine.replies import (
+    GroupState,
+    Outcome,
+)
+from engine.replies import PendingItem as EnginePendingItem
+from engine.replies import PendingSummary as EnginePendingSummary
+from engine.replies import StreamDetail as EngineStreamDetail
+from engine.replies import StreamInfo as EngineStreamInfo
+from engine.replies import StreamRead as EngineStreamRead
+from engine.stream import StreamConfig as EngineStreamConfig
+
+IdText = Annotated[str, Field(description="Entry id.", examples=["1718000000000-0"])]
+Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+
+
+class Request(BaseModel):
+    """A request body: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+# Entries
+
+FieldMap = Annotated[
+    dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])
+]
+Pair = Annotated[
+    list[str],
+    Field(min_length=2, max_length=2, description="A name and a value.", examples=[["sku", "42"]]),
+]
+
+
+class Trim(Request):
+    """Which entries to keep: give `max_length` or `min_id`."""
+
+    max_length: Count | None = Field(None, description="Keep the newest so many.")
+    min_id: IdText | None = Field(None, description="Keep this id and all above.")
+    approximate: bool = Field(
+        False, description="Remove only what goes cheaply, and so keep a little more."
+    )
+    limit: Count | None = Field(
+        None, description="With `approximate`: remove so many at most; 0 is no limit."
+    )
+
+    def to_request(self, field: str) -> TrimRequest:
+        """Return the engine's form."""
+        min_id = None if self.min_id is None else parse_id(self.min_id, field=f"{field}/min_id")
+        return TrimRequest(self.max_length, min_id, self.approximate, self.limit)
+
+
+class NewEntry(Request):
+    """An entry to append."""
+
+    fields: FieldMap | None = None
+    base64: list[str] | None = Field(
+        None, description="Names of fields whose values are base64 text of bytes."
+    )
+    pairs: list[Pair] | None = Field(
+        None, description="Instead of `fields`, where names repeat or their order matters."
+    )
+    names_base64: bool = Field(False, description="All names are base64 text of bytes.")
+    id: str = Field(
+        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
+    )
+
+    @model_validator(mode="after")
+    def _has_fields(self) -> Self:
+        if (self.fields is None) == (self.pairs is None):
+            raise ValueError("give either fields or pairs")
+        if not (self.fields or self.pairs):
+            raise ValueError("an entry has at least one field")
+        return self
+
+    def to_draft(self, index: int | None = None) -> Draft:
+        """Return the engine's form; `index` is its place in a batch, for errors."""
+        place = "/body/" if index is None else f"/body/{index}/"
+        pairs = self.fields.items() if self.fields is not None else self.pairs or ()
+        packed = frozenset(self.base64 or ())
+        flat: list[bytes] = []
+        for name, value in pairs:
+            field = f"{place}fields/{name}"
+            flat.append(bytes_of(name, field) if self.names_base64 else name.encode())
+            flat.append(bytes_of(value, field) if name in packed else value.encode())
+        return Draft(parse_new_id(self.id, field=f"{place}id"), tuple(flat))
+
+
+class Append(NewEntry):
+    """An entry to append, and how."""
+
+    create_stream: bool = Field(True, description="Create the stream if it is not there.")
+    trim: Trim | None = Field(None, description="Trim the stream after the append.")
+
+
+class Appended(BaseModel):
+    """What an append made."""
+
+    id: IdText
+
+
+class AppendedBatch(BaseModel):
+    """What a batch of appends made."""
+
+    count: int
+    first_id: IdText
+    last_id: IdText
+    ids: list[IdText] = Field(description="One per entry, in order.")
+
+
+class Entry(BaseModel):
+    """One element of a stream."""
+
+    id: IdText
+    fields: FieldMap
+    base64: list[str] | None = Field(
+        None, description="Names of fields whose values are base64 text of bytes."
+    )
+    pairs: list[Pair] | None = Field(None, description="All fields in order, where a name repeats.")
+    names_base64: bool | None = Field(
+        None, description="True if a name is not UTF-8: then all names are base64 text."
+    )
+
+    @classmethod
+    def of(cls, entry: EngineEntry) -> Self:
+        """Return the wire form."""
+        return cls(id=str(entry.id), **wire_fields(entry.fields))
+
+
+class Gap(BaseModel):
+    """Entries a reader missed because trimming took them: above `from`, up to `to`."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    after: IdText = Field(alias="from")
+    through: IdText = Field(alias="to")
+
+    @classmethod
+    def of(cls, gap: EngineGap | None) -> Self | None:
+        """Return the wire form."""
+        if gap is None:
+            return None
+        return cls(after=str(gap.after), through=str(gap.through))
+
+
+class Entries(BaseModel):
+    """Entries of one stream."""
+
+    entries: list[Entry]
+    next_after: IdText | None = Field(description="Cursor for the next read, ascending.")
+    last_id: IdText = Field(description="The stream's last id.")
+    gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
+
+    @classmethod
+    def of_read(cls, read: EngineStreamRead) -> Self:
+        """Return the wire form."""
+        return cls(**wire_read(read))
+
+
+class StreamEntries(Entries):
+    """Entries of one of several streams."""
+
+    stream: str
+
+    @classmethod
+    def of_read(cls, read: EngineStreamRead) -> Self:
+        """Return the wire form."""
+        return cls(stream=text_of(read.stream), **wire_read(read))
+
+
+def wire_read(read: EngineStreamRead) -> dict[str, Any]:
+    """Return the wire parts of what one stream had."""
+    return {
+        "entries": [Entry.of(entry) for entry in read.entries],
+        "next_after": str(read.next_after),
+        "last_id": str(read.last_id),
+        "gap": Gap.of(read.gap),
+    }
+
+
+class ReadCursor(Request):
+    """Where to read one stream."""
+
+    stream: str
+    after: str = Field("0", description="An id, `$` for from now on, or `+` for the last entry.")
+
+
+class Read(Request):
+    """A read of several streams."""
+
+    streams: list[ReadCursor] = Field(min_length=1, max_length=100)
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
+    wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
+
+
+class StreamsRead(BaseModel):
+    """What several streams had."""
+
+    streams: list[StreamEntries] = Field(description="One per cursor, in order, empty or not.")
+
+
+class Ids(Request):
+    """A list of entry ids."""
+
+    ids: list[IdText] = Field(min_length=1)
+
+
+class Deleted(BaseModel):
+    """What became of one id."""
+
+    id: IdText
+    outcome: Literal["deleted", "not_found"]
+
+
+class DeletedEntries(BaseModel):
+    """What became of each id, in order."""
+
+    results: list[Deleted]
+
+
+# Streams
+
+
+class StreamConfig(Request):
+    """How long a stream keeps its entries; what is left out or null has no bound."""
+
+    max_length: Count | None = Field(None, description="Keep the newest so many.")
+    max_age_ms: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
+        None, description="Keep entries whose id is not older."
+    )
+
+    def to_engine(self) -> EngineStreamConfig:
+        """Return the engine's form."""
+        return EngineStreamConfig(self.max_length, self.max_age_ms)
+
+    def merged_into(self, config: EngineStreamConfig) -> EngineStreamConfig:
+        """Return `config` with what was said here changed (RFC 7396: null removes)."""
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return EngineStreamConfig(
+            max_length=said.get("max_length", config.max_length),
+            max_age_ms=said.get("max_age_ms", config.max_age_ms),
+        )
+
+
+class Stream(BaseModel):
+    """A stream."""
+
+    name: str
+    epoch: int = Field(description="Identity of this life of the name; a later life has a greater.")
+    length: int = Field(description="Entries in it.")
+    first_id: IdText | None = Field(description="Of the oldest entry; null if it is empty.")
+    last_id: IdText = Field(description="The last id ever generated.")
+    max_deleted_id: IdText = Field(description="The greatest id ever deleted; trims do not count.")
+    entries_added: int = Field(description="Entries ever added.")
+    groups: int = Field(description="How many groups it has.")
+    chunks: int = Field(description="How many chunks hold its entries.")
+    config: StreamConfig
+
+    @classmethod
+    def of(cls, info: EngineStreamInfo) -> Self:
+        """Return the wire form."""
+        return cls(**_wire_stream(info))
+
+
+class StreamDetail(Stream):
+    """A stream, and with `full` what is in it."""
+
+    first_entry: Entry | None
+    last_entry: Entry | None
+    entries: list[Entry] | None = Field(None, description="With `full`: the oldest entries.")
+    group_details: list["GroupDetail"] | None = Field(
+        None, description="With `full`: groups, consumers and pending entries."
+    )
+
+    @classmethod
+    def of(cls, info: EngineStreamInfo) -> Self:
+        """Return the wire form without entries and groups."""
+        first, last = info.first_entry, info.last_entry
+        return cls(
+            **_wire_stream(info),
+            first_entry=None if first is None else Entry.of(first),
+            last_entry=None if last is None else Entry.of(last),
+        )
+
+    @classmethod
+    def of_detail(cls, detail: EngineStreamDetail) -> Self:
+        """Return the wire form of everything."""
+        found = cls.of(detail.info)
+        found.entries = [Entry.of(entry) for entry in detail.entries]
+        found.group_details = [
+            GroupDetail(
+                **_wire_group(group.info),
+                pending_entries=[PendingEntry.of(item) for item in group.pending],
+                consumer_details=[Consumer.of(consumer) for consumer in group.consumers],
+            )
+            for group in detail.groups
+        ]
+        return found
+
+
+class Streams(BaseModel):
+    """A page of streams, by name."""
+
+    streams: list[Stream]
+    next_cursor: str | None = Field(description="Pass it as `cursor` for the next page.")
+
+
+class Trimmed(BaseModel):
+    """What a trim did."""
+
+    removed: int
+
+
+# Groups and consumers
+
+GroupStartText = Annotated[
+    str, Field(description="Read after this id; `$` is the last one, `0` reads everything.")
+]
+EntriesRead = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+
+
+class NewGroup(Request):
+    """A group to create."""
+
+    start: GroupStartText = "$"
+    create_stream: bool = Field(False, description="Create the stream if it is not there.")
+    entries_read: EntriesRead | None = Field(
+        None, description="How many entries lie before `start`, if you know; `lag` follows from it."
+    )
+
+    def to_start(self) -> GroupStart:
+        """Return the engine's form."""
+        return GroupStart(parse_group_start(self.start), self.entries_read)
+
+
+class GroupPatch(Request):
+    """What to change of a group."""
+
+    start: GroupStartText
+    entries_read: EntriesRead | None = Field(
+        None, description="How many entries lie before `start`; unknown if left out."
+    )
+
+    def to_start(self) -> GroupStart:
+        """Return the engine's form."""
+        return GroupStart(parse_group_start(self.start), self.entries_read)
+
+
+class Group(BaseModel):
+    """A consumer group."""
+
+    name: str
+    last_id: IdText = Field(description="Last delivered id; the group reads after it.")
+    entries_read: int | None = Field(description="Its place in all entries ever added, if known.")
+    lag: int | None = Field(description="Entries it has still to be given, if known.")
+    pending: int = Field(description="Entries delivered and not acknowledged.")
+    released: int = Field(description="Those of them nobody owns: the next reader gets them.")
+    consumers: int
+
+    @classmethod
+    def of(cls, info: EngineGroupInfo) -> Self:
+        """Return the wire form."""
+        return cls(**_wire_group(info))
+
+
+class Groups(BaseModel):
+    """The groups of a stream, by name."""
+
+    groups: list[Group]
+
+
+class Consumer(BaseModel):
+    """A consumer of a group."""
+
+    name: str
+    pending: int = Field(description="Entries it holds.")
+    idle_ms: int = Field(description="Since it last tried to read or claim.")
+    inactive_ms: int | None = Field(description="Since it last got something; null: never.")
+
+    @classmethod
+    def of(cls, info: EngineConsumerInfo) -> Self:
+        """Return the wire form."""
+        return cls(
+            name=text_of(info.name),
+            pending=info.pending_count,
+            idle_ms=info.idle_ms,
+            inactive_ms=info.inactive_ms,
+        )
+
+
+class Consumers(BaseModel):
+    """The consumers of a group, by name."""
+
+    consumers: list[Consumer]
+
+
+class DeletedConsumer(BaseModel):
+    """What a consumer held when it went."""
+
+    pending: int = Field(description="How many entries were released or dropped.")
+
+
+# Delivery
+
+
+class Delivery(Entry):
+    """An entry handed to a consumer."""
+
+    deliveries: int = Field(description="How often it was delivered, this time included.")
+    idle_ms: int = Field(description="How long it had been idle when it was claimed.")
+    claimed_from: str | None = Field(None, description="Whom it was taken from.")
+
+    @classmethod
+    def of_delivery(cls, delivery: EngineDelivery) -> Self:
+        """Return the wire form."""
+        found: dict[str, Any] = wire_fields(delivery.fields or ())
+        if delivery.claimed_from is not None:
+            found["claimed_from"] = text_of(delivery.claimed_from)
+        return cls(
+            id=str(delivery.id),
+            deliveries=min(delivery.delivered_before + 1, COUNT_MAX),
+            idle_ms=delivery.idle_ms,
+            **found,
+        )
+
+
+class ReadGroup(Request):
+    """A read as a consumer of a group; every part may be left out."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(10, description="Entries at most.")
+    wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
+    claim_idle_ms: Milliseconds | None = Field(
+        None, description="First take entries pending with anybody and idle for so long."
+    )
+    after: str = Field(
+        ">",
+        alias="from",
+        description="`>`: entries new to the group. `0` or an id: one's own pending ones.",
+    )
+    no_ack: bool = Field(False, description="New entries need no acknowledgement.")
+    ack: list[IdText] = Field([], description="Acknowledge these first.")
+
+
+class GroupEntries(BaseModel):
+    """What a consumer got."""
+
+    entries: list[Delivery]
+    deleted_ids: list[IdText] | None = Field(
+        None, description="Own pending ids whose entries are gone from the stream; ack them."
+    )
+    lag: int | None = Field(description="Entries the group has still to be given, if known.")
+    pending: int = Field(description="Entries this consumer holds now.")
+    state: GroupState = Field(description="Whether there is more, and why not.")
+
+    @classmethod
+    def of(cls, read: EngineGroupRead) -> Self:
+        """Return the wire form."""
+        found = cls(
+            entries=deliveries_of(read.deliveries),
+            lag=read.lag,
+            pending=read.pending_count,
+            state=read.state,
+        )
+        gone = [str(delivery.id) for delivery in read.deliveries if delivery.fields is None]
+        if gone:
+            found.deleted_ids = gone
+        return found
+
+
+def deliveries_of(deliveries: Iterable[EngineDelivery]) -> list[Delivery]:
+    """Return the wire form of those whose entries are still there."""
+    return [Delivery.of_delivery(one) for one in deliveries if one.fields is not None]
+
+
+class Settled(BaseModel):
+    """What became of one id."""
+
+    id: IdText
+    outcome: Outcome
+
+
+class SettledEntries(BaseModel):
+    """What became of each id, in order."""
+
+    results: list[Settled]
+
+    @classmethod
+    def of(cls, ids: Iterable[EntryId], outcomes: Iterable[Outcome]) -> Self:
+        """Return the wire form."""
+        pairs = zip(ids, outcomes, strict=True)
+        return cls(results=[Settled(id=str(one), outcome=outcome) for one, outcome in pairs])
+
+
+class Nack(Ids):
+    """Deliveries to give back."""
+
+    mode: Literal["silent", "fail", "fatal"] = Field(
+        "fail",
+        description="`silent`: it was never tried, and does not count. `fail`: it was tried. "
+        "`fatal`: it cannot work; its count becomes the greatest there is.",
+    )
+
+
+class Claim(Ids):
+    """Pending entries to take over."""
+
+    min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
+    idle_ms: Milliseconds | None = Field(None, description="Set their idle time to this.")
+    time_ms: Milliseconds | None = Field(None, description="Set their delivery time to this.")
+    retry_count: Count | None = Field(None, description="Set their delivery count to this.")
+    force: bool = Field(False, description="Make live entries pending that are not.")
+    just_id: bool = Field(False, description="Answer only ids, and do not count a delivery.")
+
+
+class Autoclaim(Request):
+    """Idle entries to take over, whichever they are."""
+
+    min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
+    start: str = Field("0", description="Begin at this id; `next` of the page before.")
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries at most.")
+    just_id: bool = Field(False, description="Answer only ids, and do not count a delivery.")
+
+
+class Claimed(BaseModel):
+    """What a claim got."""
+
+    ids: list[IdText]
+    entries: list[Delivery] | None = Field(None, description="The entries, unless `just_id`.")
+    deleted_ids: list[IdText] = Field(
+        description="Were pending, are gone from the stream, and are pending no more."
+    )
+
+    @classmethod
+    def of(cls, claimed: EngineClaimed, *, just_id: bool) -> Self:
+        """Return the wire form."""
+        return cls(**_wire_claimed(claimed, just_id))
+
+
+class Autoclaimed(Claimed):
+    """A page of what an autoclaim got."""
+
+    next: IdText = Field(description="`start` of the next page; `0-0` when the scan is complete.")
+
+    @classmethod
+    def of_page(cls, claimed: EngineClaimed, *, just_id: bool) -> Self:
+        """Return the wire form."""
+        return cls(next=str(claimed.next_start), **_wire_claimed(claimed, just_id))
+
+
+class PendingEntry(BaseModel):
+    """An entry that was delivered and not acknowledged."""
+
+    id: IdText
+    consumer: str | None = Field(description="Who holds it; null: nobody, it was given back.")
+    idle_ms: int | None = Field(description="Since its last delivery; null: nobody holds it.")
+    deliveries: int
+
+    @classmethod
+    def of(cls, item: EnginePendingItem) -> Self:
+        """Return the wire form."""
+        return cls(
+            id=str(item.id),
+            consumer=None if item.consumer is None else text_of(item.consumer),
+            idle_ms=item.idle_ms,
+            deliveries=item.delivery_count,
+        )
+
+
+class PendingEntries(BaseModel):
+    """Pending entries, by id."""
+
+    pending: list[PendingEntry]
+
+
+class ConsumerPending(BaseModel):
+    """How much a consumer holds."""
+
+    name: str
+    pending: int
+
+
+class PendingSummary(BaseModel):
+    """What is pending, and with whom."""
+
+    count: int
+    min_id: IdText | None
+    max_id: IdText | None
+    consumers: list[ConsumerPending]
+
+    @classmethod
+    def of(cls, summary: EnginePendingSummary) -> Self:
+        """Return the wire form."""
+        return cls(
+            count=summary.total,
+            min_id=None if summary.min_id is None else str(summary.min_id),
+            max_id=None if summary.max_id is None else str(summary.max_id),
+            consumers=[
+                ConsumerPending(name=text_of(name), pending=held)
+                for name, held in summary.consumers
+            ],
+        )
+
+
+class GroupDetail(Group):
+    """A group with what is pending and with whom."""
+
+    pending_entries: list[PendingEntry]
+    consumer_details: list[Consumer]
+
+
+# Operations
+
+
+class Health(BaseModel):
+    """Whether the gateway lives, or is ready."""
+
+    status: Literal["ok"]
+
+
+class Limits(BaseModel):
+    """The bounds of this gateway."""
+
+    model_config = ConfigDict(frozen=True)
+
+    body_bytes_max: int = Field(description="Largest request body.")
+    batch_entries_max: int = Field(description="Entries in one batch.")
+    read_entries_max: int = Field(description="Entries in one JSON answer.")
+    ids_max: int = Field(description="Ids in one ack, nack, extend, claim or delete.")
+    wait_ms_max: int = Field(description="Longest wait of a long poll.")
+    waiters_max: int = Field(description="Reads blocked at once.")
+    frame_bytes_max: int = Field(description="Largest WebSocket frame.")
+    credit_max: int = Field(description="Most credit a subscription may hold.")
+    heartbeat_ms: int = Field(description="Silence on an event stream at most.")
+    send_ms_max: int = Field(description="How long a socket that takes nothing is kept.")
+
+
+def _wire_claimed(claimed: EngineClaimed, just_id: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "ids": [str(delivery.id) for delivery in claimed.deliveries],
+        "deleted_ids": [str(one) for one in claimed.deleted_ids],
+    }
+    if not just_id:
+        found["entries"] = deliveries_of(claimed.deliveries)
+    return found
+
+
+def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
+    return {
+        "name": text_of(info.name),
+        "epoch": info.epoch,
+        "length": info.length,
+        "first_id": str(info.first_id) if info.length else None,
+        "last_id": str(info.last_id),
+        "max_deleted_id": str(info.max_deleted_id),
+        "entries_added": info.entries_added,
+        "groups": info.group_count,
+        "chunks": info.chunk_count,
+        "config": StreamConfig(
+            max_length=info.config.max_length, max_age_ms=info.config.max_age_ms
+        ),
+    }
+
+
+def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
+    return {
+        "name": text_of(info.name),
+        "last_id": str(info.last_id),
+        "entries_read": info.entries_read,
+        "lag": info.lag,
+        "pending": info.pending_count,
+        "released": info.nacked_count,
+        "consumers": info.consumer_count,
+    }

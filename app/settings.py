@@ -1,0 +1,95 @@
+"""Settings: read once, in `cli` or by a test, and handed down as one frozen value.
+
+Flags win over `HEADGATE_*` variables, these over the TOML file, that over the defaults here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+class FsyncPolicy(StrEnum):
+    """When the journal is forced to disk; the names are Redis's."""
+
+    ALWAYS = "always"
+    EVERYSEC = "everysec"
+    NO = "no"
+
+
+class LogLevel(StrEnum):
+    """How much the log says."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Settings(BaseSettings):
+    """Everything an operator can choose."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADGATE_", frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Path = Field(Path("data"), description="Where the journal is kept.")
+    fsync: FsyncPolicy = Field(
+        FsyncPolicy.ALWAYS, description="When the journal is forced to disk."
+    )
+    log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
+    allowed_hosts: list[str] = Field(
+        [], description="Host names to answer to besides the loopback ones; `*` is any."
+    )
+    allowed_origins: list[str] = Field(
+        [], description="Origins whose pages may call, such as `https://app.example`; `*` is any."
+    )
+    body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
+    batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
+    read_entries_max: int = Field(10_000, ge=1, description="Entries in one JSON answer.")
+    ids_max: int = Field(10_000, ge=1, description="Ids in one ack, nack, claim or delete.")
+    wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
+    waiters_max: int = Field(100_000, ge=1, description="Reads blocked at once.")
+    frame_bytes_max: int = Field(2**20, ge=1024, description="Largest WebSocket frame.")
+    credit_max: int = Field(65_536, ge=1, description="Most credit a subscription may hold.")
+    heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
+    send_ms_max: int = Field(10_000, ge=100, description="How long a slow socket may block.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: flags, environment, file."""
+        del dotenv_settings, file_secret_settings
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def read_settings(file: Path | None, flags: dict[str, Any]) -> Settings:
+    """Read the settings.
+
+    Args:
+        file: a TOML file, or None.
+        flags: what was said on the command line, by setting name.
+
+    Raises:
+        pydantic.ValidationError: a value is wrong, or a name unknown.
+    """
+
+    class FileSettings(Settings):
+        model_config = SettingsConfigDict(toml_file=file)
+
+    return FileSettings(**flags)

@@ -1,0 +1,54 @@
+"""Subscriber: who a long-lived connection reads as, and what becomes of its entries in the end."""
+
+from dataclasses import dataclass
+from random import Random
+
+import anyio
+
+from app.backend import Backend
+from engine.decisions.deliveries import NackMode
+from engine.entry import EntryId
+from engine.errors import NotFound
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """A consumer of a group that reads over one connection."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    is_temporary: bool  # the gateway made the name, and removes the consumer with the connection
+    releases: bool  # what is not settled by the end goes back at once
+
+    @classmethod
+    def named_or_new(
+        cls, stream: bytes, group: bytes, consumer: bytes | None, *, releases: bool, random: Random
+    ) -> "Subscriber":
+        """Return a subscriber of that name; without a name one is made."""
+        if consumer is not None:
+            return cls(stream, group, consumer, is_temporary=False, releases=releases)
+        name = f"temporary-{random.getrandbits(64):016x}".encode()
+        return cls(stream, group, name, is_temporary=True, releases=True)
+
+    async def leave(self, backend: Backend, held: list[EntryId]) -> None:
+        """Give back what was sent and not settled, as if it had never been delivered.
+
+        What others own by now stays theirs. Runs to its end even if the connection is cancelled.
+        """
+        with anyio.CancelScope(shield=True):
+            try:
+                if self.releases and held:
+                    await backend.nack(
+                        self.stream,
+                        self.group,
+                        held,
+                        mode=NackMode.SILENT,
+                        consumer=self.consumer,
+                    )
+                if self.is_temporary:
+                    await backend.delete_consumer(
+                        self.stream, self.group, self.consumer, release=True
+                    )
+            except NotFound:
+                pass  # the group is gone, and with it all that was pending

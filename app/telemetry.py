@@ -1,0 +1,109 @@
+"""Telemetry: how logging is set up, and what is counted for /metrics."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from pythonjsonlogger.json import JsonFormatter
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60)
+
+
+def set_up_logging(level: str) -> None:
+    """Write the log as JSON lines to standard error, from `level` on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        JsonFormatter(
+            "%(asctime)s %(levelname)s %(name)s %(message)s",
+            rename_fields={
+                "asctime": "time",
+                "levelname": "level",
+                "name": "logger",
+                "message": "event",
+            },
+        )
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # One line per request and per frame is for debugging only.
+    quiet = logging.INFO if level == "debug" else logging.WARNING
+    for name in ("uvicorn.access", "uvicorn.error", "websockets", "asyncio"):
+        logging.getLogger(name).setLevel(quiet)
+
+
+class Metrics:
+    """What is counted."""
+
+    def __init__(self) -> None:
+        """Start at zero, in a registry of its own."""
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "headgate_requests",
+            "Requests answered.",
+            ["operation", "status"],
+            registry=self.registry,
+        )
+        self.request_seconds = Histogram(
+            "headgate_request_seconds",
+            "Time from a request to the end of its answer, waits included.",
+            ["operation"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.appended = Counter(
+            "headgate_entries_appended", "Entries appended.", registry=self.registry
+        )
+        self.delivered = Counter(
+            "headgate_entries_delivered",
+            "Entries sent to readers.",
+            ["transport"],
+            registry=self.registry,
+        )
+        self.connections = Gauge(
+            "headgate_connections",
+            "Connections that stay open.",
+            ["transport"],
+            registry=self.registry,
+        )
+        self.waiters = Gauge("headgate_waiters", "Blocked reads.", registry=self.registry)
+
+    def watch(self, waiter_count: Callable[[], int]) -> None:
+        """Read the number of blocked reads whenever metrics are asked for."""
+        self.waiters.set_function(waiter_count)
+
+    def text(self) -> bytes:
+        """Return all of it in the Prometheus text format."""
+        return generate_latest(self.registry)
+
+
+class RequestMetrics:
+    """ASGI middleware that counts requests by operation and status."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        """Count what passes through to `app`."""
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and count its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        started = time.perf_counter()
+        try:
+            await self._app(scope, receive, note_status)
+        finally:
+            operation = getattr(scope.get("route"), "operation_id", None) or "none"
+            self._metrics.requests.labels(operation, status).inc()
+            elapsed = time.perf_counter() - started
+            self._metrics.request_seconds.labels(operation).observe(elapsed)
