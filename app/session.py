@@ -142,6 +142,10 @@ class ProblemFrame(BaseModel):
     problem: Problem
 
 
+class NotAFrameError(Exception):
+    """The client sent something that is no JSON object."""
+
+
 class AddCredit(NamedTuple):
     """Intent: let more entries come."""
 
@@ -194,13 +198,19 @@ class Session:
         return list(self._held)
 
     def receive(self, text: str) -> Intent | BaseModel:
-        """Take a frame of the client; returns what to do, or what to answer."""
+        """Take a frame of the client; returns what to do, or what to answer.
+
+        Raises:
+            NotAFrameError: the text is no JSON object; there is no talking to this client.
+        """
         rid = None
         try:
             frame = _client_frame.validate_json(text)
             rid = getattr(frame, "rid", None)
             return self._intent(frame)
         except ValidationError as error:
+            if not _is_object(text):
+                raise NotAFrameError from None
             return ProblemFrame(rid=_rid_of(text), problem=_frame_problem(error, text))
         except (StreamError, GatewayError) as error:
             return ProblemFrame(rid=rid, problem=problem_of(error, INSTANCE))
@@ -281,6 +291,14 @@ def _rid_of(text: str) -> str | None:
 
 class _Rid(BaseModel):
     rid: Rid = None
+
+
+def _is_object(text: str) -> bool:
+    try:
+        _Rid.model_validate_json(text)
+    except ValidationError as error:
+        return all(one["loc"] for one in error.errors())
+    return True
 
 
 class _Type(BaseModel):

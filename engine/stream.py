@@ -61,8 +61,9 @@ class Stream:
 
     def trim(self, through: EntryId) -> None:
         """Remove every entry up to and including `through`."""
+        for last in self.log.reverse_range(through, MIN_ID, 1):  # what was deleted is not missed
+            self.trimmed_through = max(self.trimmed_through, last.id)
         self.log.trim_through(through)
-        self.trimmed_through = max(self.trimmed_through, through)
 
     def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:
         """Return how many entries a group at that position has still to be given.

@@ -21,6 +21,7 @@ from app.session import (
     Entries,
     Extend,
     Nack,
+    NotAFrameError,
     ProblemFrame,
     Session,
     Settlement,
@@ -214,7 +215,10 @@ class _Conversation:
             text = message.get("text")
             if text is None:
                 raise _CloseError(BAD_FRAME, _bad_frame("frames are text, one JSON object each"))
-            intent = session.receive(text)
+            try:
+                intent = session.receive(text)
+            except NotAFrameError:
+                raise _CloseError(BAD_FRAME, _bad_frame("a frame is one JSON object")) from None
             if isinstance(intent, AddCredit):
                 credit.add(intent.entries)
             elif isinstance(intent, BaseModel):

@@ -88,8 +88,13 @@ def ack(
     """
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.ACKED)
-    acked = _unique(ids, outcomes, Outcome.ACKED)
-    return Decision(outcomes, [Ack(stream, group, acked)] if acked else [])
+    acked: dict[EntryId, None] = {}
+    for index, entry_id in enumerate(ids):
+        if outcomes[index] is Outcome.ACKED and entry_id in acked:
+            outcomes[index] = Outcome.NOT_PENDING  # named twice: pending the first time only
+        elif outcomes[index] is Outcome.ACKED:
+            acked[entry_id] = None
+    return Decision(outcomes, [Ack(stream, group, list(acked))] if acked else [])
 
 
 def nack(
@@ -107,11 +112,12 @@ def nack(
     """
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.RELEASED)
-    counts = [
-        (entry_id, _count_after_nack(pel.by_id[entry_id].delivery_count, mode))
-        for entry_id in _unique(ids, outcomes, Outcome.RELEASED)
-    ]
-    return Decision(outcomes, [Release(stream, group, counts)] if counts else [])
+    counts: dict[EntryId, int] = {}
+    for entry_id, outcome in zip(ids, outcomes, strict=True):
+        if outcome is Outcome.RELEASED:  # Redis: an id named twice is given back twice
+            count = counts.pop(entry_id, pel.by_id[entry_id].delivery_count)
+            counts[entry_id] = _count_after_nack(count, mode)
+    return Decision(outcomes, [Release(stream, group, list(counts.items()))] if counts else [])
 
 
 def extend(
@@ -133,10 +139,12 @@ def extend(
         pending = pel.by_id.get(entry_id)
         if pending is not None and pending.owner is None:
             outcomes[index] = Outcome.NOT_PENDING
-    counts = [
-        (entry_id, pel.by_id[entry_id].delivery_count)
-        for entry_id in _unique(ids, outcomes, Outcome.EXTENDED)
-    ]
+    extended: dict[EntryId, int] = {}
+    for entry_id, outcome in zip(ids, outcomes, strict=True):
+        if outcome is Outcome.EXTENDED:
+            extended.pop(entry_id, None)  # named twice, it goes to the end of its equals twice
+            extended[entry_id] = pel.by_id[entry_id].delivery_count
+    counts = list(extended.items())
     command = Claim(stream, group, consumer, now_ms, now_ms, counts, [], MIN_ID)
     return Decision(outcomes, [command] if counts else [])
 
@@ -253,7 +261,7 @@ def _read_new(
     new = [Delivery(entry.id, entry.fields, 0, 0, None) for entry in entries]
     caught_up = GroupState.CAUGHT_UP if last_id >= stream.log.last_id else GroupState.LIVE
     gained = taken if request.no_ack else taken + new
-    held = len(mine) + sum(delivery.id not in mine for delivery in gained)
+    held = len(mine) + len({delivery.id for delivery in gained} - mine.keys())
     full = request.max_pending is not None and held >= request.max_pending
     read = GroupRead(
         stream.name,
@@ -346,11 +354,6 @@ def _fence(
         else:
             outcomes.append(Outcome.CLAIMED)
     return outcomes
-
-
-def _unique(ids: Sequence[EntryId], outcomes: Sequence[Outcome], wanted: Outcome) -> list[EntryId]:
-    pairs = zip(ids, outcomes, strict=True)
-    return list(dict.fromkeys(entry_id for entry_id, outcome in pairs if outcome is wanted))
 
 
 def _least(limit: int | None, max_pending: int | None, held: int) -> int | None:

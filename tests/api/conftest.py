@@ -57,9 +57,7 @@ class Live:
         return found
 
     async def group(self, stream: str, group: str) -> dict[str, Any]:
-        found: dict[str, Any] = (
-            await self.http.get(f"/v1/streams/{stream}/groups/{group}")
-        ).json()
+        found: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}/groups/{group}")).json()
         return found
 
     async def until_waiting(self, count: int) -> None:
@@ -109,5 +107,3 @@ def no_blocking_calls() -> Iterator[BlockBuster]:
     """A call that blocks the event loop fails the test."""
     with blockbuster_ctx(["app", "engine"]) as guard:
         yield guard
-
-

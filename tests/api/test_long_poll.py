@@ -1,53 +1,157 @@
 """Long polls: who is woken, in which order, and what is left behind."""
 
 import asyncio
+import json
 from typing import Any
-
-import httpx
 
 from tests.api.conftest import Live
 
 
+class Poll:
+    """One long poll on a connection of its own: httpx's pool is too slow for thousands."""
+
+    def __init__(self, live: Live, request: str, body: dict[str, Any] | None = None) -> None:
+        self._address = live.url.removeprefix("http://")
+        content = json.dumps(body) if body is not None else ""
+        self._request = (
+            f"{request} HTTP/1.1\r\nHost: {self._address}\r\nConnection: close\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n{content}"
+        )
+
+    async def send(self) -> "Poll":
+        host, port = self._address.split(":")
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        self._writer.write(self._request.encode())
+        return self
+
+    async def entries(self) -> list[str]:
+        """Wait for the answer; returns the ids of its entries."""
+        answer = await self._reader.read()
+        self._writer.close()
+        body = answer.partition(b"\r\n\r\n")[2]
+        return [entry["id"] for entry in json.loads(body)["entries"]]
+
+    @property
+    def is_answered(self) -> bool:
+        return self._reader.at_eof()
+
+    async def leave(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+def group_poll(live: Live, consumer: str, **body: Any) -> Poll:
+    path = f"/v1/streams/orders/groups/billing/read?consumer={consumer}"
+    return Poll(live, f"POST {path}", {"wait_ms": 30_000, **body})
+
+
 async def test_an_append_wakes_the_first_waiter_of_a_group_and_every_plain_one(live: Live) -> None:
     await live.create_group("orders", "billing")
-    in_order: list[asyncio.Task[dict[str, Any]]] = []
-    for index in range(1000):
-        read = live.read_group("orders", "billing", f"c{index}", wait_ms=30_000)
-        in_order.append(asyncio.create_task(read))
-        if index < 3:  # the first ones in a known order, the crowd behind them as it comes
-            await live.until_waiting(index + 1)
+    first = await group_poll(live, "first").send()
+    await live.until_waiting(1)
+    crowd = [await group_poll(live, f"c{index}").send() for index in range(999)]
     plain = [
-        asyncio.create_task(live.http.get("/v1/streams/orders/entries?after=$&wait_ms=30000"))
+        await Poll(live, "GET /v1/streams/orders/entries?after=$&wait_ms=30000").send()
         for _ in range(1000)
     ]
     await live.until_waiting(2000)
 
     [entry_id] = await live.append("orders", "42")
-    answers = await asyncio.gather(*plain)
-    first = await in_order[0]
 
-    assert [entry["id"] for entry in first["entries"]] == [entry_id]
-    assert all([e["id"] for e in a.json()["entries"]] == [entry_id] for a in answers)
+    assert await first.entries() == [entry_id]
+    assert await asyncio.gather(*(poll.entries() for poll in plain)) == [[entry_id]] * 1000
     assert live.waiter_count == 999
-    assert not any(task.done() for task in in_order[1:])
-    for task in in_order[1:]:
-        task.cancel()
+    assert not any(poll.is_answered for poll in crowd)
+    await asyncio.gather(*(poll.leave() for poll in crowd))
     await live.until_waiting(0)
 
 
-async def test_entries_handed_to_a_client_that_left_go_to_the_next(live: Live) -> None:
+async def test_waiters_of_a_group_are_served_in_the_order_they_came(live: Live) -> None:
     await live.create_group("orders", "billing")
-    async with httpx.AsyncClient(base_url=live.url, timeout=30) as leaving:
-        read = leaving.post(
-            "/v1/streams/orders/groups/billing/read?consumer=gone", json={"wait_ms": 30_000}
-        )
-        task = asyncio.create_task(read)
-        await live.until_waiting(1)
-        task.cancel()
-    await live.until_waiting(0)
+    polls = []
+    for index in range(5):
+        polls.append(await group_poll(live, f"c{index}", limit=1).send())
+        await live.until_waiting(index + 1)
 
-    [entry_id] = await live.append("orders", "42")
-    got = await live.read_group("orders", "billing", "here")
+    ids = await live.append("orders", *"abcde")
+
+    assert [await poll.entries() for poll in polls] == [[entry_id] for entry_id in ids]
+
+
+async def test_entries_meant_for_a_client_that_left_go_to_the_next(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    leaving = await group_poll(live, "gone").send()
+    await live.until_waiting(1)
+
+    await leaving.leave()
+    [entry_id] = await live.append("orders", "42")  # perhaps before the gateway notices
+    got = await live.read_group("orders", "billing", "here", wait_ms=5000)
 
     assert [entry["id"] for entry in got["entries"]] == [entry_id]
     assert got["entries"][0]["deliveries"] == 1
+    await live.until_waiting(0)
+
+
+async def test_a_poll_is_woken_when_a_pending_entry_has_been_idle_long_enough(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "42")
+    await live.read_group("orders", "billing", "crashed")
+
+    got = await live.read_group("orders", "billing", "rescuer", wait_ms=10_000, claim_idle_ms=150)
+
+    [delivery] = got["entries"]
+    assert delivery["id"] == entry_id
+    assert delivery["claimed_from"] == "crashed"
+    assert delivery["deliveries"] == 2
+    assert delivery["idle_ms"] >= 150
+
+
+async def test_a_nacked_entry_reaches_a_blocked_reader_at_once(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "42")
+    await live.read_group("orders", "billing", "unwilling")
+    waiting = await group_poll(live, "willing").send()
+    await live.until_waiting(1)
+
+    url = "/v1/streams/orders/groups/billing/nack?consumer=unwilling"
+    answer = await live.http.post(url, json={"ids": [entry_id]})
+
+    assert answer.json()["results"] == [{"id": entry_id, "outcome": "released"}]
+    assert await waiting.entries() == [entry_id]
+
+
+async def test_deleting_the_group_answers_its_waiters(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    url = "/v1/streams/orders/groups/billing/read?consumer=c"
+    waiting = asyncio.create_task(live.http.post(url, json={"wait_ms": 30_000}))
+    await live.until_waiting(1)
+
+    await live.http.delete("/v1/streams/orders/groups/billing")
+    answer = await waiting
+
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "group_not_found"
+
+
+async def test_deleting_the_stream_answers_readers_of_both_kinds(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    url = "/v1/streams/orders"
+    group = asyncio.create_task(
+        live.http.post(f"{url}/groups/billing/read?consumer=c", json={"wait_ms": 30_000})
+    )
+    plain = asyncio.create_task(live.http.get(f"{url}/entries?after=$&wait_ms=30000"))
+    await live.until_waiting(2)
+
+    await live.http.delete(url)
+
+    assert [(await task).json()["code"] for task in (group, plain)] == ["stream_not_found"] * 2
+
+
+async def test_a_wait_ends_empty_when_its_time_is_over(live: Live) -> None:
+    await live.create_group("orders", "billing")
+
+    got = await live.read_group("orders", "billing", "c", wait_ms=50)
+    plain = await live.http.get("/v1/streams/orders/entries?after=$&wait_ms=50")
+
+    assert (got["entries"], got["lag"], got["pending"], got["state"]) == ([], 0, 0, "caught_up")
+    assert plain.json()["entries"] == []

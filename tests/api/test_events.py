@@ -1,0 +1,278 @@
+"""Event streams: what a browser's EventSource sees."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx_sse
+import pytest
+
+from tests.api.conftest import Live, until
+
+
+class Events:
+    """An event stream that is read one event at a time."""
+
+    def __init__(self, source: httpx_sse.EventSource) -> None:
+        self.headers = source.response.headers
+        self._source = source.aiter_sse()
+
+    async def next(self, name: str) -> Any:
+        """Return the data of the next event, which must be of this name."""
+        async with asyncio.timeout(10):
+            event = await anext(self._source)
+        assert event.event == name, event
+        if name == "entry":
+            assert event.id == event.json()["id"]
+        return event.json()
+
+    async def entries(self, count: int) -> list[str]:
+        return [(await self.next("entry"))["id"] for _ in range(count)]
+
+
+@asynccontextmanager
+async def events_of(live: Live, url: str, **headers: str) -> AsyncIterator[Events]:
+    async with httpx.AsyncClient(base_url=live.url, timeout=30) as http:
+        async with httpx_sse.aconnect_sse(http, "GET", url, headers=headers) as source:
+            assert source.response.status_code == 200, await source.response.aread()
+            yield Events(source)
+
+
+async def ack(live: Live, consumer: str, ids: list[str]) -> list[str]:
+    url = f"/v1/streams/orders/groups/billing/ack?consumer={consumer}"
+    answer = await live.http.post(url, json={"ids": ids})
+    return [result["outcome"] for result in answer.json()["results"]]
+
+
+STREAM = "/v1/streams/orders/events"
+GROUP = "/v1/streams/orders/groups/billing/events"
+
+
+async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(live: Live) -> None:
+    ids = await live.append("orders", "1", "2", "3")
+
+    async with events_of(live, f"{STREAM}?after={ids[0]}") as events:
+        ready = await events.next("ready")
+        assert ready == {"position": ids[0], "resumed": False, "gap": None}
+        assert await events.entries(2) == ids[1:]
+        assert await events.next("caught_up") == {"at": ids[2]}
+
+        [new] = await live.append("orders", "4")
+        assert await events.next("entry") == {"id": new, "fields": {"v": "4"}}
+
+
+async def test_without_a_cursor_only_what_is_new_is_sent(live: Live) -> None:
+    [old] = await live.append("orders", "old")
+
+    async with events_of(live, STREAM) as events:
+        assert (await events.next("ready"))["position"] == old
+        await events.next("caught_up")
+        [new] = await live.append("orders", "new")
+        assert await events.entries(1) == [new]
+
+
+@pytest.mark.parametrize("how", ["header", "last_event_id", "lastEventId"])
+async def test_a_browser_that_connects_again_continues_where_it_was(live: Live, how: str) -> None:
+    ids = await live.append("orders", "1", "2")
+    headers = {"Last-Event-ID": ids[0]} if how == "header" else {}
+    query = "?after=$" if how == "header" else f"?{how}={ids[0]}"
+
+    async with events_of(live, STREAM + query, **headers) as events:
+        assert (await events.next("ready"))["resumed"] is True
+        assert await events.entries(1) == ids[1:]
+
+
+async def test_a_reader_that_comes_too_late_is_told_what_it_missed(live: Live) -> None:
+    ids = await live.append("orders", "1", "2", "3")
+    await live.http.post("/v1/streams/orders/trim", json={"max_length": 1})
+
+    async with events_of(live, f"{STREAM}?after={ids[0]}") as events:
+        assert (await events.next("ready"))["gap"] == {"from": ids[0], "to": ids[1]}
+        assert await events.entries(1) == ids[2:]
+
+
+async def test_events_are_neither_cached_nor_buffered_and_keep_the_connection_open(
+    live: Live,
+) -> None:
+    await live.append("orders", "1")
+    async with httpx.AsyncClient(base_url=live.url, timeout=30) as http:
+        async with http.stream("GET", STREAM) as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            assert answer.headers["cache-control"] == "no-cache, no-transform"
+            assert answer.headers["x-accel-buffering"] == "no"
+            lines = answer.aiter_lines()
+            seen = [await anext(lines) for _ in range(8)]
+    assert any(line.startswith("retry: ") for line in seen)
+    assert ": heartbeat" in seen
+
+
+async def test_deleting_the_stream_ends_its_events_with_a_problem(live: Live) -> None:
+    await live.append("orders", "1")
+    async with events_of(live, STREAM) as events:
+        await events.next("ready")
+        await events.next("caught_up")
+        await live.http.delete("/v1/streams/orders")
+        assert (await events.next("problem"))["code"] == "stream_not_found"
+    await live.until_waiting(0)
+
+
+async def test_a_reader_that_leaves_leaves_nothing_behind(live: Live) -> None:
+    await live.append("orders", "1")
+    async with events_of(live, STREAM) as events:
+        await events.next("ready")
+        await live.until_waiting(1)
+    await live.until_waiting(0)
+
+
+async def test_a_group_sends_own_pending_entries_first_then_new_ones(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1", "2", "3")
+    await live.read_group("orders", "billing", "me", limit=1)
+
+    async with events_of(live, f"{GROUP}?consumer=me") as events:
+        ready = await events.next("ready")
+        assert (ready["resumed"], ready["consumer"]) == (True, "me")
+        first = await events.next("entry")
+        assert (first["id"], first["deliveries"]) == (ids[0], 2)
+        assert await events.entries(2) == ids[1:]
+        assert await ack(live, "me", ids) == ["acked"] * 3
+
+
+async def test_a_group_sends_no_more_than_the_credit_until_entries_are_acknowledged(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", *"abcdef")
+
+    async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
+        await events.next("ready")
+        assert await events.entries(2) == ids[:2]
+        assert (await live.group("orders", "billing"))["pending"] == 2
+        await live.until_waiting(1)
+        await ack(live, "me", ids[:1])
+        assert await events.entries(1) == ids[2:3]
+        await ack(live, "me", ids[1:3])
+        assert await events.entries(2) == ids[3:5]
+
+
+async def test_more_pending_entries_than_the_credit_come_as_they_are_acknowledged(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", *"abcde")
+    await live.read_group("orders", "billing", "me", limit=4)
+
+    async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
+        await events.next("ready")
+        assert await events.entries(2) == ids[:2]
+        await live.until_waiting(1)
+        await ack(live, "me", ids[:2])
+        assert await events.entries(2) == ids[2:4]
+        await ack(live, "me", ids[2:4])
+        assert await events.entries(1) == ids[4:]
+
+
+async def test_a_group_takes_over_entries_the_moment_they_are_idle_enough(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "1")
+    await live.read_group("orders", "billing", "crashed")
+
+    async with events_of(live, f"{GROUP}?consumer=me&claim_idle_ms=1000") as events:
+        await events.next("ready")
+        await events.next("caught_up")
+        entry = await events.next("entry")
+    assert (entry["id"], entry["claimed_from"], entry["deliveries"]) == (entry_id, "crashed", 2)
+
+
+async def test_what_a_closed_connection_held_goes_back_at_once_and_uncounted(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1", "2", "3")
+    async with events_of(live, f"{GROUP}?consumer=me") as events:
+        await events.next("ready")
+        await events.entries(3)
+        await ack(live, "me", ids[:1])
+
+    got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+
+    assert [entry["id"] for entry in got["entries"]] == ids[1:]
+    assert [entry["deliveries"] for entry in got["entries"]] == [1, 1]
+
+
+async def test_a_connection_may_keep_what_it_held_for_when_it_comes_again(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1")
+    url = f"{GROUP}?consumer=me&on_disconnect=keep"
+    async with events_of(live, url) as events:
+        await events.next("ready")
+        await events.entries(1)
+        await live.until_waiting(1)
+    await live.until_waiting(0)
+
+    assert (await live.read_group("orders", "billing", "other"))["entries"] == []
+    async with events_of(live, url) as events:
+        await events.next("ready")
+        assert await events.entries(1) == ids
+
+
+async def test_a_nameless_consumer_is_removed_with_its_connection(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1")
+    async with events_of(live, GROUP) as events:
+        name = (await events.next("ready"))["consumer"]
+        await events.entries(1)
+        listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
+        assert [consumer["name"] for consumer in listed["consumers"]] == [name]
+
+    got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+    assert [entry["id"] for entry in got["entries"]] == ids
+    listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
+    assert [consumer["name"] for consumer in listed["consumers"]] == ["next"]
+
+
+async def test_deleting_the_group_ends_its_events_with_a_problem(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    async with events_of(live, f"{GROUP}?consumer=me") as events:
+        await events.next("ready")
+        await events.next("caught_up")
+        await live.until_waiting(1)
+        await live.http.delete("/v1/streams/orders/groups/billing")
+        assert (await events.next("problem"))["code"] == "group_not_found"
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "code"),
+    [
+        ("/v1/streams/nope/events", 404, "stream_not_found"),
+        ("/v1/streams/orders/groups/nope/events", 404, "group_not_found"),
+        (f"{STREAM}?after=x", 400, "invalid_id"),
+        (f"{GROUP}?credit=0", 422, "invalid_request"),
+        (f"{GROUP}?credit=99999999", 422, "invalid_request"),
+        (f"{GROUP}?ack=on_receipt", 422, "invalid_request"),
+        (f"{GROUP}?on_disconnect=maybe", 422, "invalid_request"),
+        (f"{STREAM}?from=0", 422, "invalid_request"),
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_before_the_first_event(
+    live: Live, url: str, status: int, code: str
+) -> None:
+    await live.create_group("orders", "billing")
+
+    answer = await live.http.get(url)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_connections_are_counted_while_they_last(live: Live) -> None:
+    await live.append("orders", "1")
+
+    def open_connections() -> float:
+        connections = live.gateway.metrics.connections.labels("sse")
+        value: float = connections._value.get()
+        return value
+
+    async with events_of(live, STREAM) as events:
+        await events.next("ready")
+        assert open_connections() == 1
+    await until(lambda: open_connections() == 0)

@@ -1,0 +1,385 @@
+"""WebSockets: the two short forms, frame by frame."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from app.settings import Settings
+from tests.api.conftest import Live, running
+
+STREAM = "/v1/streams/orders/ws"
+GROUP = "/v1/streams/orders/groups/billing/ws"
+
+
+class Frames:
+    """A socket that speaks frames."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    async def send(self, **frame: Any) -> None:
+        await self.socket.send(json.dumps(frame))
+
+    async def next(self, kind: str) -> dict[str, Any]:
+        """Return the next frame, which must be of this type."""
+        async with asyncio.timeout(10):
+            frame: dict[str, Any] = json.loads(await self.socket.recv())
+        assert frame["type"] == kind, frame
+        return frame
+
+    async def entries(self, count: int) -> list[dict[str, Any]]:
+        """Return the next entries, however many frames they come in."""
+        found: list[dict[str, Any]] = []
+        while len(found) < count:
+            found += (await self.next("entries"))["entries"]
+        assert len(found) == count
+        return found
+
+    async def ids(self, count: int) -> list[str]:
+        return [entry["id"] for entry in await self.entries(count)]
+
+    async def closed(self) -> int | None:
+        """Wait until the gateway closes the socket; returns the code."""
+        async with asyncio.timeout(10):
+            await self.socket.wait_closed()
+        return self.socket.close_code
+
+
+@asynccontextmanager
+async def frames_of(live: Live, url: str, **options: Any) -> AsyncIterator[Frames]:
+    async with connect(live.ws_url + url, **options) as socket:
+        yield Frames(socket)
+
+
+async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(live: Live) -> None:
+    ids = await live.append("orders", "1", "2", "3")
+
+    async with frames_of(live, f"{STREAM}?after={ids[0]}") as frames:
+        subscribed = await frames.next("subscribed")
+        assert subscribed == {"type": "subscribed", "sub": "0", "position": ids[0]}
+        frame = await frames.next("entries")
+        assert [entry["id"] for entry in frame["entries"]] == ids[1:]
+        assert frame["credit_left"] == 62
+        [new] = await live.append("orders", "4")
+        assert await frames.entries(1) == [{"id": new, "fields": {"v": "4"}}]
+
+
+async def test_what_trimming_took_is_told_on_subscription(live: Live) -> None:
+    ids = await live.append("orders", "1", "2", "3")
+    await live.http.post("/v1/streams/orders/trim", json={"max_length": 1})
+
+    async with frames_of(live, f"{STREAM}?after={ids[0]}") as frames:
+        assert (await frames.next("subscribed"))["gap"] == {"from": ids[0], "to": ids[1]}
+
+
+async def test_without_credit_nothing_is_read_and_with_it_all_that_is_ready_comes_at_once(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", *"abcdef")
+
+    async with frames_of(live, f"{GROUP}?consumer=me&credit=2&auto_credit=false") as frames:
+        await frames.next("subscribed")
+        frame = await frames.next("entries")
+        assert ([entry["id"] for entry in frame["entries"]], frame["credit_left"]) == (ids[:2], 0)
+        await frames.send(type="ack", rid="a", ids=ids[:2])
+        await frames.next("acked")
+        await frames.send(type="ping", rid="p")
+        assert await frames.next("pong") == {"type": "pong", "rid": "p"}
+        assert (await live.group("orders", "billing"))["lag"] == 4
+        await frames.send(type="credit", sub="0", entries=3)
+        assert await frames.ids(3) == ids[2:5]
+
+
+async def test_in_the_short_form_an_acknowledgement_returns_its_credit(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", *"abcdef")
+
+    async with frames_of(live, f"{GROUP}?consumer=me&credit=2") as frames:
+        await frames.next("subscribed")
+        received = []
+        while len(received) < 6:
+            new = [entry["id"] for entry in (await frames.next("entries"))["entries"]]
+            received += new
+            await frames.send(type="ack", ids=new)  # without rid and all well: no answer
+    assert received == ids
+    assert (await live.group("orders", "billing"))["pending"] == 0
+
+
+async def test_each_id_of_an_ack_has_its_outcome(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    mine, lost = await live.append("orders", "1", "2")
+
+    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+        await frames.next("subscribed")
+        await frames.entries(2)
+        url = "/v1/streams/orders/groups/billing/claim?consumer=thief"
+        await live.http.post(url, json={"ids": [lost], "min_idle_ms": 0})
+        await frames.send(type="ack", rid="r", sub="0", ids=[mine, lost, "1-1"])
+        acked = await frames.next("acked")
+
+    outcomes = [(result["id"], result["outcome"]) for result in acked["results"]]
+    assert acked["rid"] == "r"
+    assert outcomes == [(mine, "acked"), (lost, "claimed"), ("1-1", "not_pending")]
+
+
+async def test_everything_sent_up_to_an_id_can_be_acknowledged_at_once(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1", "2", "3")
+
+    async with frames_of(live, f"{GROUP}?consumer=me&on_disconnect=keep") as frames:
+        await frames.next("subscribed")
+        await frames.entries(3)
+        await frames.send(type="ack", rid="r", up_to=ids[1])
+        acked = await frames.next("acked")
+
+    assert [result["id"] for result in acked["results"]] == ids[:2]
+    assert (await live.group("orders", "billing"))["pending"] == 1
+
+
+async def test_a_nacked_entry_goes_to_another_consumer_at_once(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "1")
+
+    async with frames_of(live, f"{GROUP}?consumer=one&credit=1&auto_credit=false") as one:
+        await one.next("subscribed")
+        await one.entries(1)
+        async with frames_of(live, f"{GROUP}?consumer=two") as two:
+            await two.next("subscribed")
+            await live.until_waiting(1)
+            await one.send(type="nack", rid="n", ids=[entry_id], mode="fail")
+            assert (await one.next("ok"))["results"] == [{"id": entry_id, "outcome": "released"}]
+            [entry] = await two.entries(1)
+    assert (entry["id"], entry["deliveries"]) == (entry_id, 2)
+
+
+async def test_extending_keeps_an_entry_from_being_taken_over(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "1")
+
+    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+        await frames.next("subscribed")
+        await frames.entries(1)
+        await asyncio.sleep(0.05)  # time for the entry to grow idle: that is what is extended
+        await frames.send(type="extend", rid="e", ids=[entry_id])
+        assert (await frames.next("ok"))["results"] == [{"id": entry_id, "outcome": "extended"}]
+        got = await live.read_group("orders", "billing", "other", claim_idle_ms=50)
+    assert got["entries"] == []
+
+
+async def test_what_a_killed_connection_held_goes_to_the_next_at_once_and_uncounted(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1", "2")
+
+    async with frames_of(live, f"{GROUP}?consumer=two&credit=1&auto_credit=false") as two:
+        await two.next("subscribed")
+        assert await two.ids(1) == ids[:1]
+        one = await connect(live.ws_url + f"{GROUP}?consumer=one").__aenter__()
+        frames = Frames(one)
+        await frames.next("subscribed")
+        assert await frames.ids(1) == ids[1:]
+        await two.send(type="credit", entries=5)
+        await live.until_waiting(2)
+        one.transport.abort()
+        [entry] = await two.entries(1)
+
+    assert (entry["id"], entry["deliveries"]) == (ids[1], 1)
+    await live.until_waiting(0)
+
+
+async def test_a_consumer_that_keeps_its_entries_finds_them_when_it_comes_again(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1", "2")
+    url = f"{GROUP}?consumer=me&on_disconnect=keep"
+    async with frames_of(live, url) as frames:
+        await frames.next("subscribed")
+        await frames.entries(2)
+    await live.until_waiting(0)
+
+    async with frames_of(live, url) as frames:
+        assert (await frames.next("subscribed"))["pending"] == 2
+        assert await frames.ids(2) == ids
+
+
+async def test_a_stranded_entry_arrives_the_moment_it_is_idle_enough(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "1")
+    await live.read_group("orders", "billing", "crashed")
+
+    async with frames_of(live, f"{GROUP}?consumer=me&claim_idle_ms=300") as frames:
+        await frames.next("subscribed")
+        [entry] = await frames.entries(1)
+
+    assert (entry["id"], entry["claimed_from"]) == (entry_id, "crashed")
+    assert 300 <= entry["idle_ms"] < 2000
+
+
+async def test_a_nameless_consumer_is_removed_with_its_connection(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    [entry_id] = await live.append("orders", "1")
+    async with frames_of(live, GROUP) as frames:
+        name = (await frames.next("subscribed"))["consumer"]
+        await frames.entries(1)
+        assert name.startswith("temporary-")
+
+    got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+    assert [entry["id"] for entry in got["entries"]] == [entry_id]
+    listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
+    assert [consumer["name"] for consumer in listed["consumers"]] == ["next"]
+
+
+async def test_the_subprotocol_is_agreed_if_it_is_offered(live: Live) -> None:
+    await live.append("orders", "1")
+    offered = [Subprotocol("headgate.v1.json")]
+    async with frames_of(live, STREAM, subprotocols=offered) as frames:
+        assert frames.socket.subprotocol == "headgate.v1.json"
+    async with frames_of(live, STREAM) as frames:
+        assert frames.socket.subprotocol is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "pointer"),
+    [
+        ({"type": "credit", "entries": 0}, "/body/entries"),
+        ({"type": "credit", "entries": "many"}, "/body/entries"),
+        ({"type": "credit", "entries": 1, "sub": "7"}, "/body/sub"),
+        ({"type": "ack", "ids": []}, "/body/ids"),
+        ({"type": "ack", "ids": ["1-1", "x"]}, "/body/ids/1"),
+        ({"type": "ack", "ids": ["1-1"], "up_to": "1-1"}, "/body/ids"),
+        ({"type": "ack"}, "/body/ids"),
+        ({"type": "ack", "ids": ["1-1"], "colour": "red"}, "/body/colour"),
+        ({"type": "nack", "ids": ["1-1"], "mode": "loud"}, "/body/mode"),
+        ({"type": "nack", "ids": ["1-1"], "delay_ms": 5}, "/body/delay_ms"),
+        ({"type": "ping", "rid": "x" * 65}, "/body/rid"),
+    ],
+)
+async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(
+    live: Live, frame: dict[str, Any], pointer: str
+) -> None:
+    await live.create_group("orders", "billing")
+    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+        await frames.next("subscribed")
+        await frames.send(**frame)
+        problem = (await frames.next("problem"))["problem"]
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
+        await frames.send(type="ping", rid="still here")
+        await frames.next("pong")
+
+
+@pytest.mark.parametrize("kind", ["subscribe", "unsubscribe", "append"])
+async def test_frames_of_a_later_version_are_refused_by_name(live: Live, kind: str) -> None:
+    await live.append("orders", "1")
+    async with frames_of(live, STREAM) as frames:
+        await frames.next("subscribed")
+        await frames.send(type=kind, rid="r")
+        answer = await frames.next("problem")
+    assert answer["rid"] == "r"
+    assert "not served by this version yet" in answer["problem"]["detail"]
+
+
+async def test_a_plain_subscription_has_nothing_to_settle(live: Live) -> None:
+    [entry_id] = await live.append("orders", "1")
+    async with frames_of(live, f"{STREAM}?after=0") as frames:
+        await frames.next("subscribed")
+        await frames.entries(1)
+        await frames.send(type="ack", rid="r", ids=[entry_id])
+        assert (await frames.next("problem"))["rid"] == "r"
+
+
+@pytest.mark.parametrize("garbage", ["", "{", "[]", "null", "42", '"ack"', "\x00\x01", "{" * 9000])
+async def test_what_is_no_frame_closes_the_socket(live: Live, garbage: str) -> None:
+    await live.append("orders", "1")
+    async with frames_of(live, STREAM) as frames:
+        await frames.next("subscribed")
+        await frames.socket.send(garbage)
+        assert (await frames.next("problem"))["problem"]["code"] == "malformed"
+        assert await frames.closed() == 4400
+
+
+async def test_a_binary_frame_closes_the_socket(live: Live) -> None:
+    await live.append("orders", "1")
+    async with frames_of(live, STREAM) as frames:
+        await frames.next("subscribed")
+        await frames.socket.send(b"\xff\xfe")
+        await frames.next("problem")
+        assert await frames.closed() == 4400
+
+
+async def test_a_frame_that_is_too_big_closes_the_socket() -> None:
+    async with running(Settings(frame_bytes_max=2048)) as live:
+        await live.append("orders", "1")
+        async with frames_of(live, STREAM) as frames:
+            await frames.next("subscribed")
+            await frames.socket.send('{"type":"ping","rid":"' + "x" * 4096 + '"}')
+            assert await frames.closed() == 1009
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "close"),
+    [
+        ("/v1/streams/nope/ws", "stream_not_found", 4404),
+        ("/v1/streams/nope/groups/g/ws", "stream_not_found", 4404),
+        ("/v1/streams/orders/groups/nope/ws", "group_not_found", 4404),
+        (f"{STREAM}?after=x", "invalid_id", 4400),
+        (f"{STREAM}?credit=0", "invalid_request", 4400),
+        (f"{STREAM}?colour=red", "invalid_request", 4400),
+        (f"{GROUP}?on_disconnect=maybe", "invalid_request", 4400),
+        (f"{GROUP}?consumer=" + "x" * 257, "invalid_request", 4400),
+    ],
+)
+async def test_a_subscription_that_cannot_be_is_told_why_and_closed(
+    live: Live, url: str, code: str, close: int
+) -> None:
+    await live.create_group("orders", "billing")
+    async with frames_of(live, url) as frames:
+        assert (await frames.next("problem"))["problem"]["code"] == code
+        assert await frames.closed() == close
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [("orders", "stream_not_found"), ("orders/groups/billing", "group_not_found")],
+)
+async def test_a_stream_or_group_that_goes_closes_its_sockets(
+    live: Live, what: str, code: str
+) -> None:
+    await live.create_group("orders", "billing")
+    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+        await frames.next("subscribed")
+        await live.until_waiting(1)
+        await live.http.delete(f"/v1/streams/{what}")
+        assert (await frames.next("problem"))["problem"]["code"] == code
+        assert await frames.closed() == 4404
+    await live.until_waiting(0)
+
+
+async def test_a_page_of_another_site_is_refused_before_the_upgrade(live: Live) -> None:
+    await live.append("orders", "1")
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        await connect(live.ws_url + STREAM, origin=websockets.Origin("https://evil.example"))
+    assert refused.value.response.status_code == 403
+
+
+async def test_a_thousand_connections_leave_nothing_behind(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    for _ in range(20):
+        sockets = await asyncio.gather(*(connect(live.ws_url + GROUP) for _ in range(50)))
+        await asyncio.gather(*(socket.recv() for socket in sockets))
+        for socket in sockets:
+            socket.transport.abort()
+    await live.until_waiting(0)
+    group = await live.group("orders", "billing")
+    while group["consumers"]:
+        group = await live.group("orders", "billing")
+    assert (group["consumers"], group["pending"]) == (0, 0)
