@@ -5,7 +5,7 @@ WORKDIR /src
 # The packages first: they change less often than the code, so their layer is kept.
 COPY requirements.txt ./
 RUN /venv/bin/pip install --no-cache-dir -r requirements.txt
-COPY pyproject.toml LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY app app
 COPY engine engine
 RUN /venv/bin/pip install --no-cache-dir --no-deps .

@@ -305,6 +305,15 @@ class Backend(Protocol):
     # The backend itself
 
     @property
+    def is_draining(self) -> bool:
+        """Tell whether this backend is about to stop."""
+        ...
+
+    def drain(self) -> None:
+        """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
+        ...
+
+    @property
     def waiter_count(self) -> int:
         """Return how many reads are blocked here."""
         ...

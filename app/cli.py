@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import uvicorn
 from pydantic import ValidationError
 
 from app.main import create_app
-from app.server import server_config
+from app.server import Server
 from app.settings import FsyncPolicy, LogLevel, Settings, read_settings
 from app.telemetry import set_up_logging
 
@@ -22,17 +21,25 @@ _CONFIG = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# \b keeps click from filling the paragraph.
+_HELP = """\
+Headgate: a streaming gateway. Redis Streams over HTTP, SSE and WebSocket.
+
+\b
+Start it:          headgate serve
+Append an entry:   curl localhost:8080/v1/streams/orders/entries \\
+                     -H 'content-type: application/json' -d '{"fields":{"sku":"42"}}'
+Read the stream:   curl localhost:8080/v1/streams/orders/entries
+Everything else:   http://localhost:8080/docs
+"""
+
+
+@click.group(
+    help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="headgate")
 def main() -> None:
-    r"""Headgate: a streaming gateway. Redis Streams over HTTP, SSE and WebSocket.
-
-    \b
-    Start it:        headgate serve
-    Append an entry: curl -X POST localhost:8080/v1/streams/orders/entries \
-                       -H 'content-type: application/json' -d '{"fields":{"sku":"42"}}'
-    Read it:         curl localhost:8080/v1/streams/orders/entries
-    """
+    """Run the command line."""
 
 
 @main.command()
@@ -77,8 +84,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     """
     settings = _settings(config, flags)
     set_up_logging(settings.log_level)
-    click.echo(_greeting(settings), err=True)
-    uvicorn.Server(server_config(create_app(settings), settings)).run()
+    Server(create_app(settings), settings, on_listening=_greet).run()
 
 
 @main.command("check-config")
@@ -86,9 +92,12 @@ def serve(config: Path | None, **flags: Any) -> None:
 def check_config(config: Path | None) -> None:
     """Show the settings that `serve` would use, or say what is wrong with them."""
     settings = _settings(config, {})
-    for name, value in settings.model_dump(mode="json").items():
-        description = Settings.model_fields[name].description
-        click.echo(f"{name} = {json.dumps(value):<14} # {description}")
+    lines = {
+        f"{name} = {json.dumps(value)}": Settings.model_fields[name].description
+        for name, value in settings.model_dump(mode="json").items()
+    }
+    for line, description in lines.items():
+        click.echo(f"{line:<{max(map(len, lines))}}  # {description}")
 
 
 @main.command()
@@ -107,10 +116,14 @@ def _settings(config: Path | None, flags: dict[str, Any]) -> Settings:
         raise click.ClickException("\n       ".join(lines)) from None
 
 
-def _greeting(settings: Settings) -> str:
-    url = f"http://{settings.host}:{settings.port}"
-    return (
-        f"Headgate on {url}  (documentation: {url}/docs)\n"
-        "Nothing is kept: this version holds streams in memory only. "
-        "--data-dir and --fsync have no effect yet."
+def _greet(url: str) -> None:
+    click.echo(
+        f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.\n"
+        "Nothing is kept: this version holds streams in memory only, and --data-dir and --fsync "
+        "have no effect yet.",
+        err=True,
     )
+
+
+if __name__ == "__main__":
+    main()

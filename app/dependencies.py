@@ -1,4 +1,7 @@
-"""What routes ask for: the backend, the limits, names from the path, who the consumer is."""
+"""What routes ask for: the backend, the limits, names from the path, who the consumer is.
+
+All of them are coroutines, though none waits: FastAPI would run a plain function in a thread.
+"""
 
 import random
 from dataclasses import dataclass
@@ -29,38 +32,38 @@ def gateway_of(connection: HTTPConnection) -> Gateway:
     return cast("Gateway", connection.app.state.gateway)
 
 
-def backend_of(connection: HTTPConnection) -> Backend:
+async def backend_of(connection: HTTPConnection) -> Backend:
     """Return the backend."""
     return gateway_of(connection).backend
 
 
-def limits_of(connection: HTTPConnection) -> Limits:
+async def limits_of(connection: HTTPConnection) -> Limits:
     """Return the bounds."""
     return gateway_of(connection).limits
 
 
-def stream_name(
+async def stream_name(
     stream: Annotated[str, Path(description="Name of the stream.", examples=["orders"])],
 ) -> bytes:
     """Return the stream's name from the path."""
     return check_name(stream, pointer="/path/stream")
 
 
-def group_name(
+async def group_name(
     group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
 ) -> bytes:
     """Return the group's name from the path."""
     return check_name(group, pointer="/path/group")
 
 
-def consumer_path(
+async def consumer_path(
     consumer: Annotated[str, Path(description="Name of the consumer.", examples=["worker-1"])],
 ) -> bytes:
     """Return the consumer's name from the path."""
     return check_name(consumer, pointer="/path/consumer")
 
 
-def named_consumer(
+async def named_consumer(
     consumer: Annotated[
         str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
     ] = None,
@@ -71,19 +74,19 @@ def named_consumer(
     Raises:
         GatewayError: they differ.
     """
-    if consumer is not None and headgate_consumer is not None and consumer != headgate_consumer:
+    # A header arrives as latin-1; what was sent is UTF-8.
+    header = headgate_consumer and headgate_consumer.encode("latin-1").decode(errors="replace")
+    if consumer is not None and header is not None and consumer != header:
         text = "the query and the Headgate-Consumer header name different consumers"
         raise GatewayError("consumer_conflict", text, pointer="/query/consumer")
     if consumer is not None:
         return check_name(consumer, pointer="/query/consumer")
-    if headgate_consumer is not None:
-        # A header arrives as latin-1; what was sent is UTF-8.
-        name = headgate_consumer.encode("latin-1").decode(errors="replace")
-        return check_name(name, pointer="/header/Headgate-Consumer")
+    if header is not None:
+        return check_name(header, pointer="/header/Headgate-Consumer")
     return None
 
 
-def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
+async def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
     """Return who is asking.
 
     Raises:

@@ -57,10 +57,12 @@ def _is_text(value: bytes) -> bool:
 
 
 def bytes_of(value: str, field: str) -> bytes:
-    """Return the bytes of base64 text; `field` is where it stood, for the error."""
+    """Return the bytes of base64 text; `field` is where it stood, for the error.
+
+    Raises:
+        GatewayError: it is none.
+    """
     try:
         return codec.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise GatewayError(
-            "invalid_request", "listed in base64, but not base64 text", pointer=field
-        ) from None
+        raise GatewayError("invalid_request", "should be base64 text", pointer=field) from None

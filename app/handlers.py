@@ -5,10 +5,14 @@ import uuid
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
+from app.operation import path_of
 from app.problems import (
+    NOT_SERVED_YET,
     Code,
     GatewayError,
     Problem,
@@ -24,8 +28,9 @@ _CODE_OF_STATUS: dict[int, Code] = {
     400: "malformed",
     404: "not_found",
     405: "method_not_allowed",
-    413: "too_large",
 }
+
+_PATHS_NOT_SERVED_YET = ("/v1/commands", "/v1/ws", "/asyncapi.json")
 
 
 def problem_response(problem: Problem) -> Response:
@@ -49,18 +54,23 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(StreamError)
     @app.exception_handler(GatewayError)
     async def refuse(request: Request, error: Exception) -> Response:
-        return problem_response(problem_of(error, request.url.path))
+        return problem_response(problem_of(error, path_of(request.scope)))
 
     @app.exception_handler(RequestValidationError)
     async def refuse_parts(request: Request, error: RequestValidationError) -> Response:
-        return problem_response(validation_problem(list(error.errors()), request.url.path))
+        return problem_response(validation_problem(list(error.errors()), path_of(request.scope)))
 
     @app.exception_handler(HTTPException)
     async def refuse_route(request: Request, error: HTTPException) -> Response:
+        path = path_of(request.scope)
         code = _CODE_OF_STATUS.get(error.status_code, "malformed")
-        detail = f"{request.method} {request.url.path}: {error.detail}"
-        response = problem_response(make_problem(code, detail, request.url.path))
+        detail = f"{request.method} {path}: {error.detail}"
+        if error.status_code == 404 and path.startswith(_PATHS_NOT_SERVED_YET):
+            detail = f"{path} is {NOT_SERVED_YET}"
+        response = problem_response(make_problem(code, detail, path))
         response.headers.update(error.headers or {})
+        if error.status_code == 405:
+            response.headers["Allow"] = _allowed_methods(request)
         return response
 
     @app.exception_handler(ClientDisconnect)
@@ -74,7 +84,16 @@ def install(app: FastAPI) -> None:
         log.error(
             "request failed",
             exc_info=error,
-            extra={"incident": incident, "path": request.url.path},
+            extra={"incident": incident, "path": path_of(request.scope)},
         )
         detail = f"The gateway failed. Its log says why, under incident {incident}."
-        return problem_response(make_problem("internal", detail, request.url.path))
+        return problem_response(make_problem("internal", detail, path_of(request.scope)))
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return what the path can be asked; the framework tells it of one route, and we have many."""
+    allowed: set[str] = set()
+    for route in iter_route_contexts(request.app.routes):
+        if route.methods and route.matches(request.scope)[0] is not Match.NONE:
+            allowed |= route.methods
+    return ", ".join(sorted(allowed))

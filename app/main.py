@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 
-from app import handlers
+from app import document, handlers
 from app.backend import Backend
 from app.dependencies import Gateway
 from app.origin import OriginGuard
@@ -49,7 +49,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         description=_DESCRIPTION,
         redoc_url=None,
         lifespan=_lifespan,
-        max_body_size=settings.body_bytes_max,
+        redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     limits = Limits(**settings.model_dump(include=set(Limits.model_fields)))
@@ -68,19 +68,21 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     ):
         app.include_router(router)
     handlers.install(app)
+    document.install(app)
     _add_middleware(app, settings, metrics)
     return app
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Add middleware, innermost first."""
-    app.add_middleware(
-        CORSMiddleware,
-        allow_origins=settings.allowed_origins,
-        allow_methods=["*"],
-        allow_headers=["*"],
-        expose_headers=["ETag", "Location", "Retry-After", "Idempotent-Replayed"],
-    )
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["ETag", "Location", "Retry-After"],
+        )
     app.add_middleware(
         OriginGuard,
         hosts=[settings.host, *settings.allowed_hosts],

@@ -1,5 +1,7 @@
 """Names of streams, groups and consumers as clients write them."""
 
+from unicodedata import category
+
 from app.problems import GatewayError
 
 _NAME_BYTES_MAX = 256
@@ -15,7 +17,7 @@ def check_name(name: str, *, pointer: str) -> bytes:
     if not 1 <= len(encoded) <= _NAME_BYTES_MAX:
         text = f"a name has 1 to {_NAME_BYTES_MAX} bytes of UTF-8, this one has {len(encoded)}"
         raise GatewayError("invalid_request", text, pointer=pointer)
-    if any(ord(char) < 32 or char in "/\x7f\ufffd" for char in name):
+    if any(category(char) == "Cc" or char in "/\ufffd" for char in name):
         text = "a name has no control characters, no `/`, and is valid UTF-8"
         raise GatewayError("invalid_request", text, pointer=pointer)
     return encoded

@@ -1,20 +1,27 @@
 """Operation: the route class of the interface. It refuses what FastAPI would let pass.
 
-A body must be of a media type the operation takes, and every query parameter must be one the
-operation knows: what is not understood is refused, never ignored.
+A body must be of a media type the operation takes and within its bound, JSON must be JSON, and
+every query parameter must be one the operation knows: what is not understood is refused, never
+ignored.
 """
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request, Response
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import ParamTypes
 from fastapi.routing import APIRoute
+from pydantic_core import from_json
+from starlette.types import Scope
 
-from app.problems import GatewayError
+from app.dependencies import gateway_of
+from app.problems import NOT_SERVED_YET, NOWHERE, GatewayError, is_not_served_yet, pointer_to
 
 JSON = frozenset({"application/json"})
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Operation(APIRoute):
@@ -34,7 +41,7 @@ class Operation(APIRoute):
         async def check_and_handle(request: Request) -> Response:
             check_query(request, known)
             check_media_type(request, self.media_types)
-            return await handle(request)
+            return await handle(await WholeRequest.of(request))
 
         return check_and_handle
 
@@ -51,6 +58,44 @@ class PatchOperation(Operation):
     media_types = JSON | {"application/merge-patch+json"}
 
 
+class WholeRequest(Request):
+    """A request whose body is here, within its bound."""
+
+    @classmethod
+    async def of(cls, request: Request) -> "WholeRequest":
+        """Read the body of a request.
+
+        Raises:
+            GatewayError: it is too large; then what is left of it is not read.
+        """
+        whole = cls(request.scope, request.receive)
+        most = gateway_of(request).limits.body_bytes_max
+        chunks: list[bytes] = []
+        left = most - _declared_bytes(request)
+        if left >= 0 and has_body(request):
+            left = most
+            async for chunk in request.stream():
+                chunks.append(chunk)
+                left -= len(chunk)
+                if left < 0:
+                    break
+        if left < 0:
+            raise GatewayError("too_large", f"at most {most} bytes", pointer="/body")
+        whole._body = b"".join(chunks)
+        return whole
+
+    async def json(self) -> Any:
+        """Return the body's value. Stricter than `json.loads`: UTF-8, no NaN, no lone surrogates.
+
+        Raises:
+            json.JSONDecodeError: it is no JSON.
+        """
+        try:
+            return from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise json.JSONDecodeError(str(error), "", NOWHERE) from None
+
+
 def check_query(request: Request, known: set[str]) -> None:
     """Refuse query parameters the operation does not know, or that are given twice.
 
@@ -60,14 +105,16 @@ def check_query(request: Request, known: set[str]) -> None:
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in known:
-            raise GatewayError(
-                "invalid_request", f"unknown parameter {name!r}", pointer=f"/query/{name}"
-            )
+            text = NOT_SERVED_YET if is_not_served_yet(name) else "unknown parameter"
+            raise GatewayError("invalid_request", text, pointer=pointer_to("query", name))
         if name in seen:
-            raise GatewayError(
-                "invalid_request", f"{name!r} is given twice", pointer=f"/query/{name}"
-            )
+            raise GatewayError("invalid_request", "given twice", pointer=pointer_to("query", name))
         seen.add(name)
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path that was asked for, as a URL has it."""
+    return quote(scope["path"], safe="/:@!$&'()*+,;=~")
 
 
 def media_type_of(request: Request) -> str:
@@ -81,9 +128,18 @@ def check_media_type(request: Request, media_types: frozenset[str]) -> None:
     Raises:
         GatewayError: naming those it takes.
     """
-    has_body = request.headers.get("content-length", "0") != "0"
-    has_body = has_body or "transfer-encoding" in request.headers
-    if has_body and media_type_of(request) not in media_types:
-        expected = " or ".join(sorted(media_types))
-        text = f"the body must be {expected}: say so in the Content-Type header"
+    media_type = media_type_of(request)
+    if has_body(request) and media_type not in media_types:
+        text = f"the body must be {' or '.join(sorted(media_types))}, and this header must say so"
+        if media_type == ARROW:
+            text = f"{ARROW} is {NOT_SERVED_YET}"
         raise GatewayError("unsupported_media_type", text, pointer="/header/Content-Type")
+
+
+def has_body(request: Request) -> bool:
+    """Tell whether a request comes with a body."""
+    return _declared_bytes(request) > 0 or "transfer-encoding" in request.headers
+
+
+def _declared_bytes(request: Request) -> int:
+    return int(request.headers.get("content-length", "0"))  # the server takes nothing but digits

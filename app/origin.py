@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.handlers import problem_response
+from app.operation import path_of
 from app.problems import make_problem
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -45,7 +46,7 @@ class OriginGuard:
             await receive()
             await send({"type": "websocket.close", "code": 4403})  # before accept: HTTP 403
         else:
-            problem = make_problem("origin_refused", refusal, scope["path"])
+            problem = make_problem("origin_refused", refusal, path_of(scope))
             await problem_response(problem)(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> str | None:
@@ -56,7 +57,7 @@ class OriginGuard:
         origin = headers.get("origin")
         if origin is None or "*" in self._origins or origin.lower() in self._origins:
             return None
-        if urlsplit(origin).netloc.lower() == host:
+        if host and origin.lower().partition("://")[2] == host:
             return None
         return f"Pages of {origin} may not call this gateway: see allowed_origins."
 

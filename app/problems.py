@@ -33,6 +33,7 @@ Code = Literal[
     "invalid_request",
     "too_many_waiters",
     "unavailable",
+    "draining",
     "internal",
 ]
 
@@ -96,6 +97,7 @@ _STATUS: dict[Code, int] = {
     "too_many_waiters": 429,
     "internal": 500,
     "unavailable": 503,
+    "draining": 503,
 }
 
 _CODE_OF: dict[type[Exception], Code] = {
@@ -111,15 +113,34 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.InvalidId: "invalid_id",
     errors.Invalid: "invalid_request",
     errors.LimitExceeded: "too_many_waiters",
+    errors.Draining: "draining",
     errors.Unavailable: "unavailable",
 }
 
-_RETRYABLE: frozenset[Code] = frozenset({"too_many_waiters", "unavailable"})
+_RETRYABLE: frozenset[Code] = frozenset({"too_many_waiters", "unavailable", "draining"})
 _RETRY_AFTER_MS = 1000
+
+_ERRORS_MAX = 100
+"""Errors told of one request: more would help nobody, and each costs more than the mistake."""
+
+NOT_SERVED_YET = "not served by this version yet"
 
 # Parts of the contract that this version does not serve yet. They are refused, never ignored.
 _NOT_SERVED_YET = frozenset({"policy", "references", "delay_ms", "idempotency_window_ms"})
 _NOT_SERVED_YET |= {"idempotency_max", "sub"}
+
+NOWHERE = -1
+"""As a place in a text: not known."""
+
+# Where Pydantic speaks of Python, we speak of JSON.
+_TEXTS = {
+    "extra_forbidden": "unknown field",
+    "model_type": "should be an object",
+    "model_attributes_type": "should be an object",
+    "dict_type": "should be an object",
+    "list_type": "should be an array",
+    "missing": "is required",
+}
 
 
 def problem_of(error: Exception, instance: str) -> Problem:
@@ -129,12 +150,15 @@ def problem_of(error: Exception, instance: str) -> Problem:
         pointer = error.pointer
     else:
         code = next(_CODE_OF[kind] for kind in type(error).__mro__ if kind in _CODE_OF)
-        pointer = _field_pointer(error)
+        pointer = _field_pointer(error, instance)
     if isinstance(error, errors.GroupNotFound) and not error.stream_exists:
         code = "stream_not_found"
     detail = _detail(error)
-    found = [ProblemError(pointer=pointer, detail=detail)] if pointer is not None else None
-    problem = make_problem(code, detail, instance, found)
+    if pointer is None:
+        problem = make_problem(code, detail, instance)
+    else:
+        found = [ProblemError(pointer=pointer, detail=detail)]
+        problem = make_problem(code, f"{pointer}: {detail}", instance, found)
     if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
         problem.last_id = str(error.last_id)
     return problem
@@ -165,11 +189,11 @@ def validation_problem(found: list[ErrorDetails], instance: str, prefix: str = "
     """Return the problem of a request whose parts are wrong; JSON that is not JSON is malformed."""
     details = [
         ProblemError(pointer=_pointer(error, prefix), detail=_validation_detail(error))
-        for error in found
+        for error in found[:_ERRORS_MAX]
     ]
     first = f"{details[0].pointer}: {details[0].detail}"
-    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    is_json = not any(error["type"] in ("json_invalid", "json_type") for error in found)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    is_json = not any(error["type"] == "json_invalid" for error in found)
     return make_problem(
         "invalid_request" if is_json else "malformed", first + more, instance, details
     )
@@ -197,13 +221,26 @@ def _detail(error: Exception) -> str:
             return f"There is no stream {_quoted(error.stream)}."
         return f"Stream {_quoted(error.stream)} has no group {_quoted(error.group)}."
     if isinstance(error, errors.InvalidId):
-        return f"{error.text!r} is not an entry id: write ms-seq, such as 1718000000000-0."
+        return f"{_shortened(error.text)!r} is not an entry id: write ms-seq, as 1718000000000-0"
+    if isinstance(error, errors.IdNotGreater):
+        return f"the id is not above {error.last_id}, the last one before it"
     return str(error).removeprefix("ERR ").removeprefix("BUSYGROUP ")
 
 
-def _field_pointer(error: Exception) -> str | None:
+def is_not_served_yet(name: str) -> bool:
+    """Tell whether a field or parameter is part of the contract, but not of this version."""
+    return name in _NOT_SERVED_YET
+
+
+def pointer_to(*parts: str | int) -> str:
+    """Return the JSON pointer to a part of a request (RFC 6901)."""
+    texts = (str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+    return "".join(f"/{text}" for text in texts)
+
+
+def _field_pointer(error: Exception, instance: str) -> str | None:
     if isinstance(error, errors.IdNotGreater):
-        return f"/body/{error.index}/id"
+        return f"/body/{error.index}/id" if instance.endswith("/batch") else "/body/id"
     if isinstance(error, errors.Invalid):
         return error.field if error.field.startswith("/") else f"/body/{error.field}"
     return None
@@ -215,17 +252,24 @@ def _quoted(name: bytes) -> str:
 
 def _pointer(error: ErrorDetails, prefix: str) -> str:
     location = error["loc"]
-    if error["type"] == "json_invalid":  # the last part is the place in the text
+    if location[-1:] == (NOWHERE,):
         location = location[:-1]
-    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in location)
-    return prefix + "".join(f"/{part}" for part in parts)
+    return prefix + pointer_to(*location)
 
 
 def _validation_detail(error: ErrorDetails) -> str:
-    if error["type"] == "extra_forbidden":
-        if error["loc"][-1] in _NOT_SERVED_YET:
-            return "not served by this version yet"
-        return "unknown field"
+    line = error.get("ctx", {}).get("line")
+    return _text(error) if line is None else f"line {line}: {_text(error)}"
+
+
+def _text(error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden" and is_not_served_yet(str(error["loc"][-1])):
+        return NOT_SERVED_YET
     if error["type"] == "json_invalid":
         return f"not JSON: {error.get('ctx', {}).get('error', error['msg'])}"
-    return error["msg"]
+    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return _TEXTS.get(error["type"], text.replace(" after validation", ""))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 64 else f"{text[:64]}…"

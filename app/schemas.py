@@ -1,6 +1,6 @@
 """Wire models, one per shape, and how they turn into the engine's values and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from app.fields import bytes_of, wire_fields
 from app.ids import parse_group_start, parse_id, parse_new_id
 from app.names import text_of
+from app.problems import pointer_to
 from engine.decisions.groups import GroupStart
 from engine.decisions.streams import TrimRequest
 from engine.entry import Draft, EntryId
@@ -30,9 +31,18 @@ from engine.replies import StreamInfo as EngineStreamInfo
 from engine.replies import StreamRead as EngineStreamRead
 from engine.stream import StreamConfig as EngineStreamConfig
 
-IdText = Annotated[str, Field(description="Entry id.", examples=["1718000000000-0"])]
+# The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
+IdText = Annotated[
+    str,
+    Field(
+        description="Entry id.",
+        examples=["1718000000000-0"],
+        json_schema_extra={"pattern": r"^[0-9]{1,19}(-[0-9]{1,19})?$"},
+    ),
+]
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
 
 
 class Request(BaseModel):
@@ -57,7 +67,7 @@ class Trim(Request):
 
     max_length: Count | None = Field(None, description="Keep the newest so many.")
     min_id: IdText | None = Field(None, description="Keep this id and all above.")
-    approximate: bool = Field(
+    approximate: Flag = Field(
         False, description="Remove only what goes cheaply, and so keep a little more."
     )
     limit: Count | None = Field(
@@ -68,6 +78,14 @@ class Trim(Request):
         """Return the engine's form."""
         min_id = None if self.min_id is None else parse_id(self.min_id, field=f"{field}/min_id")
         return TrimRequest(self.max_length, min_id, self.approximate, self.limit)
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if (self.max_length is None) == (self.min_id is None):
+            raise ValueError("give either max_length or min_id")
+        if self.limit is not None and not self.approximate:
+            raise ValueError("limit is for approximate trims only")
+        return self
 
 
 class NewEntry(Request):
@@ -80,7 +98,7 @@ class NewEntry(Request):
     pairs: list[Pair] | None = Field(
         None, description="Instead of `fields`, where names repeat or their order matters."
     )
-    names_base64: bool = Field(False, description="All names are base64 text of bytes.")
+    names_base64: Flag = Field(False, description="All names are base64 text of bytes.")
     id: str = Field(
         "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
     )
@@ -91,25 +109,31 @@ class NewEntry(Request):
             raise ValueError("give either fields or pairs")
         if not (self.fields or self.pairs):
             raise ValueError("an entry has at least one field")
+        names = {name for name, _ in self._fields()}
+        for name in self.base64 or ():
+            if name not in names:
+                raise ValueError(f"base64 names {name!r}, and there is no such field")
         return self
 
     def to_draft(self, index: int | None = None) -> Draft:
         """Return the engine's form; `index` is its place in a batch, for errors."""
-        place = "/body/" if index is None else f"/body/{index}/"
-        pairs = self.fields.items() if self.fields is not None else self.pairs or ()
+        place = "/body" if index is None else f"/body/{index}"
         packed = frozenset(self.base64 or ())
         flat: list[bytes] = []
-        for name, value in pairs:
-            field = f"{place}fields/{name}"
-            flat.append(bytes_of(name, field) if self.names_base64 else name.encode())
-            flat.append(bytes_of(value, field) if name in packed else value.encode())
-        return Draft(parse_new_id(self.id, field=f"{place}id"), tuple(flat))
+        for number, (name, value) in enumerate(self._fields()):
+            at = pointer_to("pairs", number) if self.fields is None else pointer_to("fields", name)
+            flat.append(bytes_of(name, place + at) if self.names_base64 else name.encode())
+            flat.append(bytes_of(value, place + at) if name in packed else value.encode())
+        return Draft(parse_new_id(self.id, field=f"{place}/id"), tuple(flat))
+
+    def _fields(self) -> Iterable[Sequence[str]]:
+        return self.fields.items() if self.fields is not None else self.pairs or ()
 
 
 class Append(NewEntry):
     """An entry to append, and how."""
 
-    create_stream: bool = Field(True, description="Create the stream if it is not there.")
+    create_stream: Flag = Field(True, description="Create the stream if it is not there.")
     trim: Trim | None = Field(None, description="Trim the stream after the append.")
 
 
@@ -343,7 +367,7 @@ class NewGroup(Request):
     """A group to create."""
 
     start: GroupStartText = "$"
-    create_stream: bool = Field(False, description="Create the stream if it is not there.")
+    create_stream: Flag = Field(False, description="Create the stream if it is not there.")
     entries_read: EntriesRead | None = Field(
         None, description="How many entries lie before `start`, if you know; `lag` follows from it."
     )
@@ -447,8 +471,6 @@ class Delivery(Entry):
 class ReadGroup(Request):
     """A read as a consumer of a group; every part may be left out."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(10, description="Entries at most.")
     wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
     claim_idle_ms: Milliseconds | None = Field(
@@ -459,7 +481,7 @@ class ReadGroup(Request):
         alias="from",
         description="`>`: entries new to the group. `0` or an id: one's own pending ones.",
     )
-    no_ack: bool = Field(False, description="New entries need no acknowledgement.")
+    no_ack: Flag = Field(False, description="New entries need no acknowledgement.")
     ack: list[IdText] = Field([], description="Acknowledge these first.")
 
 
@@ -530,8 +552,8 @@ class Claim(Ids):
     idle_ms: Milliseconds | None = Field(None, description="Set their idle time to this.")
     time_ms: Milliseconds | None = Field(None, description="Set their delivery time to this.")
     retry_count: Count | None = Field(None, description="Set their delivery count to this.")
-    force: bool = Field(False, description="Make live entries pending that are not.")
-    just_id: bool = Field(False, description="Answer only ids, and do not count a delivery.")
+    force: Flag = Field(False, description="Make live entries pending that are not.")
+    just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
 
 
 class Autoclaim(Request):
@@ -540,7 +562,7 @@ class Autoclaim(Request):
     min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
     start: str = Field("0", description="Begin at this id; `next` of the page before.")
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries at most.")
-    just_id: bool = Field(False, description="Answer only ids, and do not count a delivery.")
+    just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
 
 
 class Claimed(BaseModel):

@@ -1,8 +1,12 @@
-"""Server: how uvicorn is set up, the same for `headgate serve` and for tests."""
+"""Server: uvicorn as this gateway runs it, the same for `headgate serve` and for tests."""
+
+import socket
+from collections.abc import Callable
 
 import uvicorn
 from fastapi import FastAPI
 
+from app.dependencies import Gateway
 from app.settings import LogLevel, Settings
 
 PING_INTERVAL_S = 20.0
@@ -11,8 +15,37 @@ GRACE_S = 5
 """How long open connections may take to end when the gateway is told to stop."""
 
 
-def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """Return the server's configuration for an app made of the same settings."""
+class Server(uvicorn.Server):
+    """A server that says where it listens, and answers who waits before it stops."""
+
+    def __init__(
+        self, app: FastAPI, settings: Settings, *, on_listening: Callable[[str], None] | None = None
+    ) -> None:
+        """Get ready to serve an app made of the same settings.
+
+        Args:
+            app: the gateway.
+            settings: what the operator chose.
+            on_listening: told the URL once connections are accepted.
+        """
+        super().__init__(_config(app, settings))
+        self._gateway: Gateway = app.state.gateway
+        self._on_listening = on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets)
+        if self._on_listening is not None and self.started:
+            port = self.servers[0].sockets[0].getsockname()[1]
+            self._on_listening(f"http://{self.config.host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer who waits, then stop."""
+        self._gateway.backend.drain()
+        await super().shutdown(sockets)
+
+
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=settings.host,

@@ -273,16 +273,19 @@ class Engine:
             LimitExceeded: too many reads are blocked already.
         """
 
+        def decide() -> Decision[list[GroupRead]]:
+            return deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+
         def attempt() -> list[GroupRead] | None:
-            decision = deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
-            if not any(one.served for one in decision.reply):
+            decision = decide()
+            if not _is_served(decision.reply):
                 return None
             self._commit(decision.commands)
             return decision.reply
 
-        first = deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+        first = decide()
         self._commit(first.commands)
-        if any(one.served for one in first.reply) or wait_ms == 0:
+        if _is_served(first.reply) or wait_ms == 0:
             return await self._handed_out(request, first.reply)
         waiter = Waiter(
             [LaneKey(cursor.stream, request.group) for cursor in request.cursors],
@@ -295,9 +298,11 @@ class Engine:
         except asyncio.CancelledError:
             self._give_back(request, _served_reply(waiter))
             raise
-        if reply is None:
-            now_ms = self._clock.wall_ms()
-            reply = deliveries.read_group(self._keyspace, request, now_ms).reply
+        if reply is None:  # its time is over; what came in the very same moment is still delivered
+            last = decide()
+            if _is_served(last.reply):
+                self._commit(last.commands)
+            reply = last.reply
         return await self._handed_out(request, reply)
 
     async def ack(
@@ -377,6 +382,15 @@ class Engine:
         return await self._durable(views.pending_summary(self._keyspace, stream, group))
 
     # Housekeeping
+
+    @property
+    def is_draining(self) -> bool:
+        """Tell whether the engine is about to stop."""
+        return self._waiters.is_draining
+
+    def drain(self) -> None:
+        """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
+        self._waiters.drain()
 
     async def enforce_retention(self) -> None:
         """Trim by age as time passes, until cancelled. Whoever owns the engine owns this task."""
@@ -463,6 +477,10 @@ class Engine:
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
         longest = None if group is None else next(group.pel.longest_idle_first(), None)
         return None if longest is None else longest.delivered_at_ms
+
+
+def _is_served(reply: list[GroupRead]) -> bool:
+    return any(one.served for one in reply)
 
 
 def _served_reply(waiter: Waiter[T]) -> T | None:

@@ -15,6 +15,7 @@
     │   └── InvalidId
     ├── LimitExceeded
     └── Unavailable
+        └── Draining
 
 The classes of the middle row are what a caller maps to its own language (the gateway: status
 codes); the leaves carry the facts as attributes. Where Redis has a text for the case, `str(error)`
@@ -57,6 +58,14 @@ class LimitExceeded(StreamError):
 
 class Unavailable(StreamError):
     """The engine cannot promise durability any more, so it takes no writes."""
+
+
+class Draining(Unavailable):
+    """The engine is about to stop: it answers, but waits for nothing any more."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("the gateway is about to stop")
 
 
 class StreamNotFound(NotFound):

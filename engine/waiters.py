@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from engine.clock import Clock
-from engine.errors import LimitExceeded, StreamError
+from engine.errors import Draining, LimitExceeded, StreamError
 
 T = TypeVar("T")
 
@@ -73,6 +73,7 @@ class _Signal(Enum):
     APPENDED = "appended"  # all; in a group's lane up to the first that goes away empty
     FREED = "freed"  # those that wait for acknowledgements
     CHANGED = "changed"  # all
+    DUE = "due"  # those that claim: a pending entry may be idle enough by now
 
 
 class _Lane:
@@ -107,6 +108,7 @@ class Waiters:
         self._lanes: dict[bytes, dict[bytes | None, _Lane]] = {}
         self._signals: dict[tuple[bytes, bytes | None, _Signal], None] = {}
         self._is_serving = False
+        self.is_draining = False  # nobody may wait any more
 
     def __len__(self) -> int:
         """Return how many reads are blocked."""
@@ -117,7 +119,10 @@ class Waiters:
 
         Raises:
             LimitExceeded: too many wait already.
+            Draining: nobody may wait any more.
         """
+        if self.is_draining:
+            raise Draining
         if self._count >= self._limit:
             raise LimitExceeded("blocked reads", self._limit)
         self._count += 1
@@ -141,6 +146,16 @@ class Waiters:
                 if not lanes:
                     del self._lanes[key.stream]
         self._count -= 1
+
+    def drain(self) -> None:
+        """Answer everyone that nothing will come, and let nobody wait from now on."""
+        self.is_draining = True
+        for lanes in list(self._lanes.values()):
+            for lane in list(lanes.values()):
+                for waiter in list(lane.waiters):
+                    if not waiter.served.done():
+                        waiter.served.set_exception(Draining())
+                    self.remove(waiter)
 
     def appended(self, stream: bytes) -> None:
         """Note that a stream has new entries."""
@@ -177,6 +192,8 @@ class Waiters:
         for waiter in list(lane.waiters) if lane is not None else ():
             if waiter.served.done() or (signal is _Signal.FREED and not waiter.is_paced):
                 continue
+            if signal is _Signal.DUE and not self._is_due(key, waiter):
+                continue
             is_served = self._rerun(waiter)
             is_competing = key.group is not None and not waiter.is_paced
             if signal is _Signal.APPENDED and is_competing and not is_served:
@@ -205,6 +222,15 @@ class Waiters:
             if due_ms > now_ms:
                 self._set_timer(key, self._lanes[key.stream][key.group], due_ms)
 
+    def _is_due(self, key: LaneKey, waiter: Waiter[Any]) -> bool:
+        """Tell whether a waiter may claim something by now; if not, see to its timer."""
+        if waiter.claim_idle_ms is None:
+            return False
+        if self._due_ms(key, waiter.claim_idle_ms) <= self._clock.wall_ms():
+            return True
+        self._arm(waiter)
+        return False
+
     def _due_ms(self, key: LaneKey, claim_idle_ms: int) -> int:
         since = self._longest_idle_since(key)
         # With nothing pending, whatever is delivered from now on is not idle enough before then.
@@ -225,11 +251,5 @@ class Waiters:
 
     def _on_timer(self, key: LaneKey, lane: _Lane) -> None:
         lane.timer = None
-        for waiter in list(lane.waiters):
-            if waiter.claim_idle_ms is None or waiter.served.done():
-                continue
-            if self._due_ms(key, waiter.claim_idle_ms) <= self._clock.wall_ms():
-                self._rerun(waiter)
-            else:
-                self._arm(waiter)
+        self._signals[key.stream, key.group, _Signal.DUE] = None
         self.serve()

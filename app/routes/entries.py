@@ -12,9 +12,9 @@ from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_bound, parse_id, parse_ids
 from app.names import check_name
-from app.operation import BatchOperation, Operation, media_type_of
+from app.operation import ARROW, BatchOperation, Operation, media_type_of, path_of
 from app.presence import while_present
-from app.problems import GatewayError, responses
+from app.problems import NOT_SERVED_YET, GatewayError, responses
 from app.schemas import (
     Append,
     Appended,
@@ -43,7 +43,7 @@ _PAGE = 1000
 _new_entries = TypeAdapter(list[NewEntry])
 
 
-def expected_last_id(
+async def expected_last_id(
     if_match: Annotated[
         str | None, Header(description="Append only if the stream's last id is this ETag.")
     ] = None,
@@ -54,15 +54,14 @@ def expected_last_id(
     return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
 
 
-def refuse_idempotency(request: Request) -> None:
+async def refuse_idempotency(request: Request) -> None:
     """Refuse what this version does not serve yet: a writer must not believe it is protected."""
     for name in ("Idempotency-Key", "Idempotency-Producer"):
         if name in request.headers:
-            text = "not served by this version yet"
-            raise GatewayError("invalid_request", text, pointer=f"/header/{name}")
+            raise GatewayError("invalid_request", NOT_SERVED_YET, pointer=f"/header/{name}")
 
 
-def entry_id_path(
+async def entry_id_path(
     id: Annotated[str, Path(description="Entry id.", examples=["1718000000000-0"])],  # noqa: A002
 ) -> EntryId:
     """Return the entry's id from the path."""
@@ -110,7 +109,7 @@ async def append_entry(
         trim=trim,
     )
     gateway_of(request).metrics.appended.inc()
-    response.headers["Location"] = f"{request.url.path}/{entry_id}"
+    response.headers["Location"] = f"{path_of(request.scope)}/{entry_id}"
     return Appended(id=str(entry_id))
 
 
@@ -162,7 +161,7 @@ Bounds = tuple[EntryId, EntryId, bool]
 _EVERYTHING: Bounds = (MIN_ID, MAX_ID, False)
 
 
-def range_query(
+async def range_query(
     start: Annotated[
         str | None, Query(description="From this id; `-`, or `(id` for after.")
     ] = None,
@@ -172,8 +171,8 @@ def range_query(
     """Return the bounds of a range read and whether it goes down; None if none was asked for."""
     if start is None and end is None and order is None:
         return None
-    low = parse_bound(start or "-", field="/query/start")
-    high = parse_bound(end or "+", field="/query/end", is_end=True)
+    low = parse_bound("-" if start is None else start, field="/query/start")
+    high = parse_bound("+" if end is None else end, field="/query/end", is_end=True)
     return low, high, order == "desc"
 
 
@@ -226,15 +225,18 @@ async def read_entries(
             raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
         if as_lines:
             await backend.stream_info(stream)
-            lines = _range_lines(backend, stream, bounds or _EVERYTHING, limit)
+            lines = _range_lines(request, stream, bounds or _EVERYTHING, limit)
             return StreamingResponse(lines, media_type=_NDJSON)
-        return await _read_range(backend, stream, bounds or _EVERYTHING, limit)
+        found = await _read_range(backend, stream, bounds or _EVERYTHING, limit)
+        _count(request, len(found.entries))
+        return found
     if bounds is not None:
         text = "a range has start and end, a cursor has after: give one of them"
         raise GatewayError("invalid_request", text, pointer="/query/after")
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     reading = backend.read([cursor], limit=limit, wait_ms=wait_ms)
     [read] = await (while_present(request, reading) if wait_ms else reading)
+    _count(request, len(read.entries))
     if as_lines:
         return Response(b"".join(map(_line, read.entries)), media_type=_NDJSON)
     return Entries.of_read(read)
@@ -268,6 +270,7 @@ async def read_streams(
     ]
     reading = backend.read(cursors, limit=read.limit, wait_ms=read.wait_ms)
     reads = await (while_present(request, reading) if read.wait_ms else reading)
+    _count(request, sum(len(one.entries) for one in reads))
     return StreamsRead(streams=[StreamEntries.of_read(one) for one in reads])
 
 
@@ -338,9 +341,10 @@ async def _read_range(backend: Backend, stream: bytes, bounds: Bounds, limit: in
 
 
 async def _range_lines(
-    backend: Backend, stream: bytes, bounds: Bounds, limit: int
+    request: Request, stream: bytes, bounds: Bounds, limit: int
 ) -> AsyncIterator[bytes]:
     """Yield a range a page at a time, so that its size does not matter to anybody else."""
+    backend = gateway_of(request).backend
     low, high, is_down = bounds
     left = limit
     while left > 0:
@@ -350,6 +354,7 @@ async def _range_lines(
         else:
             page = await backend.range(stream, low, high, limit=size)
         yield b"".join(map(_line, page))
+        _count(request, len(page))
         left -= len(page)
         if len(page) < size or page[-1].id in (MIN_ID, MAX_ID):
             break
@@ -357,6 +362,10 @@ async def _range_lines(
             high = page[-1].id.previous()
         else:
             low = page[-1].id.next()
+
+
+def _count(request: Request, entries: int) -> None:
+    gateway_of(request).metrics.delivered.labels("rest").inc(entries)
 
 
 def _line(entry: EngineEntry) -> bytes:
@@ -377,6 +386,8 @@ def _wants_lines(request: Request) -> bool:
     if {"*/*", "application/*", "application/json", ""} & set(accepted):
         return False
     text = f"this answers with application/json or {_NDJSON}"
+    if ARROW in accepted:
+        text += f"; {ARROW} is {NOT_SERVED_YET}"
     raise GatewayError("not_acceptable", text, pointer="/header/Accept")
 
 
@@ -416,6 +427,8 @@ def _at_line(error: ValidationError, index: int) -> list[Any]:
     """Return what is wrong with a line, with its place in the body and its number for people."""
     found = []
     for one in error.errors(include_url=False, include_input=False):
-        detail = {"loc": ("body", index, *one["loc"]), "msg": f"line {index + 1}: {one['msg']}"}
-        found.append({**one, **detail})
+        context = {**one.get("ctx", {}), "line": index + 1}
+        if one["type"] == "json_invalid":  # it counts from the line on
+            context["error"] = context["error"].replace(" at line 1 column", " at column")
+        found.append({**one, "loc": ("body", index, *one["loc"]), "ctx": context})
     return found

@@ -77,7 +77,7 @@ class EventStream(StreamingResponse):
             await super().stream_response(send)
 
 
-def last_event_id(
+async def last_event_id(
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on (the default).")
     ] = None,
@@ -101,6 +101,7 @@ def last_event_id(
     "/events",
     operation_id="streamEvents",
     response_class=EventStream,
+    status_code=200,
     responses=_EVENT_STREAM | responses("invalid_id", "stream_not_found", "invalid_request"),
 )
 async def stream_events(
@@ -125,6 +126,7 @@ async def stream_events(
     "/groups/{group}/events",
     operation_id="groupEvents",
     response_class=EventStream,
+    status_code=200,
     responses=_EVENT_STREAM
     | responses(
         "malformed", "consumer_conflict", "stream_not_found", "group_not_found", "invalid_request"

@@ -2,10 +2,11 @@
 
 from fastapi import APIRouter, Request, Response
 
-from app.dependencies import LimitsDep, gateway_of
+from app.dependencies import BackendDep, LimitsDep, gateway_of
 from app.operation import Operation
 from app.problems import responses
 from app.schemas import Health, Limits
+from engine.errors import Draining
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
 
@@ -16,9 +17,11 @@ async def healthz() -> Health:
     return Health(status="ok")
 
 
-@router.get("/readyz", operation_id="readyz", responses=responses("invalid_request", "unavailable"))
-async def readyz() -> Health:
-    """Tell that the gateway takes requests."""
+@router.get("/readyz", operation_id="readyz", responses=responses("invalid_request", "draining"))
+async def readyz(backend: BackendDep) -> Health:
+    """Tell that the gateway takes requests, and is not about to stop."""
+    if backend.is_draining:
+        raise Draining
     return Health(status="ok")
 
 

@@ -38,6 +38,8 @@ from engine.views import StreamCursor
 router = APIRouter(prefix="/v1/streams/{stream}")
 
 SUBPROTOCOL = "headgate.v1.json"
+RESTARTING = 1012
+TRY_LATER = 1013
 BAD_FRAME = 4400
 GONE = 4404
 SLOW = 4508
@@ -281,7 +283,9 @@ def _ending(error: BaseException | None) -> _CloseError | None:
 
 
 def _code_of(problem: Problem) -> int:
-    return 1013 if problem.retryable else BAD_FRAME
+    if problem.code == "draining":
+        return RESTARTING
+    return TRY_LATER if problem.retryable else BAD_FRAME
 
 
 def _bad_frame(detail: str) -> Problem:

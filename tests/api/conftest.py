@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
+import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from app.dependencies import Gateway
 from app.main import create_app
-from app.server import server_config
+from app.server import Server
 from app.settings import Settings
 
 
@@ -60,6 +60,29 @@ class Live:
         found: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}/groups/{group}")).json()
         return found
 
+    async def claim(self, stream: str, group: str, consumer: str, **body: Any) -> dict[str, Any]:
+        """Take over what `body` says, however short it has been idle."""
+        url = f"/v1/streams/{stream}/groups/{group}/claim?consumer={consumer}"
+        answer = await self.http.post(url, json={"min_idle_ms": 0, **body})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def outcomes(
+        self, what: str, stream: str, group: str, ids: list[str], consumer: str = "", **body: Any
+    ) -> list[str]:
+        """Settle entries (`what` is ack, nack or extend); returns the outcome of each."""
+        url = f"/v1/streams/{stream}/groups/{group}/{what}"
+        params = {"consumer": consumer} if consumer else {}
+        answer = await self.http.post(url, params=params, json={"ids": ids, **body})
+        assert answer.status_code == 200, answer.text
+        assert [one["id"] for one in answer.json()["results"]] == ids
+        return [one["outcome"] for one in answer.json()["results"]]
+
+    async def stream(self, stream: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}")).json()
+        return found
+
     async def until_waiting(self, count: int) -> None:
         """Return as soon as exactly `count` reads are blocked."""
         await until(lambda: self.waiter_count == count)
@@ -76,8 +99,11 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
 async def running(settings: Settings) -> AsyncIterator[Live]:
     """Run a gateway with these settings while the context lasts."""
     app = await asyncio.to_thread(create_app, settings)
-    listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
-    server = uvicorn.Server(server_config(app, settings))
+    # The protocol must be named, or asyncio leaves Nagle's delay of 40 ms on every answer.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(4096)
+    server = Server(app, settings)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     limits = httpx.Limits(max_connections=None)
@@ -100,6 +126,49 @@ def settings() -> Settings:
 async def live(settings: Settings) -> AsyncIterator[Live]:
     async with running(settings) as gateway:
         yield gateway
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def one_gateway() -> AsyncIterator[Live]:
+    async with running(Settings(heartbeat_ms=200)) as gateway:
+        yield gateway
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shared(one_gateway: Live) -> AsyncIterator[Live]:
+    """A gateway without streams, for tests that need none to themselves: starting one takes time.
+
+    They run in its loop: `pytestmark = pytest.mark.asyncio(loop_scope="session")`.
+    """
+    yield one_gateway
+    backend = one_gateway.gateway.backend
+    for info in await backend.list_streams(limit=10_000):
+        await backend.delete_stream(info.name)
+    await one_gateway.until_waiting(0)
+
+
+def problem_in(answer: httpx.Response) -> dict[str, Any]:
+    """Return the problem of an answer, once it has all that a problem must have (RFC 9457)."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    problem: dict[str, Any] = answer.json()
+    assert problem["status"] == answer.status_code
+    assert problem["type"] == f"urn:headgate:problem:{problem['code']}"
+    assert problem["instance"].startswith("/")
+    assert problem["title"]
+    assert problem["detail"]
+    assert isinstance(problem["retryable"], bool)
+    assert (
+        problem["retryable"] == ("retry_after_ms" in problem) == ("Retry-After" in answer.headers)
+    )
+    assert not any(word in answer.text for word in ("Traceback", "pydantic", "Value error", ".py"))
+    return problem
+
+
+def said(answer: httpx.Response) -> tuple[int, str, str]:
+    """Return status, code and the pointer of the first error; "" if the problem has none."""
+    problem = problem_in(answer)
+    errors = problem.get("errors") or [{"pointer": ""}]
+    return answer.status_code, problem["code"], errors[0]["pointer"]
 
 
 @pytest.fixture(autouse=True)

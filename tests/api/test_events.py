@@ -34,10 +34,12 @@ class Events:
 
 @asynccontextmanager
 async def events_of(live: Live, url: str, **headers: str) -> AsyncIterator[Events]:
-    async with httpx.AsyncClient(base_url=live.url, timeout=30) as http:
-        async with httpx_sse.aconnect_sse(http, "GET", url, headers=headers) as source:
-            assert source.response.status_code == 200, await source.response.aread()
-            yield Events(source)
+    async with (
+        httpx.AsyncClient(base_url=live.url, timeout=30) as http,
+        httpx_sse.aconnect_sse(http, "GET", url, headers=headers) as source,
+    ):
+        assert source.response.status_code == 200, await source.response.aread()
+        yield Events(source)
 
 
 async def ack(live: Live, consumer: str, ids: list[str]) -> list[str]:
@@ -97,13 +99,12 @@ async def test_events_are_neither_cached_nor_buffered_and_keep_the_connection_op
     live: Live,
 ) -> None:
     await live.append("orders", "1")
-    async with httpx.AsyncClient(base_url=live.url, timeout=30) as http:
-        async with http.stream("GET", STREAM) as answer:
-            assert answer.headers["content-type"].startswith("text/event-stream")
-            assert answer.headers["cache-control"] == "no-cache, no-transform"
-            assert answer.headers["x-accel-buffering"] == "no"
-            lines = answer.aiter_lines()
-            seen = [await anext(lines) for _ in range(8)]
+    async with live.http.stream("GET", STREAM) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-cache, no-transform"
+        assert answer.headers["x-accel-buffering"] == "no"
+        lines = answer.aiter_lines()
+        seen = [await anext(lines) for _ in range(8)]
     assert any(line.startswith("retry: ") for line in seen)
     assert ": heartbeat" in seen
 

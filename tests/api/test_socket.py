@@ -104,7 +104,7 @@ async def test_in_the_short_form_an_acknowledgement_returns_its_credit(live: Liv
 
     async with frames_of(live, f"{GROUP}?consumer=me&credit=2") as frames:
         await frames.next("subscribed")
-        received = []
+        received: list[str] = []
         while len(received) < 6:
             new = [entry["id"] for entry in (await frames.next("entries"))["entries"]]
             received += new

@@ -1,0 +1,66 @@
+"""The gateway against its own OpenAPI document, with generated requests: no 5xx, no surprise."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.settings import Settings
+from tests.api.conftest import Live, running
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "unsupported_method",
+)
+
+# Names that are there, so that the requests get past "not found".
+KNOWN_NAMES = """
+[parameters]
+stream = "orders"
+group = "billing"
+consumer = "worker"
+"""
+
+
+async def schemathesis(live: Live, config: Path) -> tuple[int | None, str]:
+    """Run schemathesis against a live gateway; returns its exit code and what it said."""
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("schemathesis")),
+        "--no-color",
+        "--config-file",
+        str(config),
+        "run",
+        f"{live.url}/openapi.json",
+        "--exclude-tag=Events",  # they do not end; test_events reads them
+        "--max-examples=25",
+        "--seed=1",
+        "--continue-on-failure",
+        f"--checks={','.join(CHECKS)}",
+        cwd=config.parent,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode, output.decode()
+
+
+@pytest.mark.parametrize("names", ["", KNOWN_NAMES], ids=["any names", "known names"])
+async def test_no_generated_request_finds_a_5xx_or_an_undocumented_answer(
+    tmp_path: Path, names: str
+) -> None:
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(names)
+    async with running(Settings(wait_ms_max=50)) as live:
+        await live.create_group("orders", "billing")
+        await live.append("orders", *"abcdef")
+        await live.read_group("orders", "billing", "worker", limit=3)
+
+        code, said = await schemathesis(live, config)
+
+    assert code == 0, said
+    assert "Tested: 33" in said, said

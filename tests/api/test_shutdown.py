@@ -1,0 +1,43 @@
+"""A gateway that is told to stop answers who waits, and is gone soon."""
+
+import asyncio
+import json
+
+import httpx_sse
+from websockets.asyncio.client import connect
+
+from app.settings import Settings
+from tests.api.conftest import running
+
+
+async def test_whoever_waits_is_told_and_nobody_holds_up_the_end() -> None:
+    loop = asyncio.get_running_loop()
+    async with running(Settings()) as live:
+        await live.create_group("orders", "billing")
+        poll = asyncio.create_task(
+            live.http.post(
+                "/v1/streams/orders/groups/billing/read?consumer=c", json={"wait_ms": 60_000}
+            )
+        )
+        url = "/v1/streams/orders/events"
+        socket = await connect(f"{live.ws_url}/v1/streams/orders/ws")
+        async with httpx_sse.aconnect_sse(live.http, "GET", url) as source:
+            events = source.aiter_sse()
+            assert [(await anext(events)).event for _ in range(2)] == ["ready", "caught_up"]
+            await live.until_waiting(3)
+
+            live.gateway.backend.drain()
+            told = await anext(events)
+
+        assert (told.event, told.json()["code"]) == ("problem", "draining")
+        answer = await poll
+        assert (answer.status_code, answer.json()["code"]) == (503, "draining")
+        assert answer.headers["retry-after"] == "1"
+        kinds = [json.loads(await socket.recv())["type"] for _ in range(2)]
+        assert kinds == ["subscribed", "problem"]
+        await socket.wait_closed()
+        assert socket.close_code == 1012
+        assert (await live.http.get("/readyz")).json()["code"] == "draining"
+        assert (await live.http.get("/healthz")).status_code == 200
+        stopping = loop.time()
+    assert loop.time() - stopping < 10

@@ -1,0 +1,39 @@
+"""Load: HTTP requests over keep-alive connections, as fast as they are answered."""
+
+import asyncio
+import time
+
+
+class Load:
+    """The same request again and again over some connections; counts what is answered."""
+
+    def __init__(self, host: str, port: int, request: bytes, *, connections: int) -> None:
+        self._address = (host, port)
+        self._request = request
+        self._connections = connections
+        self._answered = 0
+
+    async def per_second(self, seconds: float) -> float:
+        """Return requests answered per second, each with a 2xx."""
+        self._answered = 0
+        started = time.perf_counter()
+        end = started + seconds
+        await asyncio.gather(*(self._connection(end) for _ in range(self._connections)))
+        return self._answered / (time.perf_counter() - started)
+
+    async def _connection(self, end: float) -> None:
+        reader, writer = await asyncio.open_connection(*self._address)
+        while time.perf_counter() < end:
+            writer.write(self._request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 2"), head
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length))
+            self._answered += 1
+        writer.close()
+
+
+def post(path: str, body: bytes, media_type: str = "application/json") -> bytes:
+    """Return the bytes of a POST."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body

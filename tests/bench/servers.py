@@ -1,0 +1,61 @@
+"""Servers under load, each in a process of its own on the second core."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SERVER_CORE, LOAD_CORE = 1, 0
+
+Message = dict[str, Any]
+
+
+async def bare(scope: Message, receive: Any, send: Any) -> None:
+    """Answer every request with the body of an append: the limit of the server we stand on."""
+    assert scope["type"] == "http"
+    while (await receive())["more_body"]:
+        pass
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"24")]
+    await send({"type": "http.response.start", "status": 201, "headers": headers})
+    await send({"type": "http.response.body", "body": b'{"id":"1795225468445-0"}'})
+
+
+@contextmanager
+def serving(name: str) -> Iterator[int]:
+    """Run a server while the context lasts; yields its port."""
+    port = _free_port()
+    commands = {
+        "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
+        "headgate": ["-m", "app.cli", "serve"],
+    }
+    command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(process.pid, {SERVER_CORE % (os.cpu_count() or 1)})
+        _wait_listening(port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _wait_listening(port: int) -> None:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise TimeoutError(f"nothing listens on port {port}")

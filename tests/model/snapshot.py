@@ -1,0 +1,59 @@
+"""All there is in a keyspace, as plain values that can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import views
+from engine.group import Group
+from engine.keyspace import Keyspace
+from engine.stream import Stream
+
+_NOW_MS = 10**12
+"""Later than any test, so that no idle time is cut off at zero."""
+
+
+def snapshot(keyspace: Keyspace) -> dict[str, Any]:
+    """Return everything a future command could depend on."""
+    return {
+        "epoch": keyspace.epoch,
+        "aging": sorted(keyspace.aging),
+        "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
+    }
+
+
+def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
+    return {
+        "detail": views.stream_detail(keyspace, stream.name, count=None, now_ms=_NOW_MS),
+        "trimmed_through": stream.trimmed_through,
+        "groups": [_group(stream, group) for group in stream.groups.values()],
+    }
+
+
+def _group(stream: Stream, group: Group) -> dict[str, Any]:
+    return {
+        # Entries that are gone from the stream may be left out of this order, or not yet.
+        "longest_idle_first": [
+            pending.id
+            for pending in group.pel.longest_idle_first()
+            if stream.log.get(pending.id) is not None
+        ],
+        "consumers": [
+            (
+                one.name,
+                one.seen_at_ms,
+                one.active_at_ms,
+                list(one.pending.walk()) == held_by(group, one.name),
+            )
+            for one in group.consumers.values()
+        ],
+    }
+
+
+def held_by(group: Group, consumer: bytes) -> list[Any]:
+    """Return a consumer's part of the group's PEL, looked up from the group's side."""
+    return [
+        pending
+        for pending in group.pel.by_id.walk()
+        if pending.owner is not None and pending.owner.name == consumer
+    ]

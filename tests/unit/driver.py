@@ -1,0 +1,82 @@
+"""Short words for tests of the engine: one stream, one group, and a clock moved by hand."""
+
+from __future__ import annotations
+
+from engine.clock import Clock
+from engine.decisions.deliveries import GroupCursor, GroupRequest
+from engine.decisions.groups import GroupStart
+from engine.engine import Engine
+from engine.entry import MIN_ID, Draft, EntryId
+from engine.replies import Delivery, GroupRead, PendingItem
+from engine.storage import MemoryStorage
+from engine.views import From, PendingRequest, StreamCursor
+from tests.virtual_time import HandClock
+
+S, G = b"s", b"g"
+
+
+def entry_id(ms: int, seq: int = 0) -> EntryId:
+    return EntryId(ms, seq)
+
+
+class Driver(Engine):
+    """An engine with a group `g` of a stream `s`, and entries named by their milliseconds."""
+
+    def __init__(self, clock: Clock | None = None, *, waiters_max: int = 10_000) -> None:
+        self.hand = HandClock()
+        super().__init__(MemoryStorage(), clock=clock or self.hand, waiters_max=waiters_max)
+
+    async def put(self, *numbers: int, stream: bytes = S) -> None:
+        """Add entries `1-0`, `2-0`, … as asked."""
+        await self.add(stream, [Draft(EntryId(n, 0), (b"n", b"%d" % n)) for n in numbers])
+
+    async def start(self, *numbers: int, after: EntryId | None = MIN_ID, stream: bytes = S) -> None:
+        """Add entries and create the group; it starts at `after`."""
+        await self.put(*numbers, stream=stream)
+        await self.create_group(stream, G, GroupStart(after))
+
+    async def take(
+        self,
+        consumer: bytes = b"a",
+        limit: int | None = None,
+        *,
+        after: EntryId | None = None,
+        claim: int | None = None,
+        wait_ms: int | None = 0,
+        no_ack: bool = False,
+        max_pending: int | None = None,
+        streams: tuple[bytes, ...] = (S,),
+    ) -> list[GroupRead]:
+        """Read as a consumer of the group."""
+        cursors = [GroupCursor(stream, after) for stream in streams]
+        request = GroupRequest(G, consumer, cursors, limit, claim, no_ack, max_pending)
+        return await self.read_group(request, wait_ms=wait_ms)
+
+    async def follow(
+        self,
+        *streams: bytes,
+        after: EntryId | From = From.NOW,
+        wait_ms: int | None = None,
+        limit: int | None = None,
+        missing_ok: bool = False,
+    ) -> list[tuple[bytes, list[int]]]:
+        """Read as anybody; returns the numbers per stream that has some."""
+        cursors = [StreamCursor(stream, after) for stream in streams or (S,)]
+        reads = await self.read(cursors, wait_ms=wait_ms, limit=limit, missing_ok=missing_ok)
+        return [(one.stream, [e.id.ms for e in one.entries]) for one in reads if one.entries]
+
+    async def held(self, consumer: bytes | None = None) -> list[PendingItem]:
+        """List what is pending."""
+        return await self.pending(S, G, PendingRequest(consumer=consumer))
+
+    async def held_numbers(self, consumer: bytes | None = None) -> list[int]:
+        return [item.id.ms for item in await self.held(consumer)]
+
+
+def numbers(reads: list[GroupRead]) -> list[int]:
+    """Return what a group read got, over all its streams."""
+    return [one.id.ms for read in reads for one in read.deliveries]
+
+
+def deliveries(reads: list[GroupRead]) -> list[Delivery]:
+    return [one for read in reads for one in read.deliveries]
