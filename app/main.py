@@ -1,6 +1,7 @@
 """The app: `create_app` puts the parts together, and is the only place that chooses a backend."""
 
 import asyncio
+import mimetypes
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,15 @@ Ids are strings `ms-seq`. Durations and instants are milliseconds. Unknown field
 refused. Every error is a `Problem` (RFC 9457), and then nothing was changed.
 """
 
+_TAGS = {
+    "Streams": "Create, describe, configure, trim and delete streams.",
+    "Entries": "Append entries; read them by range or after a cursor, waiting if asked to.",
+    "Groups": "Consumer groups and their consumers.",
+    "Delivery": "Read as a consumer of a group, acknowledge, give back, claim.",
+    "Events": "The same reads as Server-Sent Events.",
+    "Operations": "Health, metrics and bounds of the gateway.",
+}
+
 
 def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     """Return the gateway as an ASGI app.
@@ -48,6 +58,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         version=version("headgate"),
         description=_DESCRIPTION,
         redoc_url=None,
+        openapi_tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
         lifespan=_lifespan,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
@@ -67,6 +78,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         operations.router,
     ):
         app.include_router(router)
+    mimetypes.init()  # it reads files: not during the first request for /docs
     handlers.install(app)
     document.install(app)
     _add_middleware(app, settings, metrics)
