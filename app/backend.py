@@ -226,6 +226,10 @@ class Backend(Protocol):
         """Describe a group's consumers, by name."""
         ...
 
+    async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:
+        """Describe one consumer; None if there is none."""
+        ...
+
     # Delivery; each raises GroupNotFound if there is no such group
 
     async def read_group(

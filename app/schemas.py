@@ -317,19 +317,19 @@ class StreamDetail(Stream):
     )
 
     @classmethod
-    def of(cls, info: EngineStreamInfo) -> Self:
-        """Return the wire form without entries and groups."""
-        first, last = info.first_entry, info.last_entry
+    def of_ends(
+        cls, info: EngineStreamInfo, first: list[EngineEntry], last: list[EngineEntry]
+    ) -> Self:
+        """Return the wire form with the first and the last entry, if there are any."""
         return cls(
             **_wire_stream(info),
-            first_entry=None if first is None else Entry.of(first),
-            last_entry=None if last is None else Entry.of(last),
+            first_entry=Entry.of(first[0]) if first else None,
+            last_entry=Entry.of(last[0]) if last else None,
         )
 
-    @classmethod
-    def of_detail(cls, detail: EngineStreamDetail) -> Self:
-        """Return the wire form of everything."""
-        found = cls.of(detail.info)
+    def with_detail(self, detail: EngineStreamDetail) -> Self:
+        """Return the same with entries, groups, consumers and pending entries."""
+        found = self.model_copy()
         found.entries = [Entry.of(entry) for entry in detail.entries]
         found.group_details = [
             GroupDetail(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from app.ids import parse_ids
+from app.ids import parse_id, parse_ids
 from app.problems import GatewayError, Problem, make_problem, problem_of, validation_problem
 from app.schemas import Delivery, Entry, Gap, IdText, Settled, deliveries_of
 from engine.decisions.deliveries import NackMode
@@ -273,7 +273,7 @@ class Session:
             raise GatewayError("invalid_request", "give ids or up_to", pointer="/body/ids")
         if frame.ids is not None:
             return parse_ids(frame.ids)
-        [up_to] = parse_ids([frame.up_to or ""], field="/body/up_to")
+        up_to = parse_id(frame.up_to or "", field="/body/up_to")
         return [entry_id for entry_id in self._held if entry_id <= up_to]
 
 

@@ -251,6 +251,11 @@ class Engine:
         now_ms = self._clock.wall_ms()
         return await self._durable(views.consumers(self._keyspace, stream, group, now_ms))
 
+    async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:
+        """Describe one consumer, None if there is none. Raises `GroupNotFound`."""
+        now_ms = self._clock.wall_ms()
+        return await self._durable(views.consumer(self._keyspace, stream, group, consumer, now_ms))
+
     # Delivery
 
     async def read_group(

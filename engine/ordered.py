@@ -41,10 +41,12 @@ class OrderedMap(dict[K, V]):
             if not keys or key > keys[-1]:
                 keys.append(key)
             else:
+                if self._head and key <= keys[self._head - 1]:
+                    del keys[: self._head]  # or the next removal would walk all these shadows
+                    self._head = 0
                 at = bisect_left(keys, key)
-                if keys[at] != key:  # a shadow of the same key simply comes alive again
+                if at == len(keys) or keys[at] != key:  # a shadow of the key comes alive again
                     keys.insert(at, key)
-                self._head = min(self._head, at)
         self[key] = value
 
     def remove(self, key: K) -> V | None:

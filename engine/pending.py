@@ -6,13 +6,12 @@ id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import chain
 
 from engine.entry import EntryId
 from engine.ordered import OrderedMap
-
-_NOBODYS_MS = -1
-"""Delivery time of what nobody owns: before all others, also those claimed as delivered at 0."""
 
 
 class Consumer:
@@ -53,12 +52,12 @@ class PendingEntry:
 class Pel:
     """The pending entries list of one group."""
 
-    __slots__ = ("_by_time", "_serial", "by_id")
+    __slots__ = ("_by_time", "_nobodys", "_serial", "by_id")
 
     def __init__(self) -> None:
         """Start empty."""
         self.by_id: OrderedMap[EntryId, PendingEntry] = OrderedMap()
-        # Nacked entries have time -1, so they stand at the head, first come first served.
+        self._nobodys: OrderedDict[EntryId, PendingEntry] = OrderedDict()  # in order of release
         self._by_time: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()
         self._serial = 0
 
@@ -72,30 +71,35 @@ class Pel:
         if pending is None:
             pending = PendingEntry(entry_id)
             self.by_id.insert(entry_id, pending)
-        else:
-            self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        self.hide(pending)
         if pending.owner is not owner:
             if pending.owner is not None:
                 pending.owner.pending.remove(entry_id)
             owner.pending.insert(entry_id, pending)
             pending.owner = owner
-        self._stamp(pending, at_ms, delivery_count)
+        self._serial += 1
+        pending.serial = self._serial
+        pending.delivered_at_ms = at_ms
+        pending.delivery_count = delivery_count
+        self._by_time.insert((at_ms, self._serial), pending)
 
     def release(self, entry_id: EntryId, delivery_count: int) -> None:
         """Take a pending entry from its owner; it goes to the end of the nacked ones."""
         pending = self.by_id[entry_id]
-        self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        self.hide(pending)
         if pending.owner is not None:
             pending.owner.pending.remove(entry_id)
             pending.owner = None
-        self._stamp(pending, _NOBODYS_MS, delivery_count)
+        pending.delivered_at_ms = 0
+        pending.delivery_count = delivery_count
+        self._nobodys[entry_id] = pending
 
     def remove(self, entry_id: EntryId) -> bool:
         """Forget a pending entry; tells whether it was there."""
         pending = self.by_id.remove(entry_id)
         if pending is None:
             return False
-        self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        self.hide(pending)
         if pending.owner is not None:
             pending.owner.pending.remove(entry_id)
         return True
@@ -105,15 +109,11 @@ class Pel:
 
         For one whose stream entry is gone: ids are never used twice, so it can only be in the way.
         """
-        self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        if pending.owner is None:
+            self._nobodys.pop(pending.id, None)
+        else:
+            self._by_time.remove((pending.delivered_at_ms, pending.serial))
 
     def longest_idle_first(self) -> Iterator[PendingEntry]:
         """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile."""
-        return self._by_time.walk()
-
-    def _stamp(self, pending: PendingEntry, at_ms: int, delivery_count: int) -> None:
-        self._serial += 1
-        pending.serial = self._serial
-        pending.delivered_at_ms = at_ms
-        pending.delivery_count = delivery_count
-        self._by_time.insert((at_ms, self._serial), pending)
+        return chain(self._nobodys.values(), self._by_time.walk())

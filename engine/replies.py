@@ -126,8 +126,6 @@ class StreamInfo(NamedTuple):
     max_deleted_id: EntryId
     entries_added: int
     group_count: int
-    first_entry: Entry | None
-    last_entry: Entry | None
 
 
 class GroupDetail(NamedTuple):

@@ -110,8 +110,6 @@ def stream_info(keyspace: Keyspace, name: bytes) -> StreamInfo:
         max_deleted_id=stream.max_deleted_id,
         entries_added=stream.entries_added,
         group_count=len(stream.groups),
-        first_entry=stream.log.first(),
-        last_entry=stream.log.last(),
     )
 
 
@@ -214,6 +212,18 @@ def pending_summary(keyspace: Keyspace, name: bytes, group_name: bytes) -> Pendi
     )
 
 
+def consumer(
+    keyspace: Keyspace, name: bytes, group_name: bytes, consumer_name: bytes, now_ms: int
+) -> ConsumerInfo | None:
+    """Describe one consumer; None if there is none.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(name, group_name).consumers.get(consumer_name)
+    return None if found is None else _consumer_info(found, now_ms)
+
+
 def _read_one(
     keyspace: Keyspace, cursor: StreamCursor, limit: int | None, missing_ok: bool
 ) -> StreamRead:
@@ -233,7 +243,8 @@ def _read_one(
     # `0` asks for whatever there is; a cursor above it says "I have seen all up to here".
     if MIN_ID < after < stream.trimmed_through:
         gap = Gap(after, stream.trimmed_through)
-    next_after = entries[-1].id if entries else after
+    behind = after if gap is None else gap.through
+    next_after = entries[-1].id if entries else behind
     return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after)
 
 

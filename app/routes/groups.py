@@ -110,8 +110,9 @@ async def create_consumer(
     """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
     is_new = await backend.create_consumer(stream, group, consumer)
     response.status_code = 201 if is_new else 200
-    found = await backend.consumers(stream, group)
-    return next(Consumer.of(info) for info in found if info.name == consumer)
+    found = await backend.consumer(stream, group, consumer)
+    assert found is not None
+    return Consumer.of(found)
 
 
 @router.delete(

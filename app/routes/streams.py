@@ -72,11 +72,14 @@ async def describe_stream(
 ) -> StreamDetail:
     """Describe a stream (XINFO STREAM). The ETag is its last id."""
     check_at_most(count, limits.read_entries_max, pointer="/query/count")
+    found = StreamDetail.of_ends(
+        await backend.stream_info(stream),
+        await backend.range(stream, limit=1),
+        await backend.reverse_range(stream, limit=1),
+    )
     if full:
         detail = await backend.stream_detail(stream, count=count or limits.read_entries_max)
-        found = StreamDetail.of_detail(detail)
-    else:
-        found = StreamDetail.of(await backend.stream_info(stream))
+        found = found.with_detail(detail)
     response.headers["ETag"] = f'"{found.last_id}"'
     return found
 

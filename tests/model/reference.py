@@ -284,8 +284,6 @@ class Reference:
             max_deleted_id=stream.deleted_max,
             entries_added=stream.added,
             group_count=len(stream.groups),
-            first_entry=entries[0] if entries else None,
-            last_entry=entries[-1] if entries else None,
         )
 
     def stream_detail(self, name: bytes, count: int | None, now_ms: int) -> StreamDetail:
@@ -410,7 +408,7 @@ class Reference:
         return StreamRead(
             stream=cursor.stream,
             entries=found,
-            next_after=found[-1].id if found else after,
+            next_after=found[-1].id if found else (stream.trimmed_max if missed else after),
             last_id=stream.last_id,
             gap=Gap(after, stream.trimmed_max) if missed else None,
             after=after,

@@ -1,0 +1,265 @@
+"""Groups and consumers: create, describe, move, delete."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Live, problem_in, said
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ORDERS = "/v1/streams/orders"
+BILLING = f"{ORDERS}/groups/billing"
+CONSUMERS = f"{BILLING}/consumers"
+
+
+async def append_at(live: Live, *ids: str) -> None:
+    batch = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
+    answer = await live.http.post(f"{ORDERS}/entries/batch", json=batch)
+    assert answer.status_code == 201, answer.text
+
+
+async def read_ids(live: Live, consumer: str, **body: Any) -> list[str]:
+    found = await live.read_group("orders", "billing", consumer, **body)
+    return [entry["id"] for entry in found["entries"]]
+
+
+async def consumers(live: Live) -> dict[str, int]:
+    found = (await live.http.get(CONSUMERS)).json()["consumers"]
+    return {consumer["name"]: consumer["pending"] for consumer in found}
+
+
+# Create and describe
+
+
+async def test_a_group_begins_at_the_end_unless_told_otherwise(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0")
+
+    answer = await shared.http.put(BILLING)
+
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "name": "billing",
+        "last_id": "2-0",
+        "entries_read": None,
+        "lag": 0,
+        "pending": 0,
+        "released": 0,
+        "consumers": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [("0", ["1-0", "2-0", "3-0"]), ("1", ["2-0", "3-0"]), ("2-0", ["3-0"]), ("$", []), ("9", [])],
+)
+async def test_a_group_reads_after_its_start(shared: Live, start: str, expected: list[str]) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0")
+
+    await shared.http.put(BILLING, json={"start": start})
+
+    assert await read_ids(shared, "worker") == expected
+
+
+async def test_creating_a_group_again_leaves_its_position_alone(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0")
+    await shared.http.put(BILLING, json={"start": "0"})
+    await shared.read_group("orders", "billing", "worker", limit=1)
+
+    answer = await shared.http.put(BILLING, json={"start": "$"})
+
+    assert answer.status_code == 200
+    assert (answer.json()["last_id"], answer.json()["pending"]) == ("1-0", 1)
+
+
+async def test_a_group_of_a_missing_stream_is_created_only_with_the_stream(shared: Live) -> None:
+    refused = await shared.http.put(BILLING, json={"start": "0"})
+    created = await shared.http.put(BILLING, json={"start": "0", "create_stream": True})
+
+    assert said(refused) == (404, "stream_not_found", "")
+    assert created.status_code == 201
+    assert (await shared.stream("orders"))["length"] == 0
+
+
+async def test_the_lag_follows_from_entries_read(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.http.delete(f"{ORDERS}/entries/3-0")  # or the lag could be counted
+
+    unknown = await shared.http.put(BILLING, json={"start": "1-0"})
+    known = await shared.http.put(
+        f"{ORDERS}/groups/known", json={"start": "3-0", "entries_read": 3}
+    )
+    beyond = await shared.http.put(
+        f"{ORDERS}/groups/beyond", json={"start": "3-0", "entries_read": 99}
+    )
+
+    assert unknown.json()["lag"] is None
+    assert (known.json()["entries_read"], beyond.json()["entries_read"]) == (3, 3)
+
+
+async def test_groups_are_listed_by_name(shared: Live) -> None:
+    for name in ("b", "a", "ü"):
+        await shared.create_group("orders", name.replace("ü", "%C3%BC"))
+    await append_at(shared, "1-0", "2-0")
+    await shared.read_group("orders", "b", "worker", limit=1)
+
+    answer = await shared.http.get(f"{ORDERS}/groups")
+
+    groups = answer.json()["groups"]
+    assert [(one["name"], one["lag"], one["pending"]) for one in groups] == [
+        ("a", 2, 0),
+        ("b", 1, 1),
+        ("ü", 2, 0),
+    ]
+    assert await shared.group("orders", "b") == groups[1]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_a_policy_is_refused_as_long_as_there_is_none(shared: Live, method: str) -> None:
+    await shared.append("orders", "1")
+    body = {"start": "0", "policy": {"claim_idle_ms": 30_000}}
+
+    answer = await shared.http.request(method, BILLING, json=body)
+
+    assert said(answer) == (422, "invalid_request", "/body/policy")
+    assert "not served by this version yet" in problem_in(answer)["detail"]
+    assert said(await shared.http.get(BILLING)) == (404, "group_not_found", "")
+
+
+# Move
+
+
+async def test_a_group_moves_back_and_forward(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.create_group("orders", "billing", "$")
+
+    back = await shared.http.patch(BILLING, json={"start": "1-0"})
+    again = await read_ids(shared, "worker")
+    forward = await shared.http.patch(
+        BILLING,
+        json={"start": "$", "entries_read": 3},
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+
+    assert (back.status_code, back.json()["last_id"]) == (200, "1-0")
+    assert again == ["2-0", "3-0"]
+    assert forward.json()["last_id"] == "3-0"
+    assert (forward.json()["entries_read"], forward.json()["lag"]) == (3, 0)
+    assert forward.json()["pending"] == 2  # what is pending stays so
+
+
+# Delete
+
+
+async def test_a_deleted_group_is_gone(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+
+    deleted = await shared.http.delete(BILLING)
+
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert (await shared.http.get(f"{ORDERS}/groups")).json() == {"groups": []}
+    assert (await shared.stream("orders"))["groups"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "", None),
+        ("DELETE", "", None),
+        ("PATCH", "", {"start": "0"}),
+        ("GET", "/consumers", None),
+        ("PUT", "/consumers/c", None),
+        ("DELETE", "/consumers/c", None),
+        ("POST", "/read?consumer=c", {}),
+        ("POST", "/ack", {"ids": ["1-0"]}),
+        ("POST", "/nack", {"ids": ["1-0"]}),
+        ("POST", "/extend?consumer=c", {"ids": ["1-0"]}),
+        ("POST", "/claim?consumer=c", {"ids": ["1-0"], "min_idle_ms": 0}),
+        ("POST", "/autoclaim?consumer=c", {"min_idle_ms": 0}),
+        ("GET", "/pending", None),
+        ("GET", "/pending/summary", None),
+        ("GET", "/events", None),
+    ],
+)
+async def test_what_is_missing_is_named_stream_or_group(
+    shared: Live, method: str, path: str, body: Any
+) -> None:
+    no_stream = await shared.http.request(method, BILLING + path, json=body)
+    await shared.http.put(ORDERS)
+    no_group = await shared.http.request(method, BILLING + path, json=body)
+
+    assert said(no_stream) == (404, "stream_not_found", "")
+    assert problem_in(no_stream)["detail"] == "There is no stream 'orders'."
+    assert said(no_group) == (404, "group_not_found", "")
+    assert problem_in(no_group)["detail"] == "Stream 'orders' has no group 'billing'."
+    assert (await shared.stream("orders"))["groups"] == 0
+
+
+# Consumers
+
+
+async def test_a_consumer_is_created_once(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+
+    answers = [await shared.http.put(f"{CONSUMERS}/w%C3%B6rker") for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [201, 200]
+    made = answers[0].json()
+    assert (made["name"], made["pending"], made["inactive_ms"]) == ("wörker", 0, None)
+    assert (await shared.group("orders", "billing"))["consumers"] == 1
+
+
+async def test_a_consumer_is_created_by_its_first_read(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    await append_at(shared, "1-0")
+
+    await shared.read_group("orders", "billing", "b")
+    await shared.read_group("orders", "billing", "a")
+
+    [a, b] = (await shared.http.get(CONSUMERS)).json()["consumers"]
+    assert (a["name"], a["pending"], a["inactive_ms"]) == ("a", 0, None)
+    assert (b["name"], b["pending"]) == ("b", 1)
+    assert 0 <= b["idle_ms"] <= b["inactive_ms"] < 10_000
+
+
+async def test_nobody_is_made_by_asking_what_is_pending(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+
+    await shared.http.get(f"{BILLING}/pending?consumer=ghost")
+    await shared.http.post(f"{BILLING}/ack?consumer=ghost", json={"ids": ["1-0"]})
+
+    assert await consumers(shared) == {}
+
+
+@pytest.mark.parametrize("query", ["", "?pending=release"])
+async def test_what_a_deleted_consumer_held_goes_to_the_next(shared: Live, query: str) -> None:
+    await shared.create_group("orders", "billing")
+    await append_at(shared, "1-0", "2-0")
+    await shared.read_group("orders", "billing", "leaving")
+
+    answer = await shared.http.delete(f"{CONSUMERS}/leaving{query}")
+
+    assert (answer.status_code, answer.json()) == (200, {"pending": 2})
+    group = await shared.group("orders", "billing")
+    assert (group["pending"], group["released"], group["consumers"]) == (2, 2, 0)
+    assert await read_ids(shared, "next") == ["1-0", "2-0"]
+
+
+async def test_what_a_deleted_consumer_held_may_be_dropped(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    await append_at(shared, "1-0", "2-0")
+    await shared.read_group("orders", "billing", "leaving")
+
+    answer = await shared.http.delete(f"{CONSUMERS}/leaving?pending=drop")
+
+    assert answer.json() == {"pending": 2}
+    assert (await shared.group("orders", "billing"))["pending"] == 0
+    assert await read_ids(shared, "next") == []
+
+
+async def test_a_consumer_that_is_not_there_is_not_found(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+
+    answer = await shared.http.delete(f"{CONSUMERS}/ghost")
+
+    assert said(answer) == (404, "not_found", "/path/consumer")

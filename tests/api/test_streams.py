@@ -1,0 +1,350 @@
+"""Streams: create, describe, list, change, delete, trim."""
+
+import asyncio
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.api.conftest import Live, problem_in, said
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ORDERS = "/v1/streams/orders"
+
+
+async def names(live: Live, **params: str | int) -> tuple[list[str], str | None]:
+    page = (await live.http.get("/v1/streams", params=params)).json()
+    return [stream["name"] for stream in page["streams"]], page["next_cursor"]
+
+
+async def values(live: Live) -> list[str]:
+    found = (await live.http.get(f"{ORDERS}/entries")).json()
+    return [entry["fields"]["v"] for entry in found["entries"]]
+
+
+async def append_at(live: Live, *ids: str) -> None:
+    entries = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
+    answer = await live.http.post(f"{ORDERS}/entries/batch", json=entries)
+    assert answer.status_code == 201, answer.text
+
+
+# Create and describe
+
+
+async def test_a_stream_is_created_empty(shared: Live) -> None:
+    answer = await shared.http.put(ORDERS, json={"max_length": 10, "max_age_ms": 60_000})
+
+    assert answer.status_code == 201
+    stream = answer.json()
+    assert stream.pop("epoch") > 0
+    assert stream == {
+        "name": "orders",
+        "length": 0,
+        "first_id": None,
+        "last_id": "0-0",
+        "max_deleted_id": "0-0",
+        "entries_added": 0,
+        "groups": 0,
+        "chunks": 0,
+        "config": {"max_length": 10, "max_age_ms": 60_000},
+    }
+
+
+async def test_creating_a_stream_again_with_the_same_configuration_is_fine(shared: Live) -> None:
+    config = {"max_length": 10}
+
+    answers = [await shared.http.put(ORDERS, json=config) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[0].json() == answers[1].json()
+
+
+async def test_creating_a_stream_again_with_another_configuration_is_a_conflict(
+    shared: Live,
+) -> None:
+    await shared.http.put(ORDERS, json={"max_length": 10})
+
+    answer = await shared.http.put(ORDERS, json={"max_length": 11})
+
+    assert said(answer) == (409, "stream_exists", "")
+    assert (await shared.stream("orders"))["config"]["max_length"] == 10
+
+
+async def test_a_stream_can_be_created_without_a_body(shared: Live) -> None:
+    answer = await shared.http.put(ORDERS)
+
+    assert answer.status_code == 201
+    assert answer.json()["config"] == {"max_length": None, "max_age_ms": None}
+
+
+@pytest.mark.parametrize("field", ["idempotency_window_ms", "idempotency_max"])
+async def test_what_this_version_does_not_serve_is_refused(shared: Live, field: str) -> None:
+    answer = await shared.http.put(ORDERS, json={field: 1})
+
+    assert said(answer) == (422, "invalid_request", f"/body/{field}")
+    assert "not served by this version yet" in problem_in(answer)["detail"]
+    assert (await shared.http.get(ORDERS)).status_code == 404
+
+
+async def test_a_stream_is_described_with_its_first_and_last_entry(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.http.delete(f"{ORDERS}/entries/2-0")
+
+    answer = await shared.http.get(ORDERS)
+
+    stream = answer.json()
+    assert (stream["length"], stream["entries_added"]) == (2, 3)
+    assert (stream["first_id"], stream["last_id"]) == ("1-0", "3-0")
+    assert stream["max_deleted_id"] == "2-0"
+    assert stream["first_entry"] == {"id": "1-0", "fields": {"v": "1-0"}}
+    assert stream["last_entry"] == {"id": "3-0", "fields": {"v": "3-0"}}
+    assert "entries" not in stream
+    assert answer.headers["ETag"] == '"3-0"'
+
+
+async def test_a_full_description_tells_entries_groups_consumers_and_what_is_pending(
+    shared: Live,
+) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.create_group("orders", "billing")
+    await shared.read_group("orders", "billing", "worker", limit=2)
+
+    stream = (await shared.http.get(f"{ORDERS}?full=true&count=1")).json()
+
+    assert [entry["id"] for entry in stream["entries"]] == ["1-0"]
+    [group] = stream["group_details"]
+    assert (group["name"], group["pending"], group["lag"]) == ("billing", 2, 1)
+    assert [one["id"] for one in group["pending_entries"]] == ["1-0"]
+    assert [(one["name"], one["pending"]) for one in group["consumer_details"]] == [("worker", 2)]
+
+
+async def test_a_full_description_with_count_zero_tells_everything(shared: Live) -> None:
+    await append_at(shared, *(f"{ms}-0" for ms in range(1, 31)))
+
+    ten = (await shared.http.get(f"{ORDERS}?full=true")).json()
+    everything = (await shared.http.get(f"{ORDERS}?full=true&count=0")).json()
+
+    assert (len(ten["entries"]), len(everything["entries"])) == (10, 30)
+
+
+async def test_a_stream_that_is_not_there_is_not_found(shared: Live) -> None:
+    answers = [
+        await shared.http.get(ORDERS),
+        await shared.http.patch(ORDERS, json={}),
+        await shared.http.delete(ORDERS),
+        await shared.http.post(f"{ORDERS}/trim", json={"max_length": 0}),
+    ]
+
+    assert [said(answer) for answer in answers] == [(404, "stream_not_found", "")] * 4
+    assert problem_in(answers[0])["detail"] == "There is no stream 'orders'."
+
+
+async def test_a_name_may_have_anything_but_slashes_and_control_characters(shared: Live) -> None:
+    name = "käse & brot? #1 50% 🍞"
+
+    created = await shared.http.put(f"/v1/streams/{quote(name)}")
+
+    assert created.json()["name"] == name
+    assert await names(shared) == ([name], None)
+
+
+# List
+
+
+async def test_streams_are_listed_by_name_a_page_at_a_time(shared: Live) -> None:
+    for name in ("d", "a", "c", "b", "é"):
+        await shared.append(name, "1")
+
+    first, cursor = await names(shared, limit=2)
+    second, cursor2 = await names(shared, limit=2, cursor=cursor or "")
+    third, end = await names(shared, limit=2, cursor=cursor2 or "")
+
+    assert (first, second, third, end) == (["a", "b"], ["c", "d"], ["é"], None)
+
+
+async def test_a_page_that_is_just_full_is_the_last(shared: Live) -> None:
+    await shared.append("a", "1")
+    await shared.append("b", "1")
+
+    assert await names(shared, limit=2) == (["a", "b"], None)
+
+
+async def test_only_streams_with_the_prefix_are_listed(shared: Live) -> None:
+    for name in ("log", "orders.eu", "orders.us", "payments"):
+        await shared.append(name, "1")
+
+    page, cursor = await names(shared, prefix="orders.", limit=1)
+    rest, end = await names(shared, prefix="orders.", limit=1, cursor=cursor or "")
+
+    assert (page, rest, end) == (["orders.eu"], ["orders.us"], None)
+
+
+async def test_a_listing_goes_on_although_its_last_stream_is_gone(shared: Live) -> None:
+    for name in "abc":
+        await shared.append(name, "1")
+    _, cursor = await names(shared, limit=2)
+
+    await shared.http.delete("/v1/streams/b")
+
+    assert await names(shared, cursor=cursor or "") == (["c"], None)
+
+
+async def test_no_streams_are_an_empty_page(shared: Live) -> None:
+    assert await names(shared) == ([], None)
+
+
+# Change
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({}, {"max_length": 10, "max_age_ms": None}),
+        ({"max_length": 5}, {"max_length": 5, "max_age_ms": None}),
+        ({"max_length": None}, {"max_length": None, "max_age_ms": None}),
+        ({"max_age_ms": 1000}, {"max_length": 10, "max_age_ms": 1000}),
+    ],
+)
+async def test_a_patch_changes_what_it_names_and_null_removes(
+    shared: Live, patch: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    await shared.http.put(ORDERS, json={"max_length": 10})
+
+    answer = await shared.http.patch(
+        ORDERS, json=patch, headers={"Content-Type": "application/merge-patch+json"}
+    )
+
+    assert answer.status_code == 200
+    assert answer.json()["config"] == expected
+    assert (await shared.stream("orders"))["config"] == expected
+
+
+async def test_a_smaller_bound_holds_at_once(shared: Live) -> None:
+    await shared.append("orders", *"abcde")
+
+    await shared.http.patch(ORDERS, json={"max_length": 2})
+
+    assert await values(shared) == ["d", "e"]
+
+
+async def test_appends_keep_a_stream_at_its_length(shared: Live) -> None:
+    await shared.http.put(ORDERS, json={"max_length": 3})
+
+    await shared.append("orders", *"abcde")
+    await shared.append("orders", "f")
+
+    assert await values(shared) == ["d", "e", "f"]
+    assert (await shared.stream("orders"))["entries_added"] == 6
+
+
+async def test_an_append_removes_what_is_too_old(shared: Live) -> None:
+    await shared.http.put(ORDERS, json={"max_age_ms": 60_000})
+    await append_at(shared, "1-0", "2-0")  # of 1970
+
+    await shared.append("orders", "young")
+
+    assert await values(shared) == ["young"]
+
+
+async def test_an_entry_too_old_when_it_is_appended_goes_at_once(shared: Live) -> None:
+    await shared.http.put(ORDERS, json={"max_age_ms": 60_000})
+
+    await append_at(shared, "1-0")
+
+    stream = await shared.stream("orders")
+    assert (stream["length"], stream["entries_added"], stream["last_id"]) == (0, 1, "1-0")
+
+
+async def test_an_age_bound_holds_at_once(shared: Live) -> None:
+    await append_at(shared, "1-0")
+    await shared.append("orders", "young")
+
+    await shared.http.patch(ORDERS, json={"max_age_ms": 60_000})
+
+    assert await values(shared) == ["young"]
+
+
+async def test_what_became_too_old_goes_without_an_append(shared: Live) -> None:
+    await shared.http.put(ORDERS, json={"max_age_ms": 1})
+    [entry_id] = await shared.append("orders", "short-lived")
+
+    async with asyncio.timeout(10):
+        while (await shared.stream("orders"))["length"]:
+            pass
+
+    assert (await shared.stream("orders"))["last_id"] == entry_id
+
+
+# Delete
+
+
+async def test_a_deleted_stream_is_gone_with_its_groups(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+
+    answer = await shared.http.delete(ORDERS)
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert said(await shared.http.get(f"{ORDERS}/groups")) == (404, "stream_not_found", "")
+
+
+async def test_a_stream_of_the_same_name_has_another_epoch(shared: Live) -> None:
+    await shared.append("orders", "1")
+    first = await shared.stream("orders")
+    await shared.http.delete(ORDERS)
+
+    await shared.append("orders", "1")
+
+    second = await shared.stream("orders")
+    assert second["epoch"] > first["epoch"]
+    assert second["entries_added"] == 1
+
+
+# Trim
+
+
+@pytest.mark.parametrize(
+    ("trim", "left"),
+    [
+        ({"max_length": 2}, ["4-0", "5-0"]),
+        ({"max_length": 0}, []),
+        ({"max_length": 9}, ["1-0", "2-0", "3-0", "4-0", "5-0"]),
+        ({"min_id": "3"}, ["3-0", "4-0", "5-0"]),
+        ({"min_id": "3-1"}, ["4-0", "5-0"]),
+        ({"min_id": "9-9"}, []),
+        ({"max_length": 2, "approximate": True}, ["1-0", "2-0", "3-0", "4-0", "5-0"]),
+    ],
+)
+async def test_a_trim_removes_the_oldest(
+    shared: Live, trim: dict[str, Any], left: list[str]
+) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0", "4-0", "5-0")
+
+    answer = await shared.http.post(f"{ORDERS}/trim", json=trim)
+
+    assert answer.status_code == 200
+    assert answer.json() == {"removed": 5 - len(left)}
+    assert await values(shared) == left
+    assert (await shared.stream("orders"))["max_deleted_id"] == "0-0"
+
+
+async def test_an_approximate_trim_removes_whole_chunks_up_to_its_limit(shared: Live) -> None:
+    await append_at(shared, *(f"{ms}-0" for ms in range(1, 501)))
+    trim = {"max_length": 50, "approximate": True}
+
+    limited = await shared.http.post(f"{ORDERS}/trim", json={**trim, "limit": 200})
+    unlimited = await shared.http.post(f"{ORDERS}/trim", json={**trim, "limit": 0})
+
+    assert (limited.json(), unlimited.json()) == ({"removed": 200}, {"removed": 200})
+
+
+async def test_a_trim_that_says_what_this_version_does_not_serve_is_refused(shared: Live) -> None:
+    await shared.append("orders", "1")
+
+    answer = await shared.http.post(
+        f"{ORDERS}/trim", json={"max_length": 0, "references": "delete"}
+    )
+
+    assert said(answer) == (422, "invalid_request", "/body/references")
+    assert "not served by this version yet" in problem_in(answer)["detail"]
+    assert await values(shared) == ["1"]
