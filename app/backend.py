@@ -14,7 +14,7 @@ Names and ids are the engine's types: stream, group and consumer names are bytes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
@@ -118,8 +118,11 @@ class Backend(Protocol):
         end: EntryId = MAX_ID,
         *,
         limit: int | None = None,
+        size_bytes_max: int | None = None,
     ) -> list[Entry]:
         """Return up to `limit` entries from `start` to `end`, both inclusive, lowest id first.
+
+        Names and values add up to `size_bytes_max` at most, but the first entry always comes.
 
         Raises:
             StreamNotFound: there is none.
@@ -133,6 +136,7 @@ class Backend(Protocol):
         start: EntryId = MIN_ID,
         *,
         limit: int | None = None,
+        size_bytes_max: int | None = None,
     ) -> list[Entry]:
         """Return up to `limit` entries from `end` down to `start`, both inclusive.
 
@@ -146,6 +150,7 @@ class Backend(Protocol):
         cursors: Sequence[StreamCursor],
         *,
         limit: int | None = None,
+        size_bytes_max: int | None = None,
         wait_ms: int | None = 0,
         missing_ok: bool = False,
     ) -> list[StreamRead]:
@@ -233,17 +238,27 @@ class Backend(Protocol):
     # Delivery; each raises GroupNotFound if there is no such group
 
     async def read_group(
-        self, request: GroupRequest, *, wait_ms: int | None = 0
+        self, request: GroupRequest, *, wait_ms: int | None = 0, acked: Sequence[EntryId] = ()
     ) -> list[GroupRead]:
         """Hand entries to a consumer, one `GroupRead` per cursor, served or not.
 
         If there is nothing, wait: up to `wait_ms`, 0 not at all, None without end; also for the
         moment at which a pending entry has been idle for the request's `claim_idle_ms`. Among the
-        readers of a group the first to wait is the first served.
+        readers of a group the first to wait is the first served. `acked` is acknowledged first.
 
         Raises:
             GroupNotFound: a group or its stream is missing, now or during the wait.
-            LimitExceeded: too many reads are blocked already.
+            LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
+        """
+        ...
+
+    async def give_back(
+        self, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
+    ) -> None:
+        """Undo deliveries nobody received or settled; the next reader gets the entries at once.
+
+        `counts` has the delivery count of each entry, this delivery included: what was delivered
+        again since, to whomever, is left alone. A missing group has nothing to give back.
         """
         ...
 

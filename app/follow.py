@@ -20,8 +20,11 @@ RELEASED_ONLY = COUNT_MAX
 Every read of this gateway takes at least that, so what one consumer gives back the next one gets.
 """
 
-BATCH_ENTRIES_MAX = 500
+BATCH_ENTRIES_MAX = 250
 """Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""
+
+BATCH_BYTES_MAX = 2**20
+"""Names and values in one batch, but for its first entry."""
 
 
 class Credit:
@@ -67,8 +70,11 @@ async def follow_stream(
     wait_ms: int | None = 0
     while True:
         limit = await _batch_limit(credit)
-        [read] = await backend.read([cursor], limit=limit, wait_ms=wait_ms)
+        [read] = await backend.read(
+            [cursor], limit=limit, size_bytes_max=BATCH_BYTES_MAX, wait_ms=wait_ms
+        )
         yield read
+        await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
         cursor = StreamCursor(cursor.stream, read.next_after)
         wait_ms = beat_ms
 
@@ -92,6 +98,7 @@ async def follow_group(
         GroupNotFound: the group or its stream is missing, now or later.
     """
     [cursor] = request.cursors
+    request = request._replace(claim_own=False, size_bytes_max=BATCH_BYTES_MAX)
     after: EntryId | None = MIN_ID  # its own pending entries first
     while after is not None:
         request = request._replace(
@@ -100,13 +107,23 @@ async def follow_group(
         [read] = await backend.read_group(request, wait_ms=beat_ms)
         if read.deliveries or not read.served:
             yield read
+        await _settle_gone(backend, request, read)
+        await asyncio.sleep(0)
         after = read.deliveries[-1].id if read.deliveries else None if read.served else after
     wait_ms: int | None = 0
     while True:
         request = request._replace(cursors=[cursor], limit=await _batch_limit(credit))
         [read] = await backend.read_group(request, wait_ms=wait_ms)
         yield read
+        await asyncio.sleep(0)
         wait_ms = beat_ms
+
+
+async def _settle_gone(backend: Backend, request: GroupRequest, read: GroupRead) -> None:
+    """Acknowledge what can never be delivered: it would only use up what the consumer may hold."""
+    gone = [delivery.id for delivery in read.deliveries if delivery.fields is None]
+    if gone:
+        await backend.ack(read.stream, request.group, gone, consumer=request.consumer)
 
 
 async def _batch_limit(credit: Credit | None) -> int:

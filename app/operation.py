@@ -7,6 +7,7 @@ ignored.
 
 import json
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -15,10 +16,12 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import ParamTypes
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
+from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from app.dependencies import gateway_of
 from app.problems import NOT_SERVED_YET, NOWHERE, GatewayError, is_not_served_yet, pointer_to
+from app.structure import check_members
 
 JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
@@ -38,10 +41,16 @@ class Operation(APIRoute):
             if getattr(field.field_info, "in_", None) is ParamTypes.query
         }
 
+        takes_body = self.body_field is not None
+
         async def check_and_handle(request: Request) -> Response:
+            check_path(request)
             check_query(request, known)
             check_media_type(request, self.media_types)
-            return await handle(await WholeRequest.of(request))
+            whole = await WholeRequest.of(request)
+            if takes_body:
+                whole.check_json()
+            return await handle(whole)
 
         return check_and_handle
 
@@ -84,16 +93,47 @@ class WholeRequest(Request):
         whole._body = b"".join(chunks)
         return whole
 
+    def check_json(self) -> None:
+        """Refuse JSON with more members than any request here; what is no JSON is told later.
+
+        Raises:
+            GatewayError: it has too many.
+        """
+        with suppress(json.JSONDecodeError):
+            self._json = json_of(self._body)
+
     async def json(self) -> Any:
         """Return the body's value. Stricter than `json.loads`: UTF-8, no NaN, no lone surrogates.
 
         Raises:
             json.JSONDecodeError: it is no JSON.
         """
-        try:
-            return from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as error:
-            raise json.JSONDecodeError(str(error), "", NOWHERE) from None
+        return self._json if hasattr(self, "_json") else json_of(self._body)
+
+
+def json_of(text: bytes) -> Any:
+    """Return the value of a JSON text: UTF-8, no NaN, no lone surrogates, a sane size.
+
+    Raises:
+        json.JSONDecodeError: it is no JSON.
+        GatewayError: it has more members than any request here.
+    """
+    try:
+        value = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise json.JSONDecodeError(str(error), "", NOWHERE) from None
+    check_members(value)
+    return value
+
+
+def check_path(connection: HTTPConnection) -> None:
+    """Refuse a path with an encoded slash: it would be taken for one between names.
+
+    Raises:
+        GatewayError: there is one.
+    """
+    if b"%2f" in connection.scope.get("raw_path", b"").lower():
+        raise GatewayError("invalid_request", "a name has no `/` in it", pointer="/path")
 
 
 def check_query(request: Request, known: set[str]) -> None:

@@ -39,7 +39,8 @@ class OriginGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refusal = self._refusal(headers) or self._embedding(headers, scope["path"])
         if refusal is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -60,6 +61,14 @@ class OriginGuard:
         if host and origin.lower().partition("://")[2] == host:
             return None
         return f"Pages of {origin} may not call this gateway: see allowed_origins."
+
+    def _embedding(self, headers: Headers, path: str) -> str | None:
+        """Refuse what a page of another site embeds: a browser sends no origin with an image."""
+        if "origin" in headers or "*" in self._origins or not path.startswith("/v1/"):
+            return None
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            return "Pages of other sites may not embed or link to this: see allowed_origins."
+        return None
 
 
 def _hostname(host: str) -> str:

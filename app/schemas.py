@@ -92,10 +92,10 @@ class NewEntry(Request):
     """An entry to append."""
 
     fields: FieldMap | None = None
-    base64: list[str] | None = Field(
+    base64: Annotated[list[str], Field(fail_fast=True)] | None = Field(
         None, description="Names of fields whose values are base64 text of bytes."
     )
-    pairs: list[Pair] | None = Field(
+    pairs: Annotated[list[Pair], Field(fail_fast=True)] | None = Field(
         None, description="Instead of `fields`, where names repeat or their order matters."
     )
     names_base64: Flag = Field(False, description="All names are base64 text of bytes.")
@@ -232,7 +232,9 @@ class ReadCursor(Request):
 class Read(Request):
     """A read of several streams."""
 
-    streams: list[ReadCursor] = Field(min_length=1, max_length=100)
+    streams: Annotated[list[ReadCursor], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=100
+    )
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
     wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
 
@@ -246,7 +248,7 @@ class StreamsRead(BaseModel):
 class Ids(Request):
     """A list of entry ids."""
 
-    ids: list[IdText] = Field(min_length=1)
+    ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(min_length=1)
 
 
 class Deleted(BaseModel):
@@ -462,7 +464,7 @@ class Delivery(Entry):
             found["claimed_from"] = text_of(delivery.claimed_from)
         return cls(
             id=str(delivery.id),
-            deliveries=min(delivery.delivered_before + 1, COUNT_MAX),
+            deliveries=min(delivery.delivery_count, COUNT_MAX),
             idle_ms=delivery.idle_ms,
             **found,
         )
@@ -482,7 +484,9 @@ class ReadGroup(Request):
         description="`>`: entries new to the group. `0` or an id: one's own pending ones.",
     )
     no_ack: Flag = Field(False, description="New entries need no acknowledgement.")
-    ack: list[IdText] = Field([], description="Acknowledge these first.")
+    ack: Annotated[list[IdText], Field(fail_fast=True)] = Field(
+        [], description="Acknowledge these first."
+    )
 
 
 class GroupEntries(BaseModel):
@@ -499,21 +503,23 @@ class GroupEntries(BaseModel):
     @classmethod
     def of(cls, read: EngineGroupRead) -> Self:
         """Return the wire form."""
-        found = cls(
-            entries=deliveries_of(read.deliveries),
-            lag=read.lag,
-            pending=read.pending_count,
-            state=read.state,
-        )
-        gone = [str(delivery.id) for delivery in read.deliveries if delivery.fields is None]
+        entries, gone = deliveries_of(read.deliveries)
+        found = cls(entries=entries, lag=read.lag, pending=read.pending_count, state=read.state)
         if gone:
             found.deleted_ids = gone
         return found
 
 
-def deliveries_of(deliveries: Iterable[EngineDelivery]) -> list[Delivery]:
-    """Return the wire form of those whose entries are still there."""
-    return [Delivery.of_delivery(one) for one in deliveries if one.fields is not None]
+def deliveries_of(deliveries: Iterable[EngineDelivery]) -> tuple[list[Delivery], list[str]]:
+    """Return those whose entries are still there, and the ids of those whose are gone."""
+    there: list[Delivery] = []
+    gone: list[str] = []
+    for one in deliveries:
+        if one.fields is None:
+            gone.append(str(one.id))
+        else:
+            there.append(Delivery.of_delivery(one))
+    return there, gone
 
 
 class Settled(BaseModel):
@@ -669,13 +675,14 @@ class Limits(BaseModel):
     body_bytes_max: int = Field(description="Largest request body.")
     batch_entries_max: int = Field(description="Entries in one batch.")
     read_entries_max: int = Field(description="Entries in one JSON answer.")
+    read_bytes_max: int = Field(description="Names and values in one answer, about.")
     ids_max: int = Field(description="Ids in one ack, nack, extend, claim or delete.")
     wait_ms_max: int = Field(description="Longest wait of a long poll.")
     waiters_max: int = Field(description="Reads blocked at once.")
     frame_bytes_max: int = Field(description="Largest WebSocket frame.")
     credit_max: int = Field(description="Most credit a subscription may hold.")
     heartbeat_ms: int = Field(description="Silence on an event stream at most.")
-    send_ms_max: int = Field(description="How long a socket that takes nothing is kept.")
+    send_ms_max: int = Field(description="How long a client that takes nothing is kept.")
 
 
 def _wire_claimed(claimed: EngineClaimed, just_id: bool) -> dict[str, Any]:
@@ -684,7 +691,7 @@ def _wire_claimed(claimed: EngineClaimed, just_id: bool) -> dict[str, Any]:
         "deleted_ids": [str(one) for one in claimed.deleted_ids],
     }
     if not just_id:
-        found["entries"] = deliveries_of(claimed.deliveries)
+        found["entries"], _ = deliveries_of(claimed.deliveries)
     return found
 
 

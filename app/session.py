@@ -6,14 +6,16 @@ and has not settled. What has to be done at the backend comes out as an intent; 
 the session is told the outcome and says what to answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from app.ids import parse_id, parse_ids
 from app.problems import GatewayError, Problem, make_problem, problem_of, validation_problem
 from app.schemas import Delivery, Entry, Gap, IdText, Settled, deliveries_of
+from app.structure import check_members
 from engine.decisions.deliveries import NackMode
 from engine.entry import EntryId
 from engine.errors import StreamError
@@ -24,8 +26,11 @@ SUBSCRIPTION: Literal["0"] = "0"
 
 INSTANCE = "/v1/ws"
 _FRAME_IDS_MAX = 10_000
+_RID_LENGTH_MAX = 64
 
-Rid = Annotated[str | None, Field(None, max_length=64, description="Repeated in the answer.")]
+Rid = Annotated[
+    str | None, Field(None, max_length=_RID_LENGTH_MAX, description="Repeated in the answer.")
+]
 
 
 class ClientFrame(BaseModel):
@@ -52,7 +57,9 @@ class AckFrame(SubscriptionFrame):
 
     type: Literal["ack"]
     rid: Rid = None
-    ids: list[IdText] | None = Field(None, min_length=1, max_length=_FRAME_IDS_MAX)
+    ids: Annotated[list[IdText], Field(fail_fast=True)] | None = Field(
+        None, min_length=1, max_length=_FRAME_IDS_MAX
+    )
     up_to: IdText | None = None
 
 
@@ -61,7 +68,9 @@ class NackFrame(SubscriptionFrame):
 
     type: Literal["nack"]
     rid: Rid = None
-    ids: list[IdText] = Field(min_length=1, max_length=_FRAME_IDS_MAX)
+    ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=_FRAME_IDS_MAX
+    )
     mode: Literal["silent", "fail", "fatal"] = "fail"
 
 
@@ -70,7 +79,9 @@ class ExtendFrame(SubscriptionFrame):
 
     type: Literal["extend"]
     rid: Rid = None
-    ids: list[IdText] = Field(min_length=1, max_length=_FRAME_IDS_MAX)
+    ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=_FRAME_IDS_MAX
+    )
 
 
 class PingFrame(ClientFrame):
@@ -190,12 +201,13 @@ class Session:
         """
         self._is_group = is_group
         self._auto_credit = auto_credit
-        self._held: dict[EntryId, None] = {}  # sent and not settled, in the order of sending
+        # Sent and not settled, in the order of sending, each with its delivery count.
+        self._held: dict[EntryId, int] = {}
 
     @property
-    def held(self) -> list[EntryId]:
-        """Return what was sent and is not settled, in the order of sending."""
-        return list(self._held)
+    def held(self) -> Mapping[EntryId, int]:
+        """Return what was sent and is not settled, in the order of sending, with its counts."""
+        return self._held
 
     def receive(self, text: str) -> Intent | BaseModel:
         """Take a frame of the client; returns what to do, or what to answer.
@@ -203,17 +215,19 @@ class Session:
         Raises:
             NotAFrameError: the text is no JSON object; there is no talking to this client.
         """
-        rid = None
         try:
-            frame = _client_frame.validate_json(text)
-            rid = getattr(frame, "rid", None)
-            return self._intent(frame)
+            value = from_json(text, allow_inf_nan=False)
+        except ValueError:
+            raise NotAFrameError from None
+        if not isinstance(value, dict):
+            raise NotAFrameError
+        try:
+            check_members(value)
+            return self._intent(_client_frame.validate_python(value))
         except ValidationError as error:
-            if not _is_object(text):
-                raise NotAFrameError from None
-            return ProblemFrame(rid=_rid_of(text), problem=_frame_problem(error, text))
+            return ProblemFrame(rid=_rid_of(value), problem=_frame_problem(error, value))
         except (StreamError, GatewayError) as error:
-            return ProblemFrame(rid=rid, problem=problem_of(error, INSTANCE))
+            return ProblemFrame(rid=_rid_of(value), problem=problem_of(error, INSTANCE))
 
     def settled(
         self, intent: Settlement, outcomes: Sequence[Outcome]
@@ -241,12 +255,11 @@ class Session:
 
     def deliver_group(self, read: GroupRead, credit: int) -> Entries:
         """Return the frame for deliveries, sent on so much credit and held from now on."""
-        entries = deliveries_of(read.deliveries)
+        entries, gone = deliveries_of(read.deliveries)
         frame = Entries(entries=entries, credit_left=credit - len(entries), lag=read.lag)
-        for delivery in read.deliveries:
-            if delivery.fields is not None:
-                self._held[delivery.id] = None
-        gone = [str(one.id) for one in read.deliveries if one.fields is None]
+        for one in read.deliveries:
+            if one.fields is not None:
+                self._held[one.id] = one.delivery_count
         if gone:
             frame.deleted_ids = gone
         return frame
@@ -281,36 +294,15 @@ def _is_clean(outcomes: Sequence[Outcome]) -> bool:
     return all(outcome is Outcome.ACKED for outcome in outcomes)
 
 
-def _rid_of(text: str) -> str | None:
+def _rid_of(value: dict[str, Any]) -> str | None:
     """Return the rid of a frame that is wrong otherwise, so that its answer can be told apart."""
-    try:
-        return _Rid.model_validate_json(text).rid
-    except ValidationError:
-        return None
+    rid = value.get("rid")
+    return rid if isinstance(rid, str) and len(rid) <= _RID_LENGTH_MAX else None
 
 
-class _Rid(BaseModel):
-    rid: Rid = None
-
-
-def _is_object(text: str) -> bool:
-    try:
-        _Rid.model_validate_json(text)
-    except ValidationError as error:
-        return all(one["loc"] for one in error.errors())
-    return True
-
-
-class _Type(BaseModel):
-    type: str
-
-
-def _frame_problem(error: ValidationError, text: str) -> Problem:
-    try:
-        kind = _Type.model_validate_json(text).type
-    except ValidationError:
-        kind = ""
-    if kind in _NOT_SERVED_YET:
+def _frame_problem(error: ValidationError, value: dict[str, Any]) -> Problem:
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _NOT_SERVED_YET:
         detail = f"frames of type {kind!r} are not served by this version yet"
         return make_problem("invalid_request", detail, INSTANCE)
     found = error.errors(include_url=False, include_input=False)

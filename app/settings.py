@@ -57,6 +57,9 @@ class Settings(BaseSettings):
     batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
     # At least what a request asks for that does not say how much.
     read_entries_max: int = Field(10_000, ge=100, description="Entries in one JSON answer.")
+    read_bytes_max: int = Field(
+        16 * 2**20, ge=1024, description="Names and values in one answer or page, about."
+    )
     ids_max: int = Field(10_000, ge=100, description="Ids in one ack, nack, claim or delete.")
     wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
     waiters_max: int = Field(100_000, ge=1, description="Reads blocked at once.")

@@ -1,12 +1,12 @@
 """Subscriber: who a long-lived connection reads as, and what becomes of its entries in the end."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
 import anyio
 
 from app.backend import Backend
-from engine.decisions.deliveries import NackMode
 from engine.entry import EntryId
 from engine.errors import NotFound
 
@@ -31,21 +31,20 @@ class Subscriber:
         name = f"temporary-{random.getrandbits(64):016x}".encode()
         return cls(stream, group, name, is_temporary=True, releases=True)
 
-    async def leave(self, backend: Backend, held: list[EntryId]) -> None:
+    async def leave(self, backend: Backend, held: Mapping[EntryId, int]) -> None:
         """Give back what was sent and not settled, as if it had never been delivered.
 
-        What others own by now stays theirs. Runs to its end even if the connection is cancelled.
+        What was delivered again since stays where it is, be it with this consumer on another
+        connection. Runs to its end even if the connection is cancelled.
+
+        Args:
+            backend: where it was read.
+            held: delivery count of each entry, as it was sent.
         """
         with anyio.CancelScope(shield=True):
             try:
                 if self.releases and held:
-                    await backend.nack(
-                        self.stream,
-                        self.group,
-                        held,
-                        mode=NackMode.SILENT,
-                        consumer=self.consumer,
-                    )
+                    await backend.give_back(self.stream, self.group, self.consumer, held)
                 if self.is_temporary:
                     await backend.delete_consumer(
                         self.stream, self.group, self.consumer, release=True

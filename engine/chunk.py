@@ -21,7 +21,7 @@ import msgspec
 import zstandard
 
 from engine.entry import Entry, EntryId, Fields
-from engine.limits import UNPACKED_CHUNKS_MAX
+from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
 
 _id_of = itemgetter(0)
 
@@ -70,7 +70,10 @@ class Chunk:
 
     def entries(self) -> list[Entry]:
         """Return all entries by position, dead ones included. Not to be changed."""
-        return self._entries if self._entries is not None else _unpack(self._packed)
+        if self._entries is not None:
+            return self._entries
+        is_small = len(self._packed) <= CACHED_CHUNK_BYTES_MAX
+        return _unpack_cached(self._packed) if is_small else _unpack(self._packed)
 
     def position(self, entry_id: EntryId) -> int | None:
         """Return where the live entry of that id stands, or None."""
@@ -151,7 +154,6 @@ def _pack(entries: list[Entry]) -> bytes:
     return _compress(_encode(columns))
 
 
-@lru_cache(maxsize=UNPACKED_CHUNKS_MAX)
 def _unpack(packed: bytes) -> list[Entry]:
     columns = _decode(_decompress(packed))
     ids = map(_entry_ids, zip(accumulate(columns.ms_deltas), columns.seqs, strict=True))
@@ -162,3 +164,6 @@ def _unpack(packed: bytes) -> list[Entry]:
         for index in names_of
     )
     return list(map(_entry_of, zip(ids, fields, strict=True)))
+
+
+_unpack_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(_unpack)

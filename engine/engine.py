@@ -8,7 +8,7 @@ durable. The methods are named as the stream commands without the X.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from engine import commands as c
@@ -26,6 +26,7 @@ from engine.replies import (
     ConsumerInfo,
     GroupInfo,
     GroupRead,
+    GroupState,
     Outcome,
     PendingItem,
     PendingSummary,
@@ -140,9 +141,12 @@ class Engine:
         end: EntryId = MAX_ID,
         *,
         limit: int | None = None,
+        size_bytes_max: int | None = None,
     ) -> list[Entry]:
         """Return entries from `start` to `end`, lowest first (XRANGE). Raises `StreamNotFound`."""
-        return await self._durable(self._keyspace.stream(stream).log.range(start, end, limit))
+        return await self._durable(
+            self._keyspace.stream(stream).log.range(start, end, limit, size_bytes_max)
+        )
 
     async def reverse_range(
         self,
@@ -151,16 +155,18 @@ class Engine:
         start: EntryId = MIN_ID,
         *,
         limit: int | None = None,
+        size_bytes_max: int | None = None,
     ) -> list[Entry]:
         """Return entries from `end` down to `start` (XREVRANGE). Raises `StreamNotFound`."""
         log = self._keyspace.stream(stream).log
-        return await self._durable(log.reverse_range(end, start, limit))
+        return await self._durable(log.reverse_range(end, start, limit, size_bytes_max))
 
     async def read(
         self,
         cursors: Sequence[StreamCursor],
         *,
         limit: int | None = None,
+        size_bytes_max: int | None = None,
         wait_ms: int | None = 0,
         missing_ok: bool = False,
     ) -> list[StreamRead]:
@@ -169,6 +175,7 @@ class Engine:
         Args:
             cursors: where to read; one `StreamRead` each is returned, empty or not.
             limit: entries per stream at most.
+            size_bytes_max: names and values per stream at most, but for the first entry.
             wait_ms: how long to wait; 0 does not wait, None waits without end.
             missing_ok: read a missing stream as an empty one, as Redis does.
 
@@ -179,7 +186,13 @@ class Engine:
         cursors = views.freeze(self._keyspace, cursors)
 
         def read_once() -> Decision[list[StreamRead]]:
-            reply = views.read(self._keyspace, cursors, limit=limit, missing_ok=missing_ok)
+            reply = views.read(
+                self._keyspace,
+                cursors,
+                limit=limit,
+                size_bytes_max=size_bytes_max,
+                missing_ok=missing_ok,
+            )
             return Decision(reply, [])
 
         def attempt() -> list[StreamRead] | None:
@@ -259,7 +272,7 @@ class Engine:
     # Delivery
 
     async def read_group(
-        self, request: GroupRequest, *, wait_ms: int | None = 0
+        self, request: GroupRequest, *, wait_ms: int | None = 0, acked: Sequence[EntryId] = ()
     ) -> list[GroupRead]:
         """Read as a consumer of a group, waiting if there is nothing (XREADGROUP BLOCK).
 
@@ -268,47 +281,73 @@ class Engine:
 
         Args:
             request: who reads what.
-            wait_ms: how long to wait; 0 does not wait, None waits without end.
+            wait_ms: how long to wait; 0 not at all, None without end.
+            acked: what the consumer acknowledges first, in each of the streams.
 
         Returns:
             One `GroupRead` per cursor, served or not.
 
         Raises:
             GroupNotFound: a group or its stream is missing, now or during the wait.
-            LimitExceeded: too many reads are blocked already.
+            LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
         """
+        reply = self._read_group_at_once(request, acked, may_wait=wait_ms != 0)
+        if not _is_served(reply) and wait_ms != 0:
+            reply = await self._wait_to_read_group(request, wait_ms)
+        try:
+            return await self._durable(reply)
+        except asyncio.CancelledError:
+            self._undo(request, reply)
+            raise
 
-        def decide() -> Decision[list[GroupRead]]:
-            return deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+    def _read_group_at_once(
+        self, request: GroupRequest, acked: Sequence[EntryId], *, may_wait: bool
+    ) -> list[GroupRead]:
+        if acked and may_wait:  # once it has acknowledged, the read must not be refused
+            self._waiters.check_room()
+        for cursor in request.cursors if acked else ():
+            names = cursor.stream, request.group
+            self._commit(deliveries.ack(self._keyspace, *names, acked, request.consumer).commands)
+        decision = self._decide_group_read(request)
+        if may_wait and not _is_served(decision.reply):
+            self._waiters.check_room()
+        self._commit(decision.commands)
+        return decision.reply
 
+    async def _wait_to_read_group(
+        self, request: GroupRequest, wait_ms: int | None
+    ) -> list[GroupRead]:
         def attempt() -> list[GroupRead] | None:
-            decision = decide()
+            decision = self._decide_group_read(request)
+            waiter.is_full = any(one.state is GroupState.MAX_PENDING for one in decision.reply)
             if not _is_served(decision.reply):
                 return None
             self._commit(decision.commands)
             return decision.reply
 
-        first = decide()
-        self._commit(first.commands)
-        if _is_served(first.reply) or wait_ms == 0:
-            return await self._handed_out(request, first.reply)
         waiter = Waiter(
             [LaneKey(cursor.stream, request.group) for cursor in request.cursors],
             attempt,
             claim_idle_ms=request.claim_idle_ms,
-            is_paced=request.max_pending is not None,
+            spared=None if request.claim_own else request.consumer,
         )
+        waiter.is_full = request.max_pending is not None  # until an attempt knows better
         try:
             reply = await self._block(waiter, wait_ms)
         except asyncio.CancelledError:
-            self._give_back(request, _served_reply(waiter))
+            self._undo(request, _served_reply(waiter) or [])
             raise
-        if reply is None:  # its time is over; what came in the very same moment is still delivered
-            last = decide()
-            if _is_served(last.reply):
-                self._commit(last.commands)
-            reply = last.reply
-        return await self._handed_out(request, reply)
+        # Its time is over; what came in the very same moment is still delivered.
+        return reply or attempt() or self._decide_group_read(request).reply
+
+    def _decide_group_read(self, request: GroupRequest) -> Decision[list[GroupRead]]:
+        return deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+
+    async def give_back(
+        self, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
+    ) -> None:
+        """Undo deliveries nobody received or settled. See `decisions.deliveries.give_back`."""
+        await self._run(deliveries.give_back(self._keyspace, stream, group, consumer, counts))
 
     async def ack(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes | None = None
@@ -401,9 +440,11 @@ class Engine:
         """Trim by age as time passes, until cancelled. Whoever owns the engine owns this task."""
         while True:
             await asyncio.sleep(RETENTION_INTERVAL_S)
-            now_ms = self._clock.wall_ms()
             for name in sorted(self._keyspace.aging):
-                self._commit(streams.retain(self._keyspace, name, now_ms).commands)
+                await asyncio.sleep(0)  # requests come between
+                if name in self._keyspace.aging:
+                    now_ms = self._clock.wall_ms()
+                    self._commit(streams.retain(self._keyspace, name, now_ms).commands)
 
     # Decide, record, apply, serve; then wait
 
@@ -435,9 +476,14 @@ class Engine:
                 self._waiters.changed(stream)
             case c.DestroyGroup(stream, group) | c.Release(stream, group):
                 self._waiters.changed(stream, group)
-            case c.Claim(stream, group) | c.DeleteConsumer(stream, group):
-                # An entry may look idle for longer now, or be nobody's.
+            case c.DeleteConsumer(stream, group, release=True):
                 self._waiters.changed(stream, group)
+            case c.Claim(stream, group, at_ms=at_ms, delivered_at_ms=delivered_at_ms):
+                if delivered_at_ms < at_ms:  # it looks idle for longer than it was
+                    self._waiters.changed(stream, group)
+                self._waiters.freed(stream, group)
+            case c.DeleteConsumer(stream, group):
+                self._waiters.freed(stream, group)
             case c.Ack(stream, group) | c.Deliver(stream, group, claimed=[_, *_]):
                 self._waiters.freed(stream, group)
 
@@ -453,35 +499,21 @@ class Engine:
                 timer.cancel()
             self._waiters.remove(waiter)
 
-    async def _handed_out(self, request: GroupRequest, reply: list[GroupRead]) -> list[GroupRead]:
-        try:
-            return await self._durable(reply)
-        except asyncio.CancelledError:
-            self._give_back(request, reply)
-            raise
+    def _undo(self, request: GroupRequest, reply: list[GroupRead]) -> None:
+        """Give back what was delivered to a reader that is no longer there."""
+        for cursor, one in zip(request.cursors, reply, strict=False):
+            if cursor.after is None:  # its history was the reader's before, and stays so
+                counts = {each.id: each.delivered_before + 1 for each in one.deliveries}
+                names = one.stream, request.group, request.consumer
+                self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
 
-    def _give_back(self, request: GroupRequest, reply: list[GroupRead] | None) -> None:
-        """Release what was delivered to a reader that is no longer there, as if never tried."""
-        for cursor, one in zip(request.cursors, reply or (), strict=False):
-            ids = [delivery.id for delivery in one.deliveries]
-            stream = self._keyspace.find(one.stream)
-            is_new = cursor.after is None  # its history was the reader's before, and stays so
-            if is_new and ids and stream is not None and request.group in stream.groups:
-                decision = deliveries.nack(
-                    self._keyspace,
-                    one.stream,
-                    request.group,
-                    ids,
-                    NackMode.SILENT,
-                    request.consumer,
-                )
-                self._commit(decision.commands)
-
-    def _longest_idle_since(self, key: LaneKey) -> int | None:
+    def _longest_idle_since(self, key: LaneKey, spared: bytes | None) -> int | None:
         stream = self._keyspace.find(key.stream)
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
-        longest = None if group is None else next(group.pel.longest_idle_first(), None)
-        return None if longest is None else longest.delivered_at_ms
+        for pending in group.pel.longest_idle_first() if group is not None else ():
+            if spared is None or not pending.is_owned_by(spared):
+                return pending.delivered_at_ms
+        return None
 
 
 def _is_served(reply: list[GroupRead]) -> bool:

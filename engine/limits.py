@@ -29,5 +29,8 @@ WAITERS_MAX = 100_000
 AUTOCLAIM_SCAN_FACTOR = 10
 """XAUTOCLAIM looks at ten pending entries for each it may return, then gives a cursor."""
 
-UNPACKED_CHUNKS_MAX = 256
+CACHED_CHUNKS_MAX = 256
 """Sealed chunks kept unpacked, shared by all streams: what readers near each other touch."""
+
+CACHED_CHUNK_BYTES_MAX = 16 * 1024
+"""A packed chunk larger than this is unpacked each time: its entries are large, not many."""

@@ -105,24 +105,41 @@ class Log:
         """Return the last live entry, or None."""
         return self._chunks[-1].last_live() if self._chunks else None
 
-    def range(self, start: EntryId, end: EntryId, limit: int | None = None) -> list[Entry]:
-        """Return up to `limit` entries from `start` to `end`, both inclusive, lowest id first."""
-        found: list[Entry] = []
-        for chunk in self._chunks_from(start):
-            if chunk.first_id > end or (limit is not None and len(found) >= limit):
-                break
-            found += chunk.between(start, end)
-        return found[:limit]
+    def range(
+        self,
+        start: EntryId,
+        end: EntryId,
+        limit: int | None = None,
+        size_bytes_max: int | None = None,
+    ) -> list[Entry]:
+        """Return entries from `start` to `end`, both inclusive, lowest id first.
 
-    def reverse_range(self, end: EntryId, start: EntryId, limit: int | None = None) -> list[Entry]:
-        """Return up to `limit` entries from `end` down to `start`, both inclusive."""
-        found: list[Entry] = []
+        Args:
+            start: the lowest id.
+            end: the highest id.
+            limit: entries at most.
+            size_bytes_max: names and values at most; the first entry comes whatever its size.
+        """
+        batch = _Batch(limit, size_bytes_max)
+        for chunk in self._chunks_from(start):
+            if chunk.first_id > end or not batch.take(chunk.between(start, end)):
+                break
+        return batch.entries
+
+    def reverse_range(
+        self,
+        end: EntryId,
+        start: EntryId,
+        limit: int | None = None,
+        size_bytes_max: int | None = None,
+    ) -> list[Entry]:
+        """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
+        batch = _Batch(limit, size_bytes_max)
         for index in range(bisect_right(self._firsts, end) - 1, -1, -1):
             chunk = self._chunks[index]
-            if chunk.last_id < start or (limit is not None and len(found) >= limit):
+            if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
                 break
-            found += reversed(chunk.between(start, end))
-        return found[:limit]
+        return batch.entries
 
     def delete(self, entry_id: EntryId) -> bool:
         """Remove one entry; tells whether it was there."""
@@ -249,3 +266,28 @@ class Log:
     def _drop(self, low: int, high: int) -> None:
         del self._chunks[low:high]
         del self._firsts[low:high]
+
+
+class _Batch:
+    """Entries up to a bound in number and in size."""
+
+    __slots__ = ("_limit", "_size_left", "entries")
+
+    def __init__(self, limit: int | None, size_bytes_max: int | None) -> None:
+        self._limit = limit
+        self._size_left = size_bytes_max
+        self.entries: list[Entry] = []
+
+    def take(self, entries: list[Entry]) -> bool:
+        """Take as many as fit; tells whether more may fit."""
+        if self._limit is not None:
+            entries = entries[: max(self._limit - len(self.entries), 0)]
+        if self._size_left is None:
+            self.entries += entries
+        else:
+            for entry in entries:
+                self._size_left -= entry.size_bytes
+                if self._size_left < 0 and self.entries:
+                    return False
+                self.entries.append(entry)
+        return self._limit is None or len(self.entries) < self._limit

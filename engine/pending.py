@@ -44,6 +44,10 @@ class PendingEntry:
         """Return how long ago it was delivered; never negative, whatever the clock did."""
         return max(now_ms - self.delivered_at_ms, 0)
 
+    def is_owned_by(self, consumer: bytes) -> bool:
+        """Tell whether the consumer of that name holds it."""
+        return self.owner is not None and self.owner.name == consumer
+
     def is_claimable(self, now_ms: int, min_idle_ms: int) -> bool:
         """Tell whether it may change hands: nobody's, or idle for long enough."""
         return self.owner is None or self.idle_ms(now_ms) >= min_idle_ms

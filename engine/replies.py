@@ -35,6 +35,12 @@ class Delivery(NamedTuple):
     idle_ms: int  # 0 for a new entry
     delivered_before: int  # 0 for a new entry
     claimed_from: bytes | None  # whom it was taken from; None: new, one's own, or nobody's
+    count_set: int | None = None  # its delivery count from now on, if claimed by id or by page
+
+    @property
+    def delivery_count(self) -> int:
+        """Return its delivery count, this delivery included."""
+        return self.delivered_before + 1 if self.count_set is None else self.count_set
 
 
 class GroupState(StrEnum):

@@ -50,7 +50,12 @@ class PendingRequest(NamedTuple):
 
 
 def read(
-    keyspace: Keyspace, cursors: Sequence[StreamCursor], *, limit: int | None, missing_ok: bool
+    keyspace: Keyspace,
+    cursors: Sequence[StreamCursor],
+    *,
+    limit: int | None,
+    size_bytes_max: int | None,
+    missing_ok: bool,
 ) -> list[StreamRead]:
     """Read after each cursor (XREAD); one `StreamRead` per cursor, empty or not.
 
@@ -58,12 +63,17 @@ def read(
         keyspace: all streams.
         cursors: where to read. `From.NOW` must have been frozen by `freeze` to wait on.
         limit: entries per stream at most; None is all.
+        size_bytes_max: names and values per stream at most, but for the first entry.
         missing_ok: read a missing stream as an empty one, as Redis does.
 
     Raises:
         StreamNotFound: a stream is missing and `missing_ok` is false.
     """
-    return [_read_one(keyspace, cursor, limit, missing_ok) for cursor in cursors]
+    found = []
+    for cursor in cursors:
+        stream = keyspace.find(cursor.stream) if missing_ok else keyspace.stream(cursor.stream)
+        found.append(_read_one(stream, cursor, limit, size_bytes_max))
+    return found
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[StreamCursor]) -> list[StreamCursor]:
@@ -225,9 +235,8 @@ def consumer(
 
 
 def _read_one(
-    keyspace: Keyspace, cursor: StreamCursor, limit: int | None, missing_ok: bool
+    stream: Stream | None, cursor: StreamCursor, limit: int | None, size_bytes_max: int | None
 ) -> StreamRead:
-    stream = keyspace.find(cursor.stream) if missing_ok else keyspace.stream(cursor.stream)
     after = MIN_ID if isinstance(cursor.after, From) else cursor.after
     if stream is None:
         return StreamRead(cursor.stream, [], after, MIN_ID, None, after)
@@ -238,7 +247,7 @@ def _read_one(
         last = stream.log.last()
         entries = [] if last is None else [last]
     elif stream.log.last_id > after:
-        entries = stream.log.range(after.next(), MAX_ID, limit)
+        entries = stream.log.range(after.next(), MAX_ID, limit, size_bytes_max)
     gap = None
     # `0` asks for whatever there is; a cursor above it says "I have seen all up to here".
     if MIN_ID < after < stream.trimmed_through:

@@ -37,7 +37,7 @@ class LaneKey(NamedTuple):
 class Waiter(Generic[T]):
     """One blocked read."""
 
-    __slots__ = ("attempt", "claim_idle_ms", "is_paced", "lanes", "served")
+    __slots__ = ("attempt", "claim_idle_ms", "is_full", "lanes", "served", "spared")
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Waiter(Generic[T]):
         attempt: Callable[[], T | None],
         *,
         claim_idle_ms: int | None = None,
-        is_paced: bool = False,
+        spared: bytes | None = None,
     ) -> None:
         """Describe a blocked read.
 
@@ -53,12 +53,13 @@ class Waiter(Generic[T]):
             lanes: where it stands.
             attempt: the whole read, done again; None when there is nothing yet.
             claim_idle_ms: it takes pending entries idle for so long; None: it takes none.
-            is_paced: it also waits for its own consumer to acknowledge.
+            spared: a consumer whose pending entries it does not take.
         """
         self.lanes = list(dict.fromkeys(lanes))  # a read may name a stream twice
         self.attempt = attempt
         self.claim_idle_ms = claim_idle_ms
-        self.is_paced = is_paced
+        self.spared = spared
+        self.is_full = False  # its consumer holds all it may: only an acknowledgement helps
         self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
     def expire(self) -> None:
@@ -71,7 +72,7 @@ class _Signal(Enum):
     """What happened to a lane, and so who has to look again."""
 
     APPENDED = "appended"  # all; in a group's lane up to the first that goes away empty
-    FREED = "freed"  # those that wait for acknowledgements
+    FREED = "freed"  # those whose consumer holds all it may
     CHANGED = "changed"  # all
     DUE = "due"  # those that claim: a pending entry may be idle enough by now
 
@@ -91,14 +92,17 @@ class Waiters:
     """All blocked reads."""
 
     def __init__(
-        self, clock: Clock, longest_idle_since: Callable[[LaneKey], int | None], limit: int
+        self,
+        clock: Clock,
+        longest_idle_since: Callable[[LaneKey, bytes | None], int | None],
+        limit: int,
     ) -> None:
         """Start with nobody waiting.
 
         Args:
             clock: for the claim timers.
-            longest_idle_since: when the group's longest-idle entry was delivered (unix ms; -1: it
-                is nobody's); None if nothing is pending.
+            longest_idle_since: when the group's longest-idle entry was delivered, but for those of
+                one consumer (unix ms; 0: it is nobody's); None if nothing is pending.
             limit: how many may wait at once.
         """
         self._clock = clock
@@ -121,15 +125,19 @@ class Waiters:
             LimitExceeded: too many wait already.
             Draining: nobody may wait any more.
         """
-        if self.is_draining:
-            raise Draining
-        if self._count >= self._limit:
-            raise LimitExceeded("blocked reads", self._limit)
+        self.check_room()
         self._count += 1
         for key in waiter.lanes:
             lane = self._lanes.setdefault(key.stream, {}).setdefault(key.group, _Lane())
             lane.waiters[waiter] = None
         self._arm(waiter)
+
+    def check_room(self) -> None:
+        """Raise what `add` would raise."""
+        if self.is_draining:
+            raise Draining
+        if self._count >= self._limit:
+            raise LimitExceeded("blocked reads", self._limit)
 
     def remove(self, waiter: Waiter[Any]) -> None:
         """Take a read out of all its lanes; one that is out already stays out."""
@@ -190,12 +198,12 @@ class Waiters:
     def _serve_lane(self, key: LaneKey, signal: _Signal) -> None:
         lane = self._lanes.get(key.stream, {}).get(key.group)
         for waiter in list(lane.waiters) if lane is not None else ():
-            if waiter.served.done() or (signal is _Signal.FREED and not waiter.is_paced):
+            if waiter.served.done() or (signal is _Signal.FREED and not waiter.is_full):
                 continue
             if signal is _Signal.DUE and not self._is_due(key, waiter):
                 continue
             is_served = self._rerun(waiter)
-            is_competing = key.group is not None and not waiter.is_paced
+            is_competing = key.group is not None and not waiter.is_full
             if signal is _Signal.APPENDED and is_competing and not is_served:
                 break
 
@@ -217,7 +225,7 @@ class Waiters:
             return
         now_ms = self._clock.wall_ms()
         for key in waiter.lanes:
-            due_ms = self._due_ms(key, waiter.claim_idle_ms)
+            due_ms = self._due_ms(key, waiter, waiter.claim_idle_ms)
             # Due and still not taken: its consumer holds too much, and an ack will signal that.
             if due_ms > now_ms:
                 self._set_timer(key, self._lanes[key.stream][key.group], due_ms)
@@ -226,13 +234,13 @@ class Waiters:
         """Tell whether a waiter may claim something by now; if not, see to its timer."""
         if waiter.claim_idle_ms is None:
             return False
-        if self._due_ms(key, waiter.claim_idle_ms) <= self._clock.wall_ms():
+        if self._due_ms(key, waiter, waiter.claim_idle_ms) <= self._clock.wall_ms():
             return True
         self._arm(waiter)
         return False
 
-    def _due_ms(self, key: LaneKey, claim_idle_ms: int) -> int:
-        since = self._longest_idle_since(key)
+    def _due_ms(self, key: LaneKey, waiter: Waiter[Any], claim_idle_ms: int) -> int:
+        since = self._longest_idle_since(key, waiter.spared)
         # With nothing pending, whatever is delivered from now on is not idle enough before then.
         return (self._clock.wall_ms() if since is None else since) + claim_idle_ms
 

@@ -88,9 +88,6 @@ async def read_group(
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
     after = None if read.after == ">" else parse_id(read.after, field="/body/from")
-    acked = _ids(read.ack, limits, pointer="/body/ack")
-    if acked:
-        await backend.ack(stream, group, acked, consumer=consumer)
     wanted = GroupRequest(
         group,
         consumer,
@@ -98,14 +95,18 @@ async def read_group(
         limit=read.limit,
         claim_idle_ms=RELEASED_ONLY if read.claim_idle_ms is None else read.claim_idle_ms,
         no_ack=read.no_ack,
+        size_bytes_max=limits.read_bytes_max,
     )
 
     async def give_back(reads: list[GroupRead]) -> None:
-        ids = [delivery.id for one in reads for delivery in one.deliveries]
-        await backend.nack(stream, group, ids, mode=NackMode.SILENT, consumer=consumer)
+        deliveries = [delivery for one in reads for delivery in one.deliveries]
+        counts = {delivery.id: delivery.delivery_count for delivery in deliveries}
+        await backend.give_back(stream, group, consumer, counts)
 
-    reading = backend.read_group(wanted, wait_ms=read.wait_ms)
-    [found] = await (while_present(request, reading, give_back) if read.wait_ms else reading)
+    acked = _ids(read.ack, limits, pointer="/body/ack")
+    reading = backend.read_group(wanted, wait_ms=read.wait_ms, acked=acked)
+    may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
+    [found] = await (while_present(request, reading, give_back) if may_wait else reading)
     gateway_of(request).metrics.delivered.labels("rest").inc(len(found.deliveries))
     return GroupEntries.of(found)
 

@@ -1,20 +1,23 @@
 """Entries: append, read, delete."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import StreamingResponse
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_bound, parse_id, parse_ids
 from app.names import check_name
-from app.operation import ARROW, BatchOperation, Operation, media_type_of, path_of
+from app.operation import ARROW, BatchOperation, Operation, json_of, media_type_of, path_of
 from app.presence import while_present
-from app.problems import NOT_SERVED_YET, GatewayError, responses
+from app.problems import NOT_SERVED_YET, GatewayError, problem_of, responses
 from app.schemas import (
     Append,
     Appended,
@@ -30,9 +33,11 @@ from app.schemas import (
     StreamEntries,
     StreamsRead,
 )
+from app.streaming import PatientResponse
+from app.structure import check_members
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.entry import Entry as EngineEntry
-from engine.errors import EntryNotFound
+from engine.errors import EntryNotFound, StreamError
 from engine.views import StreamCursor
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
@@ -40,7 +45,9 @@ batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
 
 _NDJSON = "application/x-ndjson"
 _PAGE = 1000
-_new_entries = TypeAdapter(list[NewEntry])
+_PAGE_BYTES = 2**20
+_LONG_LINE_BYTES = 2**16
+_new_entries = TypeAdapter(Annotated[list[NewEntry], Field(fail_fast=True)])
 
 
 async def expected_last_id(
@@ -213,7 +220,9 @@ async def read_entries(
 
     `next_after` is the cursor for the next read. A cursor older than the oldest entry is answered
     from the oldest, and `gap` tells what trimming took. With `Accept: application/x-ndjson` the
-    entries are streamed, one per line, and `limit` may be as large as you like.
+    entries are streamed, one per line, and `limit` may be as large as you like; if the stream goes
+    meanwhile, the last line is a `Problem`. An answer may hold less than `limit` where entries are
+    large: read on from `next_after`.
     """
     check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
     as_lines = _wants_lines(request)
@@ -226,15 +235,17 @@ async def read_entries(
         if as_lines:
             await backend.stream_info(stream)
             lines = _range_lines(request, stream, bounds or _EVERYTHING, limit)
-            return StreamingResponse(lines, media_type=_NDJSON)
-        found = await _read_range(backend, stream, bounds or _EVERYTHING, limit)
+            patience_ms = limits.send_ms_max
+            return PatientResponse(lines, media_type=_NDJSON, patience_ms=patience_ms)
+        found = await _read_range(backend, stream, bounds or _EVERYTHING, limit, limits)
         _count(request, len(found.entries))
         return found
     if bounds is not None:
         text = "a range has start and end, a cursor has after: give one of them"
         raise GatewayError("invalid_request", text, pointer="/query/after")
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
-    reading = backend.read([cursor], limit=limit, wait_ms=wait_ms)
+    size = limits.read_bytes_max
+    reading = backend.read([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
     if as_lines:
@@ -268,7 +279,12 @@ async def read_streams(
         )
         for index, cursor in enumerate(read.streams)
     ]
-    reading = backend.read(cursors, limit=read.limit, wait_ms=read.wait_ms)
+    reading = backend.read(
+        cursors,
+        limit=read.limit,
+        size_bytes_max=limits.read_bytes_max // len(cursors),
+        wait_ms=read.wait_ms,
+    )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(one.entries) for one in reads))
     return StreamsRead(streams=[StreamEntries.of_read(one) for one in reads])
@@ -324,14 +340,12 @@ async def delete_entries(
     )
 
 
-async def _read_range(backend: Backend, stream: bytes, bounds: Bounds, limit: int) -> Entries:
+async def _read_range(
+    backend: Backend, stream: bytes, bounds: Bounds, limit: int, limits: Limits
+) -> Entries:
     info = await backend.stream_info(stream)
-    low, high, is_down = bounds
-    if is_down:
-        entries = await backend.reverse_range(stream, high, low, limit=limit)
-    else:
-        entries = await backend.range(stream, low, high, limit=limit)
-    has_next = bool(entries) and not is_down
+    entries = await _page(backend, stream, bounds, limit, limits.read_bytes_max)
+    has_next = bool(entries) and not bounds[2]
     return Entries(
         entries=[Entry.of(entry) for entry in entries],
         next_after=str(entries[-1].id) if has_next else None,
@@ -342,26 +356,42 @@ async def _read_range(backend: Backend, stream: bytes, bounds: Bounds, limit: in
 
 async def _range_lines(
     request: Request, stream: bytes, bounds: Bounds, limit: int
-) -> AsyncIterator[bytes]:
-    """Yield a range a page at a time, so that its size does not matter to anybody else."""
+) -> AsyncGenerator[bytes, None]:
+    """Yield a range a page at a time, so that its size does not matter to anybody else.
+
+    If the stream goes meanwhile, the last line is the problem instead of an entry.
+    """
     backend = gateway_of(request).backend
     low, high, is_down = bounds
     left = limit
-    while left > 0:
-        size = min(left, _PAGE)
-        if is_down:
-            page = await backend.reverse_range(stream, high, low, limit=size)
-        else:
-            page = await backend.range(stream, low, high, limit=size)
-        yield b"".join(map(_line, page))
-        _count(request, len(page))
-        left -= len(page)
-        if len(page) < size or page[-1].id in (MIN_ID, MAX_ID):
-            break
-        if is_down:
-            high = page[-1].id.previous()
-        else:
-            low = page[-1].id.next()
+    try:
+        while left > 0 and low <= high:
+            page = await _page(backend, stream, (low, high, is_down), min(left, _PAGE))
+            if not page:
+                break
+            yield b"".join(map(_line, page))
+            await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
+            _count(request, len(page))
+            left -= len(page)
+            if page[-1].id in (MIN_ID, MAX_ID):
+                break
+            if is_down:
+                high = page[-1].id.previous()
+            else:
+                low = page[-1].id.next()
+    except StreamError as error:
+        problem = problem_of(error, path_of(request.scope))
+        yield problem.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+async def _page(
+    backend: Backend, stream: bytes, bounds: Bounds, limit: int, size_bytes_max: int = _PAGE_BYTES
+) -> list[EngineEntry]:
+    low, high, is_down = bounds
+    bounded = {"limit": limit, "size_bytes_max": size_bytes_max}
+    if is_down:
+        return await backend.reverse_range(stream, high, low, **bounded)
+    return await backend.range(stream, low, high, **bounded)
 
 
 def _count(request: Request, entries: int) -> None:
@@ -401,7 +431,10 @@ def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
 
 def _entries_of_array(body: bytes) -> list[NewEntry]:
     try:
-        return _new_entries.validate_json(body)
+        return _new_entries.validate_python(json_of(body))
+    except json.JSONDecodeError as error:
+        problem = {"type": "json_invalid", "loc": ("body",), "ctx": {"error": error.msg}}
+        raise RequestValidationError([{**problem, "msg": "JSON decode error"}]) from None
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         raise RequestValidationError(
@@ -417,10 +450,17 @@ def _entries_of_lines(body: bytes, limits: Limits) -> list[NewEntry]:
     entries = []
     for index, line in enumerate(lines):
         try:
+            if len(line) > _LONG_LINE_BYTES:
+                _check_long_line(line, index)
             entries.append(NewEntry.model_validate_json(line))
         except ValidationError as error:
             raise RequestValidationError(_at_line(error, index)) from None
     return entries
+
+
+def _check_long_line(line: bytes, index: int) -> None:
+    with suppress(ValueError):  # what is no JSON is told with its place by the model
+        check_members(from_json(line), f"/body/{index}")
 
 
 def _at_line(error: ValidationError, index: int) -> list[Any]:

@@ -1,14 +1,11 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.responses import StreamingResponse
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel, Field
-from starlette.types import Send
 
 from app.dependencies import (
     BackendDep,
@@ -22,16 +19,17 @@ from app.dependencies import (
 )
 from app.follow import RELEASED_ONLY, follow_group, follow_stream
 from app.ids import parse_after
-from app.operation import Operation
+from app.operation import Operation, path_of
 from app.problems import problem_of, responses
-from app.schemas import Delivery, Entry, Gap, IdText, deliveries_of
+from app.schemas import Delivery, Entry, Gap, IdText, Limits, deliveries_of
+from app.streaming import PatientResponse
 from app.subscriber import Subscriber
 from engine.decisions.deliveries import GroupCursor, GroupRequest
 from engine.entry import EntryId
 from engine.errors import StreamError
 from engine.limits import COUNT_MAX
 from engine.replies import GroupState
-from engine.views import PendingRequest, StreamCursor
+from engine.views import From, PendingRequest, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -61,20 +59,19 @@ class CaughtUp(BaseModel):
     at: IdText
 
 
-class EventStream(StreamingResponse):
-    """A response of events that ends its source when the client goes."""
+class EventStream(PatientResponse):
+    """A response of events."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], limits: Limits) -> None:
         """Send `events` until they or the client end."""
-        super().__init__(events, headers=_HEADERS)
-        self._events = events
-
-    async def stream_response(self, send: Send) -> None:
-        """Send, and then let the source clean up, however it ended."""
-        async with aclosing(self._events):
-            await super().stream_response(send)
+        super().__init__(
+            events,
+            media_type=self.media_type,
+            patience_ms=limits.send_ms_max,
+            headers=_HEADERS,
+        )
 
 
 async def last_event_id(
@@ -89,12 +86,17 @@ async def last_event_id(
         str | None,
         Header(alias="Last-Event-ID", description="Sent by a browser that connects again."),
     ] = None,
-) -> tuple[str, bool]:
+) -> tuple[EntryId | From, bool]:
     """Return the cursor, and whether it continues an earlier connection."""
-    resumed = header or last_event_id or lastEventId
-    if resumed:
-        return resumed, True
-    return ("$" if after is None else after), False
+    places = {
+        "/header/Last-Event-ID": header,
+        "/query/last_event_id": last_event_id,
+        "/query/lastEventId": lastEventId,
+    }
+    for place, text in places.items():
+        if text:
+            return parse_after(text, field=place), True
+    return parse_after("$" if after is None else after, field="/query/after"), False
 
 
 @router.get(
@@ -108,18 +110,20 @@ async def stream_events(
     request: Request,
     backend: BackendDep,
     stream: StreamDep,
-    cursor: Annotated[tuple[str, bool], Depends(last_event_id)],
+    cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
 ) -> EventStream:
     """Send a stream as events (XREAD BLOCK): what comes after the cursor, then what is new.
 
     Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
     `caught_up {at}` · `problem {…}`. A comment every 15 s keeps the connection open.
     """
-    text, resumed = cursor
-    after = parse_after(text, field="/query/after")
+    after, resumed = cursor
     await backend.stream_info(stream)
     start = StreamCursor(stream, after)
-    return EventStream(_stream_events(gateway_of(request), start, resumed=resumed))
+    gateway = gateway_of(request)
+    return EventStream(
+        _stream_events(gateway, path_of(request.scope), start, resumed=resumed), gateway.limits
+    )
 
 
 @router.get(
@@ -176,11 +180,13 @@ async def group_events(
         random=gateway.random,
     )
     claim_idle_ms = RELEASED_ONLY if claim_idle_ms is None else claim_idle_ms
-    return EventStream(_group_events(gateway, subscriber, credit, claim_idle_ms))
+    return EventStream(
+        _group_events(gateway, path_of(request.scope), subscriber, credit, claim_idle_ms), limits
+    )
 
 
 async def _stream_events(
-    gateway: Gateway, cursor: StreamCursor, *, resumed: bool
+    gateway: Gateway, path: str, cursor: StreamCursor, *, resumed: bool
 ) -> AsyncGenerator[bytes, None]:
     beat_ms = gateway.limits.heartbeat_ms
     is_first, caught_up = True, False
@@ -202,14 +208,14 @@ async def _stream_events(
                     yield _HEARTBEAT
                 is_first, caught_up = False, at_end
         except StreamError as error:
-            yield _event("problem", problem_of(error, "/events"))
+            yield _event("problem", problem_of(error, path))
 
 
 async def _group_events(
-    gateway: Gateway, subscriber: Subscriber, credit: int, claim_idle_ms: int
+    gateway: Gateway, path: str, subscriber: Subscriber, credit: int, claim_idle_ms: int
 ) -> AsyncGenerator[bytes, None]:
     backend = gateway.backend
-    held: dict[EntryId, None] = {}  # sent and, as far as we know, not settled
+    held: dict[EntryId, int] = {}  # sent and, as far as we know, not settled; delivery counts
     request = GroupRequest(
         subscriber.group,
         subscriber.consumer,
@@ -223,8 +229,8 @@ async def _group_events(
             caught_up = False
             beat_ms = gateway.limits.heartbeat_ms
             async for read in follow_group(backend, request, credit=None, beat_ms=beat_ms):
-                held.update(dict.fromkeys(delivery.id for delivery in read.deliveries))
-                deliveries = deliveries_of(read.deliveries)
+                held.update({one.id: one.delivery_count for one in read.deliveries})
+                deliveries, _ = deliveries_of(read.deliveries)
                 if deliveries:
                     gateway.metrics.delivered.labels("sse").inc(len(deliveries))
                     yield b"".join(_event("entry", one) for one in deliveries)
@@ -238,9 +244,9 @@ async def _group_events(
                 if len(held) > 2 * credit:
                     held = await _still_held(gateway, subscriber, held)
         except StreamError as error:
-            yield _event("problem", problem_of(error, "/events"))
+            yield _event("problem", problem_of(error, path))
         finally:
-            await subscriber.leave(backend, list(held))
+            await subscriber.leave(backend, held)
 
 
 async def _group_ready(gateway: Gateway, subscriber: Subscriber) -> bytes:
@@ -256,12 +262,12 @@ async def _group_ready(gateway: Gateway, subscriber: Subscriber) -> bytes:
 
 
 async def _still_held(
-    gateway: Gateway, subscriber: Subscriber, held: dict[EntryId, None]
-) -> dict[EntryId, None]:
+    gateway: Gateway, subscriber: Subscriber, held: dict[EntryId, int]
+) -> dict[EntryId, int]:
     """Return what of `held` is still pending; the rest was acknowledged by POST."""
     own = PendingRequest(consumer=subscriber.consumer, limit=gateway.limits.credit_max)
     pending = await gateway.backend.pending(subscriber.stream, subscriber.group, own)
-    return dict.fromkeys(item.id for item in pending if item.id in held)
+    return {item.id: held[item.id] for item in pending if item.id in held}
 
 
 def _event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:

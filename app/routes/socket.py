@@ -8,10 +8,11 @@ from typing import Annotated, Literal, TypeVar
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.dependencies import Gateway, gateway_of
+from app.dependencies import Gateway, check_at_most, gateway_of
 from app.follow import RELEASED_ONLY, Credit, follow_group, follow_stream
 from app.ids import parse_after
 from app.names import check_name
+from app.operation import check_path
 from app.problems import GatewayError, Problem, make_problem, problem_of, validation_problem
 from app.schemas import Gap
 from app.session import (
@@ -33,7 +34,7 @@ from engine.entry import EntryId
 from engine.errors import StreamError
 from engine.limits import COUNT_MAX
 from engine.replies import GroupRead, Outcome, StreamRead
-from engine.views import StreamCursor
+from engine.views import From, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}")
 
@@ -75,15 +76,17 @@ async def stream_socket(socket: WebSocket, stream: str) -> None:
     """Send everything that comes after a cursor (XREAD BLOCK)."""
     conversation = await _Conversation.accepted(socket)
     async with conversation:
+        check_path(socket)
         query = StreamSocketQuery.model_validate(dict(socket.query_params))
         name = check_name(stream, pointer="/path/stream")
         cursor = StreamCursor(name, parse_after(query.after, field="/query/after"))
         [now] = await conversation.backend.read([cursor], limit=1)
+        if not isinstance(cursor.after, EntryId):  # from here on it is an id
+            is_last = cursor.after is From.LAST and bool(now.entries)
+            cursor = StreamCursor(name, now.entries[0].id.previous() if is_last else now.after)
         session = Session(is_group=False, auto_credit=query.auto_credit)
         credit = conversation.credit(query.credit)
-        await conversation.send(Subscribed(position=str(now.after), gap=Gap.of(now.gap)))
-        if not isinstance(cursor.after, EntryId) and cursor.after.value == "$":
-            cursor = StreamCursor(name, now.after)
+        await conversation.send(Subscribed(position=str(cursor.after), gap=Gap.of(now.gap)))
         batches = follow_stream(conversation.backend, cursor, credit=credit, beat_ms=None)
         await conversation.run(session, credit, batches, session.deliver_read)
 
@@ -93,11 +96,12 @@ async def group_socket(socket: WebSocket, stream: str, group: str) -> None:
     """Send what a consumer of a group is given (XREADGROUP BLOCK), and take its acks."""
     conversation = await _Conversation.accepted(socket)
     async with conversation:
+        check_path(socket)
         query = GroupSocketQuery.model_validate(dict(socket.query_params))
         subscriber = _subscriber(conversation.gateway, stream, group, query)
         backend = conversation.backend
         info = await backend.group(subscriber.stream, subscriber.group)
-        holders = (await backend.pending_summary(subscriber.stream, subscriber.group)).consumers
+        mine = await backend.consumer(subscriber.stream, subscriber.group, subscriber.consumer)
         session = Session(is_group=True, auto_credit=query.auto_credit)
         conversation.subscriber = subscriber
         credit = conversation.credit(query.credit)
@@ -106,7 +110,7 @@ async def group_socket(socket: WebSocket, stream: str, group: str) -> None:
                 Subscribed(
                     position=str(info.last_id),
                     consumer=subscriber.consumer.decode(),
-                    pending=dict(holders).get(subscriber.consumer, 0),
+                    pending=0 if mine is None else mine.pending_count,
                 )
             )
             request = GroupRequest(
@@ -163,7 +167,8 @@ class _Conversation:
 
     def credit(self, entries: int) -> Credit:
         most = self.gateway.limits.credit_max
-        return Credit(min(entries, most), most=most)
+        check_at_most(entries, most, pointer="/query/credit")
+        return Credit(entries, most=most)
 
     async def send(self, frame: BaseModel) -> None:
         """Send a frame; a client that takes nothing for too long is given up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ class GroupRequest(NamedTuple):
     claim_idle_ms: int | None = None  # first take pending entries idle for so long; None: take none
     no_ack: bool = False  # new entries are not made pending
     max_pending: int | None = None  # the consumer may hold so many; then it gets no more
+    size_bytes_max: int | None = None  # names and values at most, but for the first entry
+    claim_own: bool = True  # claim also what the consumer holds itself
 
 
 class NackMode(StrEnum):
@@ -120,6 +122,38 @@ def nack(
     return Decision(outcomes, [Release(stream, group, list(counts.items()))] if counts else [])
 
 
+def give_back(
+    keyspace: Keyspace,
+    stream: bytes,
+    group: bytes,
+    consumer: bytes,
+    counts: Mapping[EntryId, int],
+) -> Decision[None]:
+    """Decide to undo deliveries nobody received, or nobody settled (XNACK SILENT).
+
+    An entry that was delivered again since, to whomever, is left alone.
+
+    Args:
+        keyspace: all streams.
+        stream: the stream.
+        group: the group.
+        consumer: to whom they were delivered.
+        counts: their delivery counts, the delivery that is undone included.
+    """
+    found = keyspace.find(stream)
+    if found is None or group not in found.groups:
+        return Decision(None, [])
+    pel = found.groups[group].pel.by_id
+    released = [
+        (entry_id, max(count - 1, 0))
+        for entry_id, count in counts.items()
+        if (pending := pel.get(entry_id)) is not None
+        and pending.is_owned_by(consumer)
+        and pending.delivery_count == count
+    ]
+    return Decision(None, [Release(stream, group, released)] if released else [])
+
+
 def extend(
     keyspace: Keyspace,
     stream: bytes,
@@ -178,14 +212,16 @@ def claim(
             if now_ms - at_ms >= request.min_idle_ms:
                 count = counts.pop(entry_id)  # and goes to the end of its equals once more
                 counts[entry_id] = _count_after_claim(count, request)
-                deliveries.append(Delivery(entry_id, entry.fields, now_ms - at_ms, count, None))
+                taken = Delivery(entry_id, entry.fields, now_ms - at_ms, count, None)
+                deliveries.append(taken._replace(count_set=counts[entry_id]))
         elif pending is None:
             if request.force:
                 counts[entry_id] = _count_after_claim(1, request)
-                deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None))
+                deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None, counts[entry_id]))
         elif pending.is_claimable(now_ms, request.min_idle_ms):
             counts[entry_id] = _count_after_claim(pending.delivery_count, request)
-            deliveries.append(_taken(pending, entry.fields, consumer, now_ms))
+            taken = _taken(pending, entry.fields, consumer, now_ms)
+            deliveries.append(taken._replace(count_set=counts[entry_id]))
     last_id = max(request.last_id, group.last_id)
     command = Claim(
         name, group_name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
@@ -225,8 +261,10 @@ def autoclaim(
         if entry is None:
             purged.append(pending.id)
         elif pending.is_claimable(now_ms, min_idle_ms):
-            counts.append((pending.id, _count_after_claim(pending.delivery_count, request)))
-            deliveries.append(_taken(pending, entry.fields, consumer, now_ms))
+            count = _count_after_claim(pending.delivery_count, request)
+            counts.append((pending.id, count))
+            taken = _taken(pending, entry.fields, consumer, now_ms)
+            deliveries.append(taken._replace(count_set=count))
     following = next(scan, None)
     command = Claim(name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id)
     next_start = MIN_ID if following is None else following.id
@@ -242,8 +280,9 @@ def _read_new(
     taken = _claimable(stream, group, request, room, now_ms)
     room = None if room is None else room - len(taken)
     entries = []
-    if stream.log.last_id > group.last_id and room != 0:
-        entries = stream.log.range(group.last_id.next(), MAX_ID, room)
+    size_left = _size_left(request.size_bytes_max, taken)
+    if stream.log.last_id > group.last_id and room != 0 and size_left != 0:
+        entries = stream.log.range(group.last_id.next(), MAX_ID, room, size_left)
     last_id = entries[-1].id if entries else group.last_id
     entries_read = stream.entries_read_after(group, entries)
     command: Command = SeeConsumer(stream.name, group.name, request.consumer, now_ms)
@@ -305,6 +344,12 @@ def _read_history(
     return read, command
 
 
+def _size_left(size_bytes_max: int | None, taken: Sequence[Delivery]) -> int | None:
+    if size_bytes_max is None:
+        return None
+    return max(size_bytes_max - sum(sum(map(len, one.fields or ())) for one in taken), 0)
+
+
 def _claimable(
     stream: Stream, group: Group, request: GroupRequest, limit: int | None, now_ms: int
 ) -> list[Delivery]:
@@ -312,14 +357,20 @@ def _claimable(
         return []
     taken: list[Delivery] = []
     dangling: list[PendingEntry] = []
+    size_left = request.size_bytes_max
     for pending in group.pel.longest_idle_first():
         if not pending.is_claimable(now_ms, request.claim_idle_ms) or len(taken) == limit:
             break
+        if not request.claim_own and pending.is_owned_by(request.consumer):
+            continue
         entry = stream.log.get(pending.id)
         if entry is None:  # Redis: skipped, and left pending
             dangling.append(pending)
-        else:
-            taken.append(_taken(pending, entry.fields, request.consumer, now_ms))
+            continue
+        size_left = None if size_left is None else size_left - entry.size_bytes
+        if taken and size_left is not None and size_left < 0:
+            break
+        taken.append(_taken(pending, entry.fields, request.consumer, now_ms))
     for pending in dangling:
         group.pel.hide(pending)
     return taken

@@ -589,13 +589,31 @@ async def test_one_wrong_entry_spoils_the_batch_and_is_pointed_at(
 
 
 async def test_of_many_mistakes_a_hundred_are_told(shared: Live) -> None:
-    batch = [{"fields": {"a": 1}}] * 5000
+    entry = {"fields": {f"f{index}": 1 for index in range(1000)}}
 
-    answer = await shared.http.post(BATCH, json=batch)
+    answer = await shared.http.post("/v1/streams/orders/entries", json=entry)
 
     problem = problem_in(answer)
     assert len(problem["errors"]) == 100
-    assert "and 4999 more" in problem["detail"]
+    assert "and 999 more" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        (BATCH, [{"fields": {"a": 1}}] * 5000, "/body/0/fields/a"),
+        ("/v1/streams/orders/groups/billing/ack", {"ids": [1] * 200_000}, "/body/ids/0"),
+        ("/v1/streams/orders/groups/billing/ack", {f"x{n}": 1 for n in range(50_000)}, "/body"),
+        (BATCH, [{"fields": {f"x{n}": "1" for n in range(2000)}}], "/body/0/fields"),
+    ],
+)
+async def test_the_first_of_a_million_mistakes_is_enough(
+    shared: Live, path: str, body: Any, pointer: str
+) -> None:
+    answer = await shared.http.post(path, json=body)
+
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in problem_in(answer)["errors"]] == [pointer]
 
 
 # Bounds

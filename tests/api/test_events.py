@@ -277,3 +277,55 @@ async def test_connections_are_counted_while_they_last(live: Live) -> None:
         await events.next("ready")
         assert open_connections() == 1
     await until(lambda: open_connections() == 0)
+
+
+async def test_a_reader_that_claims_at_once_is_not_given_its_own_entries_again(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1")
+    async with events_of(live, f"{GROUP}?consumer=me&claim_idle_ms=0") as events:
+        await events.next("ready")
+        assert await events.entries(1) == ids
+        await events.next("caught_up")
+        [new] = await live.append("orders", "2")
+        assert await events.entries(1) == [new]
+    await live.until_waiting(0)
+    assert (await live.http.get("/healthz")).status_code == 200
+
+
+async def test_a_reader_that_leaves_in_the_middle_of_a_backlog_stops_being_read_for(
+    live: Live,
+) -> None:
+    for _ in range(20):
+        await live.append("orders", *["x" * 100] * 1000)
+    delivered = live.gateway.metrics.delivered.labels("sse")
+
+    async with live.http.stream("GET", f"{STREAM}?after=0") as answer:
+        await anext(answer.aiter_bytes())
+
+    connections = live.gateway.metrics.connections.labels("sse")
+    await until(lambda: connections._value.get() == 0)
+    assert delivered._value.get() < 20_000
+
+
+async def test_entries_that_are_gone_do_not_use_up_the_credit(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    await live.append("orders", *"abc")
+    await live.read_group("orders", "billing", "me", limit=3)
+    await live.http.post("/v1/streams/orders/trim", json={"max_length": 0})
+    [new] = await live.append("orders", "d")
+
+    async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
+        await events.next("ready")
+        assert await events.entries(1) == [new]
+
+
+async def test_an_image_on_a_page_of_another_site_cannot_read_as_a_group(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    await live.append("orders", "1")
+
+    answer = await live.http.get(GROUP, headers={"Sec-Fetch-Site": "cross-site"})
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
+    assert (await live.group("orders", "billing"))["pending"] == 0

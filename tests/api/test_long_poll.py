@@ -4,7 +4,8 @@ import asyncio
 import json
 from typing import Any
 
-from tests.api.conftest import Live
+from app.settings import Settings
+from tests.api.conftest import Live, running
 
 
 class Poll:
@@ -155,3 +156,34 @@ async def test_a_wait_ends_empty_when_its_time_is_over(live: Live) -> None:
 
     assert (got["entries"], got["lag"], got["pending"], got["state"]) == ([], 0, 0, "caught_up")
     assert plain.json()["entries"] == []
+
+
+async def test_a_read_that_is_refused_acknowledges_nothing() -> None:
+    async with running(Settings(waiters_max=1)) as live:
+        await live.create_group("orders", "billing")
+        [entry_id] = await live.append("orders", "42")
+        await live.read_group("orders", "billing", "c")
+        waiting = await group_poll(live, "first").send()
+        await live.until_waiting(1)
+
+        url = "/v1/streams/orders/groups/billing/read?consumer=c"
+        answer = await live.http.post(url, json={"wait_ms": 1000, "ack": [entry_id]})
+
+        assert (answer.status_code, answer.json()["code"]) == (429, "too_many_waiters")
+        assert (await live.group("orders", "billing"))["pending"] == 1
+        await waiting.leave()
+        await live.until_waiting(0)
+
+
+async def test_large_entries_come_in_answers_of_bounded_size(live: Live) -> None:
+    ids = await live.append("orders", *["x" * 1_000_000] * 10)
+    ids += await live.append("orders", *["x" * 1_000_000] * 10)
+
+    answer = await live.http.get("/v1/streams/orders/entries?limit=100")
+    got = [entry["id"] for entry in answer.json()["entries"]]
+    rest = await live.http.get(
+        f"/v1/streams/orders/entries?limit=100&after={answer.json()['next_after']}"
+    )
+
+    assert 10 < len(got) < 20
+    assert got + [entry["id"] for entry in rest.json()["entries"]] == ids

@@ -383,3 +383,33 @@ async def test_a_thousand_connections_leave_nothing_behind(live: Live) -> None:
     while group["consumers"]:
         group = await live.group("orders", "billing")
     assert (group["consumers"], group["pending"]) == (0, 0)
+
+
+async def test_a_connection_that_ends_late_does_not_take_entries_from_its_successor(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1")
+    url = f"{GROUP}?consumer=me"
+    old = await connect(live.ws_url + url)
+    await Frames(old).next("subscribed")
+    assert await Frames(old).ids(1) == ids
+
+    async with frames_of(live, url) as new:
+        await new.next("subscribed")
+        [entry] = await new.entries(1)
+        assert (entry["id"], entry["deliveries"]) == (ids[0], 2)
+        await old.close()
+        await live.until_waiting(1)
+        await new.send(type="ack", rid="a", ids=ids)
+        assert [one["outcome"] for one in (await new.next("acked"))["results"]] == ["acked"]
+
+
+async def test_an_encoded_slash_is_no_way_into_another_name(live: Live) -> None:
+    await live.create_group("orders", "billing")
+
+    answer = await live.http.delete("/v1/streams/orders%2Fgroups%2Fbilling")
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/path"
+    assert (await live.group("orders", "billing"))["name"] == "billing"

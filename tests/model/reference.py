@@ -686,7 +686,9 @@ class Reference:
                 deliveries.append(before(one, entry.fields, consumer, now_ms))
             else:
                 continue
-            found.stamp(one, consumer, claim_time(request, now_ms), claim_count(request, one))
+            count = claim_count(request, one)
+            deliveries[-1] = deliveries[-1]._replace(count_set=count)
+            found.stamp(one, consumer, claim_time(request, now_ms), count)
             reader.active_ms = now_ms
         return Claimed(deliveries, purged, MIN_ID)
 
@@ -718,6 +720,7 @@ class Reference:
             elif is_idle(one, min_idle_ms, now_ms):
                 deliveries.append(before(one, entry.fields, consumer, now_ms))
                 count = claim_count(ClaimRequest(min_idle_ms, just_id=just_id), one)
+                deliveries[-1] = deliveries[-1]._replace(count_set=count)
                 found.stamp(one, consumer, now_ms, count)
                 reader.active_ms = now_ms
         return Claimed(deliveries, purged, ahead[0].id if ahead else MIN_ID)

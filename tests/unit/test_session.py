@@ -161,7 +161,7 @@ def test_a_wrong_frame_is_answered_with_a_problem_that_points_at_it(
     _, found, where = problem_of(session, frame)
 
     assert (found, where) == (code, pointer)
-    assert session.held == ids(1)
+    assert list(session.held) == ids(1)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_what_is_settled_is_held_no_more_and_returns_its_credit() -> None:
 
     answer, returned = session.settled(Ack("r", ids(2, 1)), [ACKED, ACKED])
 
-    assert session.held == ids(3)
+    assert list(session.held) == ids(3)
     assert returned == 2
     assert answer is not None
     assert answer.model_dump(mode="json") == {
@@ -230,7 +230,7 @@ def test_without_auto_credit_nothing_returns() -> None:
     session = group_session(1, auto_credit=False)
 
     assert session.settled(Ack(None, ids(1)), [ACKED]) == (None, 0)
-    assert session.held == []
+    assert list(session.held) == []
 
 
 @pytest.mark.parametrize("outcome", [CLAIMED, NOT_PENDING])
@@ -239,7 +239,7 @@ def test_what_is_lost_is_held_no_more_and_returns_its_credit(outcome: Outcome) -
 
     answer, returned = session.settled(Ack(None, ids(1)), [outcome])
 
-    assert (session.held, returned) == ([], 1)
+    assert (list(session.held), returned) == ([], 1)
     assert answer is not None  # bad news is told even if nobody asked
 
 
@@ -255,7 +255,7 @@ def test_what_is_given_back_is_held_no_more() -> None:
 
     answer, returned = session.settled(Nack("r", ids(1), NackMode.FAIL), [Outcome.RELEASED])
 
-    assert (session.held, returned) == (ids(2), 1)
+    assert (list(session.held), returned) == (ids(2), 1)
     assert answer is not None
     assert answer.type == "ok"
 
@@ -266,7 +266,7 @@ def test_what_is_extended_is_still_held() -> None:
 
     answer, returned = session.settled(extend, [Outcome.EXTENDED, CLAIMED])
 
-    assert (session.held, returned) == (ids(1), 1)
+    assert (list(session.held), returned) == (ids(1), 1)
     assert answer is not None
     assert [one.outcome for one in answer.results] == [Outcome.EXTENDED, CLAIMED]
 
@@ -291,7 +291,7 @@ def test_entries_of_a_stream_are_sent_and_not_held() -> None:
 
     frame = session.deliver_read(read, credit=5)
 
-    assert session.held == []
+    assert list(session.held) == []
     assert json.loads(frame.model_dump_json(exclude_none=True)) == {
         "type": "entries",
         "sub": "0",
@@ -306,7 +306,7 @@ def test_deliveries_are_held_in_the_order_of_sending() -> None:
     frame = session.deliver_group(delivered(2, 3), credit=10)
     session.deliver_group(delivered(1), credit=8)
 
-    assert session.held == ids(2, 3, 1)
+    assert list(session.held) == ids(2, 3, 1)
     assert (frame.credit_left, frame.lag, frame.deleted_ids) == (8, 7, None)
     assert [entry.id for entry in frame.entries] == ["2-0", "3-0"]
 
@@ -317,7 +317,7 @@ def test_what_is_gone_from_the_stream_is_named_costs_nothing_and_is_not_held() -
     frame = session.deliver_group(delivered(1, gone=[2]), credit=10)
 
     assert (frame.deleted_ids, frame.credit_left) == (["2-0"], 9)
-    assert session.held == ids(1)
+    assert list(session.held) == ids(1)
 
 
 def test_what_is_delivered_again_is_held_once() -> None:
@@ -325,5 +325,5 @@ def test_what_is_delivered_again_is_held_once() -> None:
 
     session.deliver_group(delivered(1), credit=10)
 
-    assert session.held == ids(1, 2)
+    assert list(session.held) == ids(1, 2)
     assert session.settled(Ack(None, ids(1)), [ACKED])[1] == 1
