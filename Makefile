@@ -19,7 +19,7 @@ help: ## list the targets
 
 install: .venv/dev.stamp ## make .venv with everything that tests and lint need
 
-serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080, data in ./data (PORT=, ARGS=)
+serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
 	exec $(BIN)/headgate serve --port $(PORT) --data-dir data $(ARGS)
 
 test: packages lint ## lint, then run the tests (ARGS= goes to pytest)

@@ -34,7 +34,7 @@ class GroupRequest(NamedTuple):
     claim_idle_ms: int | None = None  # first take pending entries idle for so long; None: take none
     no_ack: bool = False  # new entries are not made pending
     max_pending: int | None = None  # the consumer may hold so many; then it gets no more
-    size_bytes_max: int | None = None  # names and values at most, but for the first entry
+    size_bytes_max: int | None = None  # names and values at most, but for the first entry read
     claim_own: bool = True  # claim also what the consumer holds itself
 
 
@@ -281,7 +281,8 @@ def _read_new(
     room = None if room is None else room - len(taken)
     entries = []
     size_left = _size_left(request.size_bytes_max, taken)
-    if stream.log.last_id > group.last_id and room != 0 and size_left != 0:
+    is_full = room == 0 or (bool(taken) and size_left == 0)
+    if stream.log.last_id > group.last_id and not is_full:
         entries = stream.log.range(group.last_id.next(), MAX_ID, room, size_left)
     last_id = entries[-1].id if entries else group.last_id
     entries_read = stream.entries_read_after(group, entries)
@@ -318,7 +319,7 @@ def _read_history(
 ) -> tuple[GroupRead, Command]:
     consumer = group.consumers.get(request.consumer)
     deliveries: list[Delivery] = []
-    room = request.limit
+    room, size_left = request.limit, request.size_bytes_max
     if consumer is not None and request.max_pending is not None:
         before = consumer.pending.count_through(after, request.max_pending)
         room = _least(request.limit, request.max_pending, before)
@@ -327,6 +328,10 @@ def _read_history(
             if room is not None and len(deliveries) >= room:
                 break
             entry = stream.log.get(pending.id)
+            if size_left is not None and entry is not None:
+                size_left -= entry.size_bytes
+                if deliveries and size_left < 0:
+                    break
             fields = None if entry is None else entry.fields
             deliveries.append(_taken(pending, fields, request.consumer, now_ms))
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]

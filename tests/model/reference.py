@@ -549,6 +549,7 @@ class Reference:
         taken = self._claim_idle(stream, group, request, room, now_ms)
         new = [entry for entry in stream.entries if entry.id > group.last_id]
         new = new[: None if room is None else room - len(taken)]
+        new = within(new, request, taken)
         for entry in new:
             stream.advance(group, entry.id)
             if not request.no_ack:
@@ -573,7 +574,9 @@ class Reference:
             entry = stream.get(one.id)
             if entry is None or not is_idle(one, request.claim_idle_ms, now_ms):
                 continue
-            if len(taken) == room:
+            if not request.claim_own and one.owner == request.consumer:
+                continue
+            if len(taken) == room or is_too_much(request, taken, entry.fields):
                 break
             taken.append(before(one, entry.fields, request.consumer, now_ms))
             group.stamp(one, request.consumer, now_ms, min(one.count + 1, COUNT_MAX))
@@ -592,10 +595,12 @@ class Reference:
         if request.max_pending is not None:
             # Ours: what the consumer was already shown counts against max_pending.
             room = room_for(request, sum(one.id <= after for one in mine))
-        found = []
+        found: list[Delivery] = []
         for one in [one for one in mine if one.id > after][:room]:
             entry = stream.get(one.id)
             fields = None if entry is None else entry.fields
+            if is_too_much(request, found, fields):
+                break
             found.append(before(one, fields, request.consumer, now_ms))
             if entry is not None:
                 group.stamp(one, request.consumer, now_ms, min(one.count + 1, COUNT_MAX))
@@ -771,6 +776,32 @@ def room_for(request: GroupRequest, held: int) -> int | None:
 
 def is_idle(one: Pending, min_idle_ms: int, now_ms: int) -> bool:
     return one.owner is None or max(now_ms - one.at_ms, 0) >= min_idle_ms
+
+
+def size_of(deliveries: Sequence[Delivery]) -> int:
+    return sum(len(text) for one in deliveries for text in one.fields or ())
+
+
+def is_too_much(request: GroupRequest, found: Sequence[Delivery], fields: Fields | None) -> bool:
+    """Tell whether one more entry passes the bound in bytes (ours)."""
+    if request.size_bytes_max is None or not found or fields is None:
+        return False
+    return size_of(found) + sum(map(len, fields)) > request.size_bytes_max
+
+
+def within(new: list[Entry], request: GroupRequest, taken: Sequence[Delivery]) -> list[Entry]:
+    """Return the new entries that fit besides what was taken; the first one if there is room."""
+    if request.size_bytes_max is None:
+        return new
+    left = max(request.size_bytes_max - size_of(taken), 0)
+    if taken and left == 0:
+        return []
+    fitting = new[:1]
+    for entry in new[1:]:
+        if sum(one.size_bytes for one in fitting) + entry.size_bytes > left:
+            break
+        fitting.append(entry)
+    return fitting
 
 
 def before(one: Pending, fields: Fields | None, consumer: bytes, now_ms: int) -> Delivery:

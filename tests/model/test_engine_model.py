@@ -340,6 +340,8 @@ class EngineMachine(RuleBasedStateMachine):
             claim_idle_ms=st.one_of(st.none(), durations),
             no_ack=st.sampled_from([False, False, True]),
             max_pending=st.one_of(st.none(), st.none(), st.integers(1, 4)),
+            size_bytes_max=st.sampled_from([None, None, None, 0, 3, 5]),
+            claim_own=st.sampled_from([True, True, False]),
         ),
         wait_ms=st.sampled_from([0, 0, 5]),
     )
