@@ -380,16 +380,24 @@ class NewGroup(Request):
 
 
 class GroupPatch(Request):
-    """What to change of a group."""
+    """What to change of a group; give at least one."""
 
-    start: GroupStartText
+    start: GroupStartText | None = None
     entries_read: EntriesRead | None = Field(
-        None, description="How many entries lie before `start`; unknown if left out."
+        None,
+        description="How many entries lie before its position; unknown if only `start` is given.",
     )
 
-    def to_start(self) -> GroupStart:
-        """Return the engine's form."""
-        return GroupStart(parse_group_start(self.start), self.entries_read)
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.start is None and self.entries_read is None:
+            raise ValueError("give start or entries_read")
+        return self
+
+    def to_start(self, last_id: EntryId) -> GroupStart:
+        """Return the engine's form; `last_id` is where the group is now."""
+        position = last_id if self.start is None else parse_group_start(self.start)
+        return GroupStart(position, self.entries_read)
 
 
 class Group(BaseModel):

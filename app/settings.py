@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
     waiters_max: int = Field(100_000, ge=1, description="Reads blocked at once.")
     frame_bytes_max: int = Field(2**20, ge=1024, description="Largest WebSocket frame.")
-    credit_max: int = Field(65_536, ge=1, description="Most credit a subscription may hold.")
+    credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
     heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
     send_ms_max: int = Field(10_000, ge=100, description="How long a slow socket may block.")
 

@@ -12,15 +12,22 @@ MEMBERS_MAX = 1024
 """Members of one object: an entry may have so many fields."""
 
 
+ITEMS_MAX = 100_000
+"""Items of one array: far more than any operation takes."""
+
+
 def check_members(value: Any, pointer: str = "/body") -> None:
-    """Refuse objects with too many members, at the top and one and two levels below.
+    """Refuse objects with too many members and arrays with too many items, at any depth.
 
     Raises:
         GatewayError: naming the first.
     """
     if isinstance(value, list):
+        if len(value) > ITEMS_MAX:
+            text = f"an array has at most {ITEMS_MAX} items, not {len(value)}"
+            raise GatewayError("invalid_request", text, pointer=pointer)
         for index, item in enumerate(value):
-            if isinstance(item, dict):
+            if isinstance(item, dict | list):
                 check_members(item, pointer + pointer_to(index))
     elif isinstance(value, dict):
         if len(value) > MEMBERS_MAX:

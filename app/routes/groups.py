@@ -62,7 +62,8 @@ async def update_group(
     backend: BackendDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
 ) -> Group:
     """Set a group's position, forward or back (XGROUP SETID). What is pending stays so."""
-    await backend.set_group(stream, group, patch.to_start())
+    info = await backend.group(stream, group)
+    await backend.set_group(stream, group, patch.to_start(info.last_id))
     return Group.of(await backend.group(stream, group))
 
 

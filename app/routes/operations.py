@@ -11,12 +11,14 @@ from engine.errors import Draining
 router = APIRouter(tags=["Operations"], route_class=Operation)
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", operation_id="healthz", responses=responses("invalid_request"))
 async def healthz() -> Health:
     """Tell that the gateway is alive."""
     return Health(status="ok")
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", operation_id="readyz", responses=responses("invalid_request", "draining"))
 async def readyz(backend: BackendDep) -> Health:
     """Tell that the gateway takes requests, and is not about to stop."""

@@ -302,7 +302,7 @@ TYPES: list[Case] = [
     invalid("PUT", BILLING, "/body/entries_read", {"entries_read": "1"}),
     invalid("PUT", BILLING, "/body/create_stream", {"create_stream": "yes"}),
     invalid("PUT", BILLING, "/body/mkstream", {"mkstream": True}),
-    invalid("PATCH", BILLING, "/body/start", {}),
+    invalid("PATCH", BILLING, "/body", {}),
     invalid("PATCH", BILLING, "/body/create_stream", {"start": "0", "create_stream": True}),
     # a delivery
     invalid("POST", READ, "/body/limit", {"limit": 0}),
@@ -602,7 +602,9 @@ async def test_of_many_mistakes_a_hundred_are_told(shared: Live) -> None:
     ("path", "body", "pointer"),
     [
         (BATCH, [{"fields": {"a": 1}}] * 5000, "/body/0/fields/a"),
-        ("/v1/streams/orders/groups/billing/ack", {"ids": [1] * 200_000}, "/body/ids/0"),
+        ("/v1/streams/orders/groups/billing/ack", {"ids": [1] * 50_000}, "/body/ids/0"),
+        ("/v1/streams/orders/groups/billing/ack", {"ids": [1] * 200_000}, "/body/ids"),
+        (BATCH, [{}] * 200_000, "/body"),
         ("/v1/streams/orders/groups/billing/ack", {f"x{n}": 1 for n in range(50_000)}, "/body"),
         (BATCH, [{"fields": {f"x{n}": "1" for n in range(2000)}}], "/body/0/fields"),
     ],

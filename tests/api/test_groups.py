@@ -129,6 +129,17 @@ async def test_a_policy_is_refused_as_long_as_there_is_none(shared: Live, method
 # Move
 
 
+async def test_what_lies_before_a_group_can_be_said_without_moving_it(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.create_group("orders", "billing", "2-0")
+    before = await shared.group("orders", "billing")
+
+    after = (await shared.http.patch(BILLING, json={"entries_read": 2})).json()
+
+    assert (before["last_id"], before["lag"]) == ("2-0", None)
+    assert (after["last_id"], after["lag"]) == ("2-0", 1)
+
+
 async def test_a_group_moves_back_and_forward(shared: Live) -> None:
     await append_at(shared, "1-0", "2-0", "3-0")
     await shared.create_group("orders", "billing", "$")

@@ -22,6 +22,13 @@ def sample(metrics: str, name: str) -> float:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_a_load_balancer_may_ask_by_head(shared: Live, path: str) -> None:
+    answer = await shared.http.head(path)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 async def test_a_running_gateway_is_alive_and_ready(shared: Live, path: str) -> None:
     answer = await shared.http.get(path)
 
@@ -155,7 +162,7 @@ async def test_what_is_not_served_yet_says_so(shared: Live, method: str, path: s
         (f"{ORDERS}/groups/billing/read", {"POST"}),
         (f"{ORDERS}/groups/billing/pending", {"GET"}),
         ("/v1/read", {"POST"}),
-        ("/healthz", {"GET"}),
+        ("/healthz", {"GET", "HEAD"}),
     ],
 )
 async def test_a_wrong_method_is_told_the_right_ones(
