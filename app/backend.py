@@ -19,7 +19,7 @@ from typing import Protocol
 
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from engine.replies import (
     Claimed,
@@ -165,8 +165,10 @@ class Backend(Protocol):
         """
         ...
 
-    async def delete(self, stream: bytes, ids: Sequence[EntryId]) -> list[bool]:
-        """Delete entries; tells per id whether it was there. A missing stream has none."""
+    async def delete(
+        self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
+    ) -> list[Deletion]:
+        """Delete entries; tells per id what became of it. A missing stream has none."""
         ...
 
     async def trim(self, stream: bytes, request: TrimRequest) -> int:

@@ -11,6 +11,7 @@ from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
 from app.backend import Backend
+from app.commands import CommandRunner
 from app.names import check_name
 from app.problems import GatewayError
 from app.schemas import Limits
@@ -24,6 +25,7 @@ class Gateway:
     backend: Backend
     limits: Limits
     metrics: Metrics
+    commands: CommandRunner | None  # where the backend can run Redis commands
     random: random.Random  # for jitter and the names of nameless consumers
 
 

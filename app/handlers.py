@@ -30,7 +30,7 @@ _CODE_OF_STATUS: dict[int, Code] = {
     405: "method_not_allowed",
 }
 
-_PATHS_NOT_SERVED_YET = ("/v1/commands", "/v1/ws", "/asyncapi.json")
+_PATHS_NOT_SERVED_YET = ("/v1/ws", "/asyncapi.json")
 
 
 def problem_response(problem: Problem) -> Response:

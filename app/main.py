@@ -13,9 +13,10 @@ from fastapi_offline import FastAPIOffline
 
 from app import document, handlers
 from app.backend import Backend
+from app.commands import CommandRunner
 from app.dependencies import Gateway
 from app.origin import OriginGuard
-from app.routes import deliveries, entries, events, groups, operations, socket, streams
+from app.routes import commands, deliveries, entries, events, groups, operations, socket, streams
 from app.schemas import Limits
 from app.settings import Settings
 from app.telemetry import Metrics, RequestMetrics
@@ -39,6 +40,7 @@ _TAGS = {
     "Groups": "Consumer groups and their consumers.",
     "Delivery": "Read as a consumer of a group, acknowledge, give back, claim.",
     "Events": "The same reads as Server-Sent Events.",
+    "Commands": "Redis commands, for people and libraries that already speak them.",
     "Operations": "Health, metrics and bounds of the gateway.",
 }
 
@@ -51,7 +53,9 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         backend: what keeps the streams; the engine of this process unless given.
     """
     metrics = Metrics()
-    chosen = backend or Engine(MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max)
+    chosen: Backend = backend or Engine(
+        MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max
+    )
     metrics.watch(lambda: chosen.waiter_count)
     app = FastAPIOffline(
         title="Headgate",
@@ -64,7 +68,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     limits = Limits(**settings.model_dump(include=set(Limits.model_fields)))
-    app.state.gateway = Gateway(chosen, limits, metrics, random.Random())
+    app.state.gateway = Gateway(chosen, limits, metrics, _runner(chosen), random.Random())
     for router in (
         entries.router,
         entries.batches,
@@ -76,6 +80,8 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         events.router,
         socket.router,
         operations.router,
+        commands.router,
+        commands.paths,
     ):
         app.include_router(router)
     mimetypes.init()  # it reads files: not during the first request for /docs
@@ -83,6 +89,10 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     document.install(app)
     _add_middleware(app, settings, metrics)
     return app
+
+
+def _runner(backend: Backend) -> CommandRunner | None:
+    return CommandRunner(backend) if isinstance(backend, Engine) else None
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
@@ -111,7 +121,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         return
     async with asyncio.TaskGroup() as tasks:
-        retention = tasks.create_task(backend.enforce_retention())
+        retention = tasks.create_task(backend.keep_house())
         try:
             yield
         finally:

@@ -55,6 +55,19 @@ class Operation(APIRoute):
         return check_and_handle
 
 
+class UncheckedOperation(APIRoute):
+    """An operation that reads its path, query and body by itself, the body within its bound."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler with the body read."""
+        handle = super().get_route_handler()
+
+        async def read_and_handle(request: Request) -> Response:
+            return await handle(await WholeRequest.of(request))
+
+        return read_and_handle
+
+
 class BatchOperation(Operation):
     """An operation that also takes one JSON value per line."""
 

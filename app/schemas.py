@@ -10,7 +10,7 @@ from app.ids import parse_group_start, parse_id, parse_new_id
 from app.names import text_of
 from app.problems import pointer_to
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import Deletion, TrimRequest
 from engine.entry import Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.limits import COUNT_MAX
@@ -255,7 +255,7 @@ class Deleted(BaseModel):
     """What became of one id."""
 
     id: IdText
-    outcome: Literal["deleted", "not_found"]
+    outcome: Deletion
 
 
 class DeletedEntries(BaseModel):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.defaults import Defaults
 from engine.entry import Entry, EntryId
+from engine.idempotency import Made
 from engine.stream import StreamConfig
 
 
@@ -150,6 +152,72 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, tag=16):
     last_id: EntryId  # where the group's position is raised to
 
 
+class Purge(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """Ids leave the pending entries of every group."""
+
+    stream: bytes
+    ids: list[EntryId]
+
+
+class Evict(msgspec.Struct, frozen=True, array_like=True, tag=18):
+    """Live entries go by a trim that spares others: there may be holes."""
+
+    stream: bytes
+    ids: list[EntryId]
+
+
+class Remember(msgspec.Struct, frozen=True, array_like=True, tag=19):
+    """An append was made under an idempotency key; the producer may keep so many keys."""
+
+    stream: bytes
+    producer: bytes
+    key: bytes
+    made: Made
+    keys_max: int
+
+
+class CountDuplicate(msgspec.Struct, frozen=True, array_like=True, tag=20):
+    """A retry was answered with what its key had made."""
+
+    stream: bytes
+
+
+class ForgetKeys(msgspec.Struct, frozen=True, array_like=True, tag=21):
+    """Idempotency keys used before a moment are forgotten; None forgets all."""
+
+    stream: bytes
+    before_ms: int | None
+
+
+class SetStream(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    """A stream's counters are set (XSETID)."""
+
+    stream: bytes
+    last_id: EntryId
+    entries_added: int
+    max_deleted_id: EntryId
+
+
+class RenameStream(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """A stream gets another name; one that had it is gone."""
+
+    stream: bytes
+    name: bytes
+
+
+class SetExpiry(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """A stream will go at a moment (unix ms), or never (None)."""
+
+    stream: bytes
+    at_ms: int | None
+
+
+class SetDefaults(msgspec.Struct, frozen=True, array_like=True, tag=25):
+    """What holds for streams that say nothing themselves (CONFIG SET stream-*)."""
+
+    defaults: Defaults
+
+
 Command = (
     CreateStream
     | ConfigureStream
@@ -167,6 +235,15 @@ Command = (
     | Ack
     | Release
     | Claim
+    | Purge
+    | Evict
+    | Remember
+    | CountDuplicate
+    | ForgetKeys
+    | SetStream
+    | RenameStream
+    | SetExpiry
+    | SetDefaults
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -8,20 +8,23 @@ durable. The methods are named as the stream commands without the X.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from engine import commands as c
 from engine import views
 from engine.clock import Clock, SystemClock
 from engine.decisions import Decision, deliveries, groups, streams
-from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
+from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from engine.errors import StreamError
+from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.limits import WAITERS_MAX
 from engine.replies import (
+    Added,
     Claimed,
     ConsumerInfo,
     GroupInfo,
@@ -41,8 +44,11 @@ from engine.waiters import LaneKey, Waiter, Waiters
 
 T = TypeVar("T")
 
-RETENTION_INTERVAL_S = 1.0
-"""How often streams whose entries go by age are looked at."""
+Step = Callable[[Keyspace, int], Decision[T]]
+"""A decision that waits for the state and the clock's reading (unix ms)."""
+
+HOUSEKEEPING_INTERVAL_S = 1.0
+"""How often what goes by age is looked at."""
 
 
 class Engine:
@@ -60,13 +66,20 @@ class Engine:
         """
         self._clock = clock or SystemClock()
         self._storage = storage
-        self._keyspace = Keyspace()
+        self._everything = Keyspace()
         self._waiters = Waiters(self._clock, self._longest_idle_since, waiters_max)
 
     @property
     def keyspace(self) -> Keyspace:
         """Return the state, to look at."""
         return self._keyspace
+
+    @property
+    def _keyspace(self) -> Keyspace:
+        """Return the state without streams whose time is over: nobody sees them again."""
+        if self._everything.expiring and self._now_ms() >= self._everything.next_expiry_ms:
+            self._commit(streams.expire(self._everything, self._now_ms()).commands)
+        return self._everything
 
     @property
     def waiter_count(self) -> int:
@@ -84,12 +97,12 @@ class Engine:
 
     async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
         """Create a stream; tells whether it is new. See `decisions.streams.create_stream`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         return await self._run(streams.create_stream(self._keyspace, stream, config, now_ms))
 
     async def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
         """Give a stream another configuration. See `decisions.streams.configure_stream`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         await self._run(streams.configure_stream(self._keyspace, stream, config, now_ms))
 
     async def delete_stream(self, stream: bytes) -> bool:
@@ -102,7 +115,7 @@ class Engine:
 
     async def stream_detail(self, stream: bytes, *, count: int | None = 10) -> StreamDetail:
         """Describe a stream and all below it (XINFO STREAM FULL). Raises `StreamNotFound`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         detail = views.stream_detail(self._keyspace, stream, count=count, now_ms=now_ms)
         return await self._durable(detail)
 
@@ -118,14 +131,39 @@ class Engine:
         trim: TrimRequest | None = None,
     ) -> list[EntryId]:
         """Append entries, all or none (XADD); returns their ids. See `decisions.streams.add`."""
+        added = await self.add_once(
+            stream,
+            drafts,
+            None,
+            create_stream=create_stream,
+            expected_last_id=expected_last_id,
+            trim=trim,
+        )
+        return added.ids
+
+    async def add_once(
+        self,
+        stream: bytes,
+        drafts: Sequence[Draft],
+        idempotent: Idempotent | None,
+        *,
+        create_stream: bool = True,
+        expected_last_id: EntryId | None = None,
+        trim: TrimRequest | None = None,
+    ) -> Added:
+        """Append entries unless they were appended under the same key before (XADD IDMP).
+
+        See `decisions.streams.add`.
+        """
         decision = streams.add(
             self._keyspace,
             stream,
             drafts,
             create_stream=create_stream,
             expected_last_id=expected_last_id,
+            idempotent=idempotent,
             trim=trim,
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._now_ms(),
         )
         return await self._run(decision)
 
@@ -205,9 +243,11 @@ class Engine:
             reply = await self._block(Waiter(lanes, attempt), wait_ms)
         return await self._durable(read_once().reply if reply is None else reply)
 
-    async def delete(self, stream: bytes, ids: Sequence[EntryId]) -> list[bool]:
-        """Delete entries (XDEL); tells per id whether it was there."""
-        return await self._run(streams.delete(self._keyspace, stream, ids))
+    async def delete(
+        self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
+    ) -> list[Deletion]:
+        """Delete entries (XDEL, XDELEX); tells per id what became of it."""
+        return await self._run(streams.delete(self._keyspace, stream, ids, references))
 
     async def trim(self, stream: bytes, request: TrimRequest) -> int:
         """Trim a stream (XTRIM); returns how many entries went. See `decisions.streams.trim`."""
@@ -225,7 +265,7 @@ class Engine:
             group,
             start,
             create_stream=create_stream,
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._now_ms(),
         )
         await self._run(decision)
 
@@ -247,7 +287,7 @@ class Engine:
 
     async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
         """Create a consumer (XGROUP CREATECONSUMER); tells whether it is new."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         decision = groups.create_consumer(self._keyspace, stream, group, consumer, now_ms)
         return await self._run(decision)
 
@@ -261,12 +301,12 @@ class Engine:
 
     async def consumers(self, stream: bytes, group: bytes) -> list[ConsumerInfo]:
         """Describe a group's consumers (XINFO CONSUMERS). Raises `GroupNotFound`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         return await self._durable(views.consumers(self._keyspace, stream, group, now_ms))
 
     async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:
         """Describe one consumer, None if there is none. Raises `GroupNotFound`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         return await self._durable(views.consumer(self._keyspace, stream, group, consumer, now_ms))
 
     # Delivery
@@ -341,7 +381,7 @@ class Engine:
         return reply or attempt() or self._decide_group_read(request).reply
 
     def _decide_group_read(self, request: GroupRequest) -> Decision[list[GroupRead]]:
-        return deliveries.read_group(self._keyspace, request, self._clock.wall_ms())
+        return deliveries.read_group(self._keyspace, request, self._now_ms())
 
     async def give_back(
         self, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
@@ -365,14 +405,15 @@ class Engine:
         consumer: bytes | None = None,
     ) -> list[Outcome]:
         """Give deliveries back (XNACK); fenced if a consumer is named. Raises `GroupNotFound`."""
-        decision = deliveries.nack(self._keyspace, stream, group, ids, mode, consumer)
+        request = NackRequest(mode)
+        decision = deliveries.nack(self._keyspace, stream, group, ids, request, consumer)
         return await self._run(decision)
 
     async def extend(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
     ) -> list[Outcome]:
         """Restart the idle clock of one's own entries (XCLAIM JUSTID). Raises `GroupNotFound`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         decision = deliveries.extend(self._keyspace, stream, group, ids, consumer, now_ms)
         return await self._run(decision)
 
@@ -385,7 +426,7 @@ class Engine:
         request: ClaimRequest,
     ) -> Claimed:
         """Take over pending entries by id (XCLAIM). Raises `GroupNotFound`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         decision = deliveries.claim(self._keyspace, stream, group, consumer, ids, request, now_ms)
         return await self._run(decision)
 
@@ -410,7 +451,7 @@ class Engine:
             start=start,
             limit=limit,
             just_id=just_id,
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._now_ms(),
         )
         return await self._run(decision)
 
@@ -418,7 +459,7 @@ class Engine:
         self, stream: bytes, group: bytes, request: PendingRequest
     ) -> list[PendingItem]:
         """List pending entries (XPENDING, long form). Raises `GroupNotFound`."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._now_ms()
         return await self._durable(views.pending(self._keyspace, stream, group, request, now_ms))
 
     async def pending_summary(self, stream: bytes, group: bytes) -> PendingSummary:
@@ -436,30 +477,100 @@ class Engine:
         """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
         self._waiters.drain()
 
-    async def enforce_retention(self) -> None:
-        """Trim by age as time passes, until cancelled. Whoever owns the engine owns this task."""
+    async def keep_house(self) -> None:
+        """Let go of what is too old as time passes, until cancelled: entries, keys, streams.
+
+        Whoever owns the engine owns this task.
+        """
         while True:
-            await asyncio.sleep(RETENTION_INTERVAL_S)
-            for name in sorted(self._keyspace.aging):
+            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+            for name in sorted(self._keyspace.aging | self._keyspace.keyed):
                 await asyncio.sleep(0)  # requests come between
                 if name in self._keyspace.aging:
-                    now_ms = self._clock.wall_ms()
-                    self._commit(streams.retain(self._keyspace, name, now_ms).commands)
+                    self._commit(streams.retain(self._keyspace, name, self._now_ms()).commands)
+                if name in self._keyspace.keyed:
+                    decision = streams.forget_keys(self._keyspace, name, self._now_ms())
+                    self._commit(decision.commands)
+
+    # Steps: decisions of the caller's own making
+
+    async def perform(self, step: Step[T]) -> T:
+        """Decide, record, apply and serve; returns the reply once it is durable."""
+        return await self._run(step(self._keyspace, self._now_ms()))
+
+    async def perform_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
+        """Perform steps at one moment with nothing in between; waiters are served at the end.
+
+        A step that fails changes nothing, and its error is its reply (MULTI, EXEC).
+        """
+        keyspace, now_ms = self._keyspace, self._now_ms()
+        replies: list[T | StreamError] = []
+        for step in steps:
+            try:
+                decision = step(keyspace, now_ms)
+            except StreamError as error:
+                replies.append(error)
+            else:
+                self._record_and_apply(decision.commands)
+                replies.append(decision.reply)
+        self._waiters.serve()
+        return await self._durable(replies)
+
+    async def perform_blocking(
+        self,
+        step: Step[T | None],
+        lanes: Sequence[LaneKey],
+        *,
+        wait_ms: int | None,
+        claim_idle_ms: int | None = None,
+    ) -> T | None:
+        """Perform a step; while its reply is None, wait and perform it again.
+
+        Args:
+            step: the whole read. What it changes without a reply counts only the first time.
+            lanes: where it waits.
+            wait_ms: how long at most; None is without end.
+            claim_idle_ms: it takes pending entries idle for so long.
+
+        Raises:
+            LimitExceeded: too many reads are blocked already.
+            Draining: it would have to wait, and the engine is about to stop.
+        """
+
+        def attempt() -> T | None:
+            decision = step(self._keyspace, self._now_ms())
+            if decision.reply is not None:
+                self._commit(decision.commands)
+            return decision.reply
+
+        first = step(self._keyspace, self._now_ms())
+        self._commit(first.commands)
+        reply = first.reply
+        if reply is None:
+            waiter = Waiter(lanes, attempt, claim_idle_ms=claim_idle_ms)
+            reply = await self._block(waiter, wait_ms)
+        return await self._durable(attempt() if reply is None else reply)
 
     # Decide, record, apply, serve; then wait
+
+    def _now_ms(self) -> int:
+        return self._clock.wall_ms()
 
     async def _run(self, decision: Decision[T]) -> T:
         self._commit(decision.commands)
         return await self._durable(decision.reply)
 
     def _commit(self, commands: list[c.Command]) -> None:
-        if not commands:
-            return
-        self._storage.append(c.encode(commands))
-        for command in commands:
-            self._keyspace.apply(command)
-            self._note(command)
-        self._waiters.serve()
+        if commands:
+            self._record_and_apply(commands)
+            self._waiters.serve()
+
+    def _record_and_apply(self, commands: list[c.Command]) -> None:
+        if commands:
+            self._storage.append(c.encode(commands))
+            for command in commands:
+                self._everything.apply(command)
+                self._note(command)
 
     async def _durable(self, reply: T) -> T:
         position = self._storage.position
@@ -469,23 +580,31 @@ class Engine:
 
     def _note(self, command: c.Command) -> None:
         """Tell the waiters what a command may mean to them."""
+        waiters = self._waiters
         match command:
             case c.Add(stream):
-                self._waiters.appended(stream)
-            case c.DeleteStream(stream):
-                self._waiters.changed(stream)
-            case c.DestroyGroup(stream, group) | c.Release(stream, group):
-                self._waiters.changed(stream, group)
-            case c.DeleteConsumer(stream, group, release=True):
-                self._waiters.changed(stream, group)
+                waiters.appended(stream)
+            case c.DeleteStream(stream) | c.Purge(stream):
+                waiters.changed(stream)
+            case c.RenameStream(stream, name):
+                waiters.changed(stream)
+                waiters.changed(name)
+            case (
+                c.DestroyGroup(stream, group)
+                | c.Release(stream, group)
+                | c.DeleteConsumer(stream, group, release=True)
+            ):
+                waiters.changed(stream, group)
             case c.Claim(stream, group, at_ms=at_ms, delivered_at_ms=delivered_at_ms):
                 if delivered_at_ms < at_ms:  # it looks idle for longer than it was
-                    self._waiters.changed(stream, group)
-                self._waiters.freed(stream, group)
-            case c.DeleteConsumer(stream, group):
-                self._waiters.freed(stream, group)
-            case c.Ack(stream, group) | c.Deliver(stream, group, claimed=[_, *_]):
-                self._waiters.freed(stream, group)
+                    waiters.changed(stream, group)
+                waiters.freed(stream, group)
+            case (
+                c.DeleteConsumer(stream, group)
+                | c.Ack(stream, group)
+                | c.Deliver(stream, group, claimed=[_, *_])
+            ):
+                waiters.freed(stream, group)
 
     async def _block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
         """Wait until the read is served, fails, or its time is over (None)."""

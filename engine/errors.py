@@ -10,7 +10,8 @@
     │   ├── GroupExists
     │   ├── IdNotGreater
     │   ├── IdsExhausted
-    │   └── LastIdMismatch
+    │   ├── LastIdMismatch
+    │   └── IdempotencyMismatch
     ├── Invalid
     │   └── InvalidId
     ├── LimitExceeded
@@ -147,6 +148,15 @@ class LastIdMismatch(Conflict):
         super().__init__(f"the last id is {last_id}, not {expected}")
         self.expected = expected
         self.last_id = last_id
+
+
+class IdempotencyMismatch(Conflict):
+    """The idempotency key was used for another request."""
+
+    def __init__(self, key: bytes) -> None:
+        """Keep the key."""
+        super().__init__("the idempotency key was used for another request")
+        self.key = key
 
 
 class InvalidId(Invalid):

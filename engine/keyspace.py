@@ -12,11 +12,14 @@ from typing import Any
 from sortedcontainers import SortedDict
 
 from engine import commands as c
+from engine.defaults import Defaults
 from engine.errors import GroupNotFound, StreamNotFound
 from engine.group import Group
-from engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
-from engine.log import NodeLimits
+from engine.limits import COUNT_MAX
 from engine.stream import Stream, StreamConfig
+
+NEVER_MS = 2**63
+"""Later than any moment."""
 
 
 class Keyspace:
@@ -25,8 +28,11 @@ class Keyspace:
     def __init__(self) -> None:
         """Start with no stream."""
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
+        self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.aging: set[bytes] = set()  # streams whose entries go by age
-        self.node_limits = NodeLimits(CHUNK_ENTRIES_MAX, CHUNK_BYTES_MAX)
+        self.expiring: dict[bytes, int] = {}  # streams that will go, and when (unix ms)
+        self.next_expiry_ms = NEVER_MS  # the first of these moments
+        self.defaults = Defaults()
         self.epoch = 0  # of the youngest stream ever made
         self._apply: dict[type, Callable[[Any], None]] = {
             c.CreateStream: self._create_stream,
@@ -45,6 +51,15 @@ class Keyspace:
             c.Ack: self._ack,
             c.Release: self._release,
             c.Claim: self._claim,
+            c.Purge: self._purge,
+            c.Evict: self._evict,
+            c.Remember: self._remember,
+            c.CountDuplicate: self._count_duplicate,
+            c.ForgetKeys: self._forget_keys,
+            c.SetStream: self._set_stream,
+            c.RenameStream: self._rename_stream,
+            c.SetExpiry: self._set_expiry,
+            c.SetDefaults: self._set_defaults,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -94,7 +109,13 @@ class Keyspace:
 
     def _delete_stream(self, command: c.DeleteStream) -> None:
         del self.streams[command.stream]
-        self.aging.discard(command.stream)
+        self._forget(command.stream)
+
+    def _forget(self, name: bytes) -> None:
+        self.aging.discard(name)
+        self.keyed.discard(name)
+        if self.expiring.pop(name, None) is not None:
+            self.next_expiry_ms = min(self.expiring.values(), default=NEVER_MS)
 
     def _note_aging(self, name: bytes, config: StreamConfig) -> None:
         if config.max_age_ms is None:
@@ -106,7 +127,7 @@ class Keyspace:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
         for entry in command.entries:
-            stream.append(entry, self.node_limits)
+            stream.append(entry, self.defaults.node_limits)
 
     def _trim(self, command: c.Trim) -> None:
         self.streams[command.stream].trim(command.through)
@@ -173,3 +194,60 @@ class Keyspace:
         if command.counts:
             consumer.active_at_ms = command.at_ms
         group.last_id = max(group.last_id, command.last_id)
+
+    def _purge(self, command: c.Purge) -> None:
+        stream = self.streams[command.stream]
+        for entry_id in command.ids:
+            stream.purge(entry_id)
+
+    def _evict(self, command: c.Evict) -> None:
+        stream = self.streams[command.stream]
+        for entry_id in command.ids:
+            stream.evict(entry_id)
+
+    def _remember(self, command: c.Remember) -> None:
+        keys = self.streams[command.stream].keys
+        self.keyed.add(command.stream)
+        keys.remember(command.producer, command.key, command.made, command.keys_max)
+
+    def _count_duplicate(self, command: c.CountDuplicate) -> None:
+        self.streams[command.stream].keys.duplicates += 1
+
+    def _forget_keys(self, command: c.ForgetKeys) -> None:
+        keys = self.streams[command.stream].keys
+        if command.before_ms is None:
+            keys.clear()
+        else:
+            keys.forget_before(command.before_ms)
+        if not keys.by_producer:
+            self.keyed.discard(command.stream)
+
+    def _set_stream(self, command: c.SetStream) -> None:
+        stream = self.streams[command.stream]
+        stream.last_id = command.last_id
+        stream.entries_added = command.entries_added
+        stream.max_deleted_id = command.max_deleted_id
+
+    def _rename_stream(self, command: c.RenameStream) -> None:
+        stream = self.streams.pop(command.stream)
+        self._forget(command.stream)
+        self._forget(command.name)
+        stream.name = command.name
+        self.streams[command.name] = stream
+        self._note_aging(command.name, stream.config)
+        if stream.keys.by_producer:
+            self.keyed.add(command.name)
+        self._note_expiry(command.name, stream.expires_at_ms)
+
+    def _set_expiry(self, command: c.SetExpiry) -> None:
+        self.streams[command.stream].expires_at_ms = command.at_ms
+        self._note_expiry(command.stream, command.at_ms)
+
+    def _note_expiry(self, name: bytes, at_ms: int | None) -> None:
+        self.expiring.pop(name, None)
+        if at_ms is not None:
+            self.expiring[name] = at_ms
+        self.next_expiry_ms = min(self.expiring.values(), default=NEVER_MS)
+
+    def _set_defaults(self, command: c.SetDefaults) -> None:
+        self.defaults = command.defaults

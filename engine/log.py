@@ -244,6 +244,21 @@ class Log:
         for index in range(max(bisect_right(self._firsts, start) - 1, 0), len(self._chunks)):
             yield self._chunks[index]
 
+    def nodes(self, appended: Sequence[Entry], limits: NodeLimits) -> Iterator[Sequence[Entry]]:
+        """Yield the live entries of each chunk, as they will lie once `appended` are added."""
+        tail: list[Entry] | None = None
+        for index, span in enumerate(self._spans(appended, limits)):
+            if index < len(self._chunks) - 1:
+                chunk = self._chunks[index]
+                yield chunk.between(chunk.first_id, chunk.last_id)
+                continue
+            if tail is None:
+                last = self._chunks[-1] if self._chunks else None
+                tail = last.between(last.first_id, last.last_id) if last is not None else []
+                tail += appended
+            yield tail[: span.length]
+            del tail[: span.length]
+
     def _spans(self, appended: Sequence[Entry], limits: NodeLimits) -> Iterator[Cut]:
         """Yield last id and live count of each chunk, as they will be once `appended` are added."""
         for index in range(len(self._chunks) - 1):

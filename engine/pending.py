@@ -88,9 +88,13 @@ class Pel:
         self._by_time.insert((at_ms, self._serial), pending)
 
     def release(self, entry_id: EntryId, delivery_count: int) -> None:
-        """Take a pending entry from its owner; it goes to the end of the nacked ones."""
-        pending = self.by_id[entry_id]
-        self.hide(pending)
+        """Make an entry pending and nobody's; it goes to the end of the nacked ones."""
+        pending = self.by_id.get(entry_id)
+        if pending is None:
+            pending = PendingEntry(entry_id)
+            self.by_id.insert(entry_id, pending)
+        else:
+            self.hide(pending)
         if pending.owner is not None:
             pending.owner.pending.remove(entry_id)
             pending.owner = None

@@ -9,6 +9,13 @@ from engine.entry import Entry, EntryId, Fields
 from engine.stream import StreamConfig
 
 
+class Added(NamedTuple):
+    """What an append made, now or when its key was first used."""
+
+    ids: list[EntryId]
+    is_repeat: bool
+
+
 class Gap(NamedTuple):
     """Ids a late reader can no longer get because trimming took them: from < id <= to."""
 

@@ -11,6 +11,7 @@ from sortedcontainers import SortedDict
 
 from engine.entry import MIN_ID, Entry, EntryId
 from engine.group import Group
+from engine.idempotency import Keys
 from engine.log import Log, NodeLimits
 
 
@@ -19,6 +20,8 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
 
     max_length: int | None = None  # entries
     max_age_ms: int | None = None  # by the time in the entry's id
+    idempotency_window_ms: int | None = None  # how long a key protects; None: the engine's default
+    idempotency_max: int | None = None  # keys of one producer; None: the engine's default
 
 
 class Stream:
@@ -28,7 +31,9 @@ class Stream:
         "config",
         "entries_added",
         "epoch",
+        "expires_at_ms",
         "groups",
+        "keys",
         "last_id",
         "log",
         "max_deleted_id",
@@ -47,6 +52,8 @@ class Stream:
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
         self.entries_added = 0  # over the stream's whole life
         self.groups: SortedDict[bytes, Group] = SortedDict()
+        self.keys = Keys()
+        self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
 
     def append(self, entry: Entry, limits: NodeLimits) -> None:
         """Add an entry above `last_id`."""
@@ -58,6 +65,21 @@ class Stream:
         """Remove a live entry."""
         self.log.delete(entry_id)
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
+
+    def is_referenced(self, entry_id: EntryId) -> bool:
+        """Tell whether a group has still to be given the entry, or has it pending (ACKED)."""
+        groups = self.groups.values()
+        return any(entry_id > one.last_id or entry_id in one.pel.by_id for one in groups)
+
+    def purge(self, entry_id: EntryId) -> None:
+        """Drop the entry from every group's pending entries (DELREF)."""
+        for group in self.groups.values():
+            group.pel.remove(entry_id)
+
+    def evict(self, entry_id: EntryId) -> None:
+        """Remove a live entry as a trim does: `max_deleted_id` stays."""
+        self.log.delete(entry_id)
+        self.trimmed_through = max(self.trimmed_through, entry_id)
 
     def trim(self, through: EntryId) -> None:
         """Remove every entry up to and including `through`."""

@@ -35,6 +35,7 @@ from app.schemas import (
 )
 from app.streaming import PatientResponse
 from app.structure import check_members
+from engine.decisions.streams import Deletion
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.errors import EntryNotFound, StreamError
@@ -313,7 +314,7 @@ async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep
 async def delete_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> None:
     """Delete one entry (XDEL). Where it is pending it stays so."""
     await backend.stream_info(stream)
-    if not (await backend.delete(stream, [entry_id]))[0]:
+    if await backend.delete(stream, [entry_id]) != [Deletion.DELETED]:
         raise EntryNotFound(stream, entry_id)
 
 
@@ -333,10 +334,7 @@ async def delete_entries(
     await backend.stream_info(stream)
     outcomes = zip(ids, await backend.delete(stream, ids), strict=True)
     return DeletedEntries(
-        results=[
-            Deleted(id=str(one), outcome="deleted" if was_there else "not_found")
-            for one, was_there in outcomes
-        ]
+        results=[Deleted(id=str(one), outcome=outcome) for one, outcome in outcomes]
     )
 
 

@@ -6,8 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from engine.commands import Ack, Claim, Command, Deliver, Redeliver, Release, SeeConsumer
+from engine.commands import (
+    Ack,
+    Claim,
+    Command,
+    Delete,
+    Deliver,
+    Purge,
+    Redeliver,
+    Release,
+    SeeConsumer,
+)
 from engine.decisions import Decision
+from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
@@ -99,12 +110,58 @@ def ack(
     return Decision(outcomes, [Ack(stream, group, list(acked))] if acked else [])
 
 
+def ack_and_delete(
+    keyspace: Keyspace, name: bytes, group: bytes, ids: Sequence[EntryId], references: References
+) -> Decision[list[Deletion]]:
+    """Decide to acknowledge entries and delete them too (XACKDEL); replies per id.
+
+    An id that is not pending in the group is left alone. A missing stream or group has none.
+    """
+    stream = keyspace.find(name)
+    found = stream.groups.get(group) if stream is not None else None
+    if stream is None or found is None:
+        return Decision([Deletion.NOT_FOUND] * len(ids), [])
+    acked: dict[EntryId, None] = {}
+    deleted: list[EntryId] = []
+    reply = []
+    for entry_id in ids:
+        if entry_id in acked or entry_id not in found.pel.by_id:
+            reply.append(Deletion.NOT_FOUND)
+            continue
+        acked[entry_id] = None
+        alive = stream.log.get(entry_id) is not None
+        needed = any(
+            entry_id > one.last_id or (one is not found and entry_id in one.pel.by_id)
+            for one in stream.groups.values()
+        )
+        if alive and references is References.ACKED and needed:
+            reply.append(Deletion.REFERENCED)
+            continue
+        reply.append(Deletion.DELETED)
+        if alive:
+            deleted.append(entry_id)
+    commands: list[Command] = [Ack(name, group, list(acked))] if acked else []
+    if references is References.DELETE and acked:
+        commands.append(Purge(name, list(acked)))
+    if deleted:
+        commands.append(Delete(name, deleted))
+    return Decision(reply, commands)
+
+
+class NackRequest(NamedTuple):
+    """How deliveries are given back (XNACK)."""
+
+    mode: NackMode
+    retry_count: int | None = None  # set the delivery count to this, whatever the mode
+    force: bool = False  # make live entries pending that are not
+
+
 def nack(
     keyspace: Keyspace,
-    stream: bytes,
+    name: bytes,
     group: bytes,
     ids: Sequence[EntryId],
-    mode: NackMode,
+    request: NackRequest,
     consumer: bytes | None,
 ) -> Decision[list[Outcome]]:
     """Decide to give deliveries back (XNACK); fenced as `ack` is.
@@ -112,14 +169,18 @@ def nack(
     Raises:
         GroupNotFound: there is no such group.
     """
-    pel = keyspace.group(stream, group).pel
+    pel = keyspace.group(name, group).pel
+    log = keyspace.stream(name).log
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.RELEASED)
     counts: dict[EntryId, int] = {}
-    for entry_id, outcome in zip(ids, outcomes, strict=True):
-        if outcome is Outcome.RELEASED:  # Redis: an id named twice is given back twice
-            count = counts.pop(entry_id, pel.by_id[entry_id].delivery_count)
-            counts[entry_id] = _count_after_nack(count, mode)
-    return Decision(outcomes, [Release(stream, group, list(counts.items()))] if counts else [])
+    for index, entry_id in enumerate(ids):
+        pending = pel.by_id.get(entry_id)
+        if pending is None and request.force and log.get(entry_id) is not None:
+            outcomes[index] = Outcome.RELEASED
+        if outcomes[index] is Outcome.RELEASED:  # Redis: an id named twice is given back twice
+            before = 0 if pending is None else pending.delivery_count
+            counts[entry_id] = _count_after_nack(counts.pop(entry_id, before), request)
+    return Decision(outcomes, [Release(name, group, list(counts.items()))] if counts else [])
 
 
 def give_back(
@@ -434,7 +495,9 @@ def _count_after_claim(count: int, request: ClaimRequest) -> int:
     return count if request.just_id else min(count + 1, COUNT_MAX)
 
 
-def _count_after_nack(count: int, mode: NackMode) -> int:
-    if mode is NackMode.FATAL:
+def _count_after_nack(count: int, request: NackRequest) -> int:
+    if request.retry_count is not None:
+        return request.retry_count
+    if request.mode is NackMode.FATAL:
         return COUNT_MAX
-    return max(count - 1, 0) if mode is NackMode.SILENT else count
+    return max(count - 1, 0) if request.mode is NackMode.SILENT else count

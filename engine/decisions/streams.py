@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
-from engine.commands import Add, Command, ConfigureStream, CreateStream, Delete, DeleteStream, Trim
+from engine.commands import (
+    Add,
+    Command,
+    ConfigureStream,
+    CountDuplicate,
+    CreateStream,
+    Delete,
+    DeleteStream,
+    Evict,
+    ForgetKeys,
+    Purge,
+    Remember,
+    RenameStream,
+    SetExpiry,
+    SetStream,
+    Trim,
+)
 from engine.decisions import Decision
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from engine.errors import (
+    IdempotencyMismatch,
     IdNotGreater,
     IdsExhausted,
     Invalid,
@@ -16,6 +34,7 @@ from engine.errors import (
     StreamExists,
     StreamNotFound,
 )
+from engine.idempotency import Idempotent, Made
 from engine.keyspace import Keyspace
 from engine.limits import (
     CHUNK_ENTRIES_MAX,
@@ -25,7 +44,24 @@ from engine.limits import (
     U64_MAX,
 )
 from engine.log import Cut, Log, NodeLimits
+from engine.replies import Added
 from engine.stream import Stream, StreamConfig
+
+
+class References(StrEnum):
+    """What becomes of pending entries whose stream entry goes."""
+
+    KEEP = "keep"  # they stay pending, and dangle
+    DELETE = "delete"  # they leave every group's pending entries
+    ACKED = "acked"  # an entry that a group still needs does not go
+
+
+class Deletion(StrEnum):
+    """What became of one id of a delete."""
+
+    DELETED = "deleted"
+    NOT_FOUND = "not_found"
+    REFERENCED = "referenced"  # a group still needs it
 
 
 class TrimRequest(NamedTuple):
@@ -34,9 +70,8 @@ class TrimRequest(NamedTuple):
     max_length: int | None = None
     min_id: EntryId | None = None
     approximate: bool = False  # only whole chunks: cheaper, and keeps a little more
-    limit: int | None = (
-        None  # of an approximate trim: entries to remove; None: 100 chunks, 0: no limit
-    )
+    limit: int | None = None  # of an approximate trim: entries at most; None: 100 chunks, 0: all
+    references: References = References.KEEP
 
 
 def create_stream(
@@ -66,8 +101,11 @@ def configure_stream(
     stream = keyspace.stream(name)
     if config == stream.config:
         return Decision(None, [])
+    forgotten: list[Command] = []
+    if _key_limits(keyspace, stream.config) != _key_limits(keyspace, config):
+        forgotten.append(ForgetKeys(name, None))  # Redis: a changed value wipes the history
     trims = _trim_command(name, _retention_cuts(stream, [], config, now_ms))
-    return Decision(None, [ConfigureStream(name, config), *trims])
+    return Decision(None, [ConfigureStream(name, config), *forgotten, *trims])
 
 
 def delete_stream(keyspace: Keyspace, name: bytes) -> Decision[bool]:
@@ -83,13 +121,15 @@ def add(
     *,
     create_stream: bool,
     expected_last_id: EntryId | None,
+    idempotent: Idempotent | None,
     trim: TrimRequest | None,
     now_ms: int,
-) -> Decision[list[EntryId]]:
-    """Decide to append entries, all or none (XADD); replies their ids.
+) -> Decision[Added]:
+    """Decide to append entries, all or none (XADD); a retry under a key replies what it made.
 
     Raises:
         StreamNotFound: there is none and `create_stream` is false.
+        IdempotencyMismatch: the key was used for another request.
         LastIdMismatch: the last id is not `expected_last_id`.
         IdNotGreater: an explicit id is not above the one before it.
         IdsExhausted: there is no greater id.
@@ -100,6 +140,9 @@ def add(
     stream = keyspace.find(name)
     if stream is None and not create_stream:
         raise StreamNotFound(name)
+    made = _made_before(keyspace, stream, idempotent, now_ms)
+    if made is not None:
+        return Decision(Added(made.ids(), is_repeat=True), [CountDuplicate(name)])
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected_last_id is not None and expected_last_id != last_id:
         raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
@@ -115,8 +158,42 @@ def add(
         stream = Stream(name, epoch, StreamConfig())
     if entries:
         commands.append(Add(name, entries))
+        if idempotent is not None:
+            made = Made(entries[0].id, len(entries), idempotent.digest, now_ms)
+            producer, key, _ = idempotent
+            commands.append(Remember(name, producer, key, made, keys_max(keyspace, stream)))
         commands += _trims_after(keyspace, stream, entries, trim, now_ms)
-    return Decision([entry.id for entry in entries], commands)
+    return Decision(Added([entry.id for entry in entries], is_repeat=False), commands)
+
+
+def _made_before(
+    keyspace: Keyspace, stream: Stream | None, idempotent: Idempotent | None, now_ms: int
+) -> Made | None:
+    """Return what was made under the key before, if the key still protects."""
+    if stream is None or idempotent is None:
+        return None
+    made = stream.keys.find(idempotent, now_ms - key_window_ms(keyspace, stream))
+    if made is not None and idempotent.digest and idempotent.digest != made.digest:
+        raise IdempotencyMismatch(idempotent.key)
+    return made
+
+
+def key_window_ms(keyspace: Keyspace, stream: Stream) -> int:
+    """Return how long a stream's idempotency keys protect."""
+    return _key_limits(keyspace, stream.config)[0]
+
+
+def keys_max(keyspace: Keyspace, stream: Stream) -> int:
+    """Return how many idempotency keys a producer may have."""
+    return _key_limits(keyspace, stream.config)[1]
+
+
+def _key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
+    window_ms, most = config.idempotency_window_ms, config.idempotency_max
+    return (
+        keyspace.defaults.idempotency_window_ms if window_ms is None else window_ms,
+        keyspace.defaults.idempotency_max if most is None else most,
+    )
 
 
 def trim(keyspace: Keyspace, name: bytes, request: TrimRequest) -> Decision[int]:
@@ -127,8 +204,7 @@ def trim(keyspace: Keyspace, name: bytes, request: TrimRequest) -> Decision[int]
     """
     check_trim(request)
     stream = keyspace.find(name)
-    cut = _cut(stream.log, request, keyspace.node_limits) if stream is not None else None
-    return Decision(cut.length, [Trim(name, cut.through)]) if cut else Decision(0, [])
+    return _trimming(keyspace, stream, request, []) if stream is not None else Decision(0, [])
 
 
 def retain(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
@@ -142,22 +218,120 @@ def retain(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
     return Decision(None, _trim_command(name, cuts))
 
 
-def delete(keyspace: Keyspace, name: bytes, ids: Sequence[EntryId]) -> Decision[list[bool]]:
-    """Decide to delete entries (XDEL); replies per id whether it was there.
+def delete(
+    keyspace: Keyspace,
+    name: bytes,
+    ids: Sequence[EntryId],
+    references: References = References.KEEP,
+) -> Decision[list[Deletion]]:
+    """Decide to delete entries (XDEL, XDELEX); replies per id what became of it.
 
     An id named twice is there the first time only. A missing stream has no entries.
     """
     stream = keyspace.find(name)
+    if stream is None:
+        return Decision([Deletion.NOT_FOUND] * len(ids), [])
     found: dict[EntryId, None] = {}
     reply = []
     for entry_id in ids:
-        alive = (
-            stream is not None and entry_id not in found and stream.log.get(entry_id) is not None
-        )
-        reply.append(alive)
-        if alive:
+        if references is References.ACKED and stream.is_referenced(entry_id):
+            # Redis: the reference is looked at first, so an id that was never there can be needed.
+            reply.append(Deletion.REFERENCED)
+        elif entry_id in found or stream.log.get(entry_id) is None:
+            reply.append(Deletion.NOT_FOUND)
+        else:
             found[entry_id] = None
-    return Decision(reply, [Delete(name, list(found))] if found else [])
+            reply.append(Deletion.DELETED)
+    commands: list[Command] = []
+    if references is References.DELETE:  # ids that are gone already may still be pending
+        commands += _purge(stream, ids)
+    if found:
+        commands.append(Delete(name, list(found)))
+    return Decision(reply, commands)
+
+
+def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
+    """Decide which idempotency keys of a stream are too old to protect.
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    stream = keyspace.stream(name)
+    before_ms = now_ms - key_window_ms(keyspace, stream)
+    stale = any(
+        made.at_ms < before_ms
+        for keys in stream.keys.by_producer.values()
+        for made in keys.values()
+    )
+    return Decision(None, [ForgetKeys(name, before_ms)] if stale else [])
+
+
+def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
+    """Decide which streams go because their time is over."""
+    over = [name for name, at_ms in sorted(keyspace.expiring.items()) if at_ms <= now_ms]
+    return Decision(None, [DeleteStream(name) for name in over])
+
+
+def set_expiry(keyspace: Keyspace, name: bytes, at_ms: int | None) -> Decision[None]:
+    """Decide when a stream goes (PEXPIREAT), or that it stays (PERSIST).
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    if keyspace.stream(name).expires_at_ms == at_ms:
+        return Decision(None, [])
+    return Decision(None, [SetExpiry(name, at_ms)])
+
+
+def rename(keyspace: Keyspace, name: bytes, to: bytes) -> Decision[None]:
+    """Decide to give a stream another name; one that has it goes (RENAME).
+
+    Raises:
+        StreamNotFound: there is none of the first name.
+    """
+    keyspace.stream(name)
+    if name == to:
+        return Decision(None, [])
+    replaced: list[Command] = [DeleteStream(to)] if keyspace.find(to) is not None else []
+    return Decision(None, [*replaced, RenameStream(name, to)])
+
+
+def set_stream(
+    keyspace: Keyspace,
+    name: bytes,
+    last_id: EntryId,
+    entries_added: int | None,
+    max_deleted_id: EntryId,
+) -> Decision[None]:
+    """Decide to set a stream's counters (XSETID).
+
+    Args:
+        keyspace: all streams.
+        name: the stream.
+        last_id: its last id from now on.
+        entries_added: entries ever added; None leaves it.
+        max_deleted_id: greatest id ever deleted; `0-0` leaves it.
+
+    Raises:
+        StreamNotFound: there is none.
+        Invalid: the counters would contradict each other or the entries.
+    """
+    stream = keyspace.stream(name)
+    subject = "ERR The ID specified in XSETID is smaller than"
+    if last_id < stream.max_deleted_id:
+        raise Invalid(f"{subject} current max_deleted_entry_id", field="last_id")
+    if stream.log.length and last_id < stream.log.last_id:
+        raise Invalid(f"{subject} the target stream top item", field="last_id")
+    if entries_added is not None and stream.log.length > entries_added:
+        text = "ERR The entries_added specified in XSETID is smaller than the target stream length"
+        raise Invalid(text, field="entries_added")
+    command = SetStream(
+        name,
+        last_id,
+        stream.entries_added if entries_added is None else entries_added,
+        stream.max_deleted_id if max_deleted_id == MIN_ID else max_deleted_id,
+    )
+    return Decision(None, [command])
 
 
 def check_trim(request: TrimRequest) -> None:
@@ -218,10 +392,71 @@ def _trims_after(
     now_ms: int,
 ) -> list[Command]:
     """Return the trims that follow an append, seen before it is applied."""
-    cuts = _retention_cuts(stream, appended, stream.config, now_ms)
-    if trim is not None:
-        cuts.append(_cut(stream.log, trim, keyspace.node_limits, appended))
-    return _trim_command(stream.name, cuts)
+    retained = _trim_command(stream.name, _retention_cuts(stream, appended, stream.config, now_ms))
+    if trim is None:
+        return retained
+    return [*_trimming(keyspace, stream, trim, appended).commands, *retained]
+
+
+def _trimming(
+    keyspace: Keyspace, stream: Stream, request: TrimRequest, appended: Sequence[Entry]
+) -> Decision[int]:
+    limits = keyspace.defaults.node_limits
+    if request.references is References.ACKED:
+        evicted = _unneeded(stream, request, limits, appended)
+        return Decision(len(evicted), [Evict(stream.name, evicted)] if evicted else [])
+    cut = _cut(stream.log, request, limits, appended)
+    if cut is None:
+        return Decision(0, [])
+    commands: list[Command] = [Trim(stream.name, cut.through)]
+    if request.references is References.DELETE:
+        live = [entry.id for entry in stream.log.range(MIN_ID, cut.through)]
+        commands = [*_purge(stream, live), *commands]
+    return Decision(cut.length, commands)
+
+
+def _unneeded(
+    stream: Stream, request: TrimRequest, limits: NodeLimits, appended: Sequence[Entry]
+) -> list[EntryId]:
+    """Return what a trim that spares needed entries removes (ACKED).
+
+    Needed entries are passed over. The walk ends with the length or the id reached, or behind the
+    first chunk that could not have gone as a whole.
+    """
+    limit = _trim_limit(request.limit, limits) if request.approximate else None
+    length = stream.log.length + len(appended)
+    evicted: list[EntryId] = []
+    for entries in stream.log.nodes(appended, limits):
+        if limit is not None and len(evicted) + len(entries) > limit:
+            break
+        is_last = not _goes_whole(request, entries, length)
+        for entry in entries:
+            if _is_reached(request, entry, length):
+                break
+            if not stream.is_referenced(entry.id):
+                evicted.append(entry.id)
+                length -= 1
+        if is_last:
+            break
+    return evicted
+
+
+def _goes_whole(request: TrimRequest, entries: Sequence[Entry], length: int) -> bool:
+    if request.max_length is not None:
+        return length - len(entries) >= request.max_length
+    return request.min_id is not None and entries[-1].id < request.min_id
+
+
+def _is_reached(request: TrimRequest, entry: Entry, length: int) -> bool:
+    if request.max_length is not None:
+        return length <= request.max_length
+    return request.min_id is not None and entry.id >= request.min_id
+
+
+def _purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
+    groups = stream.groups.values()
+    pending = [one for one in dict.fromkeys(ids) if any(one in g.pel.by_id for g in groups)]
+    return [Purge(stream.name, pending)] if pending else []
 
 
 def _retention_cuts(
@@ -239,7 +474,7 @@ def _retention_cuts(
 def _cut(
     log: Log, request: TrimRequest, node_limits: NodeLimits, appended: Sequence[Entry] = ()
 ) -> Cut | None:
-    if request.approximate:
+    if request.approximate and request.references is References.KEEP:
         return log.cut_chunks(
             length_max=request.max_length,
             min_id=request.min_id,
@@ -248,9 +483,18 @@ def _cut(
             node_limits=node_limits,
         )
     if request.max_length is not None:
-        return log.cut_to_length(request.max_length, appended)
-    assert request.min_id is not None
-    return log.cut_below(request.min_id, appended)
+        cut = log.cut_to_length(request.max_length, appended)
+    else:
+        assert request.min_id is not None
+        cut = log.cut_below(request.min_id, appended)
+    if cut is None or not request.approximate:
+        return cut
+    # Redis: with references to see to, `~` is exact; only its limit still counts whole nodes.
+    limit = _trim_limit(request.limit, node_limits)
+    most = log.cut_chunks(
+        length_max=0, min_id=None, limit=limit, appended=appended, node_limits=node_limits
+    )
+    return min(cut, most) if most is not None else None
 
 
 def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:

@@ -131,9 +131,6 @@ async def test_every_operation_has_an_id_of_its_own_and_a_description(shared: Li
     ("method", "path"),
     [
         ("GET", "/v1/ws"),
-        ("POST", "/v1/commands"),
-        ("POST", "/v1/commands/pipeline"),
-        ("POST", "/v1/commands/multi-exec"),
         ("GET", "/asyncapi.json"),
     ],
 )

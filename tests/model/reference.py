@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import Deletion, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields, IdRequest, PartialId
 from engine.errors import (
     GroupExists,
@@ -414,12 +414,12 @@ class Reference:
             after=after,
         )
 
-    def delete(self, name: bytes, ids: Sequence[EntryId]) -> list[bool]:
+    def delete(self, name: bytes, ids: Sequence[EntryId]) -> list[Deletion]:
         stream = self.streams.get(name)
-        outcome: list[bool] = []
+        outcome: list[Deletion] = []
         for entry_id in ids:
             found = stream is not None and stream.get(entry_id) is not None
-            outcome.append(found)
+            outcome.append(Deletion.DELETED if found else Deletion.NOT_FOUND)
             if stream is not None and found:
                 stream.remove([entry_id])
                 stream.deleted_max = max(stream.deleted_max, entry_id)

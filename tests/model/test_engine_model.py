@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from engine import commands
 from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import References, TrimRequest
+from engine.defaults import Defaults
 from engine.engine import Engine
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId, IdRequest, PartialId
 from engine.errors import StreamError
@@ -80,11 +81,14 @@ trims = st.builds(
     min_id=st.one_of(st.none(), fixed_ids),
     approximate=st.booleans(),
     limit=st.sampled_from([None, None, None, 0, 1, 3, 4]),
+    references=st.just(References.KEEP),  # the others are worked examples of Redis 8
 )
 configs = st.builds(
     StreamConfig,
     max_length=st.sampled_from([None, None, None, 0, 2, 5]),
     max_age_ms=st.sampled_from([None, None, None, 0, 30, 100]),
+    idempotency_window_ms=st.none(),
+    idempotency_max=st.none(),
 )
 Answer = tuple[str, Any]
 
@@ -98,7 +102,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.clock = HandClock(START_MS)
         self.storage = MemoryStorage()
         self.engine = Engine(self.storage, clock=self.clock)
-        self.engine.keyspace.node_limits = LIMITS
+        self.engine.keyspace.defaults = Defaults(node_limits=LIMITS)
         self.reference = Reference(NODE_MAX)
         self.given_out: dict[bytes, list[EntryId]] = {}
 
@@ -207,7 +211,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule()
     def enforce_retention(self) -> None:
         async def once() -> None:
-            task = self.loop.create_task(self.engine.enforce_retention())
+            task = self.loop.create_task(self.engine.keep_house())
             self.loop.call_later(RETENTION_MS / 1000, task.cancel)
             await asyncio.wait([task])
 
@@ -589,7 +593,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Replay what was recorded: the same state comes out."""
         self.loop.close()
         replayed = Keyspace()
-        replayed.node_limits = LIMITS
+        replayed.defaults = Defaults(node_limits=LIMITS)
         for record in self.storage.records:
             for command in commands.decode(record):
                 replayed.apply(command)

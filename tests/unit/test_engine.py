@@ -4,7 +4,8 @@ import pytest
 
 from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import Deletion, TrimRequest
+from engine.defaults import Defaults
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from engine.errors import (
     GroupExists,
@@ -96,7 +97,7 @@ async def test_ids_keep_growing_when_the_clock_steps_back(engine: Driver) -> Non
 
 async def test_the_last_id_survives_emptiness(engine: Driver) -> None:
     await engine.put(5)
-    assert await engine.delete(S, [entry_id(5)]) == [True]
+    assert await engine.delete(S, [entry_id(5)]) == [Deletion.DELETED]
     with pytest.raises(IdNotGreater):
         await engine.put(5)
     info = await engine.stream_info(S)
@@ -173,7 +174,7 @@ async def test_trimming_runs_after_the_append_and_may_take_the_new_entry(
 async def test_of_eight_entries_in_chunks_of_three_a_trim_keeps(
     engine: Driver, request_: TrimRequest, kept: list[int]
 ) -> None:
-    engine.keyspace.node_limits = NodeLimits(3, 0)
+    engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 0))
     await engine.put(*range(1, 9))
     assert await engine.trim(S, request_) == 8 - len(kept)
     assert await all_ids(engine) == kept
@@ -204,13 +205,14 @@ async def test_a_trim_that_contradicts_itself_is_refused_also_on_a_missing_strea
 
 async def test_a_missing_stream_has_nothing_to_trim_to_delete_or_to_count(engine: Driver) -> None:
     assert await engine.trim(S, TrimRequest(max_length=0)) == 0
-    assert await engine.delete(S, [entry_id(1)]) == [False]
+    assert await engine.delete(S, [entry_id(1)]) == [Deletion.NOT_FOUND]
     assert await engine.length(S) == 0
 
 
 async def test_an_id_named_twice_is_deleted_once(engine: Driver) -> None:
     await engine.put(1, 2)
-    assert await engine.delete(S, [entry_id(1), entry_id(1), entry_id(9)]) == [True, False, False]
+    outcomes = await engine.delete(S, [entry_id(1), entry_id(1), entry_id(9)])
+    assert outcomes == [Deletion.DELETED, Deletion.NOT_FOUND, Deletion.NOT_FOUND]
 
 
 # Streams and retention

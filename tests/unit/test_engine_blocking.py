@@ -632,7 +632,7 @@ async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
     engine, _ = blocking_driver()
     await engine.create_stream(S, StreamConfig(max_age_ms=5_000))
     await engine.put(1_000_000, 1_002_000)
-    (task,) = await started(engine.enforce_retention())
+    (task,) = await started(engine.keep_house())
     await asyncio.sleep(6.5)
     assert [entry.id.ms for entry in await engine.range(S)] == [1_002_000]
     await asyncio.sleep(2)

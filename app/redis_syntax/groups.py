@@ -1,0 +1,510 @@
+"""XGROUP, XREADGROUP, XACK, XACKDEL, XNACK, XPENDING, XCLAIM, XAUTOCLAIM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.redis_syntax.streams import (
+    Budget,
+    ReadOptions,
+    check_read_options,
+    deletions_reply,
+    ids_block,
+    keys_and_ids,
+    read_option,
+)
+from app.redis_syntax.words import (
+    OK,
+    SYNTAX,
+    CommandError,
+    Plan,
+    Reply,
+    Wait,
+    at_once,
+    integer,
+    is_id,
+    lax_id,
+    range_end,
+    range_start,
+    shown,
+    strict_id,
+)
+from engine.commands import Command
+from engine.decisions import Decision, deliveries, groups
+from engine.decisions.deliveries import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    NackMode,
+    NackRequest,
+)
+from engine.decisions.groups import GroupStart
+from engine.entry import MAX_ID, MIN_ID, EntryId
+from engine.errors import GroupNotFound
+from engine.keyspace import Keyspace
+from engine.limits import AUTOCLAIM_SCAN_FACTOR
+from engine.replies import Claimed, Delivery, Outcome
+from engine.views import PendingRequest, pending, pending_summary
+from engine.waiters import LaneKey
+
+_NO_KEY = (
+    "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "
+    "the MKSTREAM option to create an empty stream automatically."
+)
+_UNKNOWN = "unknown subcommand or wrong number of arguments for"
+
+
+def xgroup(words: Sequence[bytes]) -> Plan:
+    """XGROUP CREATE | SETID | DESTROY | CREATECONSUMER | DELCONSUMER."""
+    return _XGROUP[words[1].upper()](words)
+
+
+def _bad_options(subcommand: bytes) -> CommandError:
+    return CommandError(f"ERR {_UNKNOWN} '{shown(subcommand)}'. Try XGROUP HELP.")
+
+
+def _group_options(words: Sequence[bytes], name: str) -> tuple[int | None, bool]:
+    """Read `[MKSTREAM] [ENTRIESREAD n]`; returns entries read and whether to make the stream."""
+    entries_read, makes_stream, at = None, False, 5
+    while at < len(words):
+        option = words[at].upper()
+        if option == b"MKSTREAM" and name == "create":
+            makes_stream = True
+            at += 1
+        elif option == b"ENTRIESREAD" and at + 1 < len(words):
+            value = integer(words[at + 1])
+            if value < -1:
+                raise CommandError("ERR value for ENTRIESREAD must be positive or -1")
+            entries_read = None if value == -1 else value
+            at += 2
+        else:
+            raise _bad_options(words[1])
+    return entries_read, makes_stream
+
+
+def _xgroup_create(words: Sequence[bytes]) -> Plan:
+    key, group = words[2], words[3]
+    entries_read, makes_stream = _group_options(words, "create")
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        if not makes_stream and keyspace.find(key) is None:
+            raise CommandError(_NO_KEY)
+        last_id = None if words[4] == b"$" else strict_id(words[4])
+        _, commands = groups.create_group(
+            keyspace,
+            key,
+            group,
+            GroupStart(last_id, entries_read),
+            create_stream=makes_stream,
+            now_ms=now_ms,
+        )
+        return Decision(OK, commands)
+
+    return at_once(step)
+
+
+def _xgroup_setid(words: Sequence[bytes]) -> Plan:
+    key, group = words[2], words[3]
+    entries_read, _ = _group_options(words, "setid")
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        _existing(keyspace, key, group)
+        last_id = None if words[4] == b"$" else lax_id(words[4])
+        start = GroupStart(last_id, entries_read)
+        _, commands = groups.set_group(keyspace, key, group, start)
+        return Decision(OK, commands)
+
+    return at_once(step)
+
+
+def _xgroup_destroy(words: Sequence[bytes]) -> Plan:
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        if keyspace.find(words[2]) is None:
+            raise CommandError(_NO_KEY)
+        found, commands = groups.destroy_group(keyspace, words[2], words[3])
+        return Decision(int(found), commands)
+
+    return at_once(step)
+
+
+def _xgroup_createconsumer(words: Sequence[bytes]) -> Plan:
+    key, group, consumer = words[2:5]
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        _existing(keyspace, key, group)
+        is_new, commands = groups.create_consumer(keyspace, key, group, consumer, now_ms)
+        return Decision(int(is_new), commands)
+
+    return at_once(step)
+
+
+def _xgroup_delconsumer(words: Sequence[bytes]) -> Plan:
+    key, group, consumer = words[2:5]
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        _existing(keyspace, key, group)
+        held, commands = groups.delete_consumer(keyspace, key, group, consumer, release=False)
+        return Decision(held or 0, commands)
+
+    return at_once(step)
+
+
+_XGROUP = {
+    b"CREATE": _xgroup_create,
+    b"SETID": _xgroup_setid,
+    b"DESTROY": _xgroup_destroy,
+    b"CREATECONSUMER": _xgroup_createconsumer,
+    b"DELCONSUMER": _xgroup_delconsumer,
+}
+
+
+def _existing(keyspace: Keyspace, key: bytes, group: bytes) -> None:
+    stream = keyspace.find(key)
+    if stream is None:
+        raise CommandError(_NO_KEY)
+    if group not in stream.groups:
+        raise no_such_group(key, group)
+
+
+def no_such_group(key: bytes, group: bytes) -> CommandError:
+    """Return the error of XGROUP and XINFO for a group that is not there."""
+    return CommandError(
+        f"NOGROUP No such consumer group '{shown(group)}' for key name '{shown(key)}'"
+    )
+
+
+@dataclass
+class _GroupReadOptions(ReadOptions):
+    group: bytes | None = None
+    consumer: bytes = b""
+    claim_idle_ms: int | None = None
+    no_ack: bool = False
+
+
+def _read_group_option(options: _GroupReadOptions, words: Sequence[bytes], at: int) -> int:
+    name, left = words[at].upper(), len(words) - at - 1
+    if name == b"GROUP" and left >= 2:
+        options.group, options.consumer = words[at + 1], words[at + 2]
+        return at + 3
+    if name == b"NOACK":
+        options.no_ack = True
+        return at + 1
+    if name == b"CLAIM" and left >= 1:
+        error = "ERR min-idle-time is not an integer or out of range"
+        options.claim_idle_ms = integer(words[at + 1], error)
+        if options.claim_idle_ms < 0:
+            raise CommandError("ERR min-idle-time must be a positive integer")
+        return at + 2
+    following = read_option(options, words, at)
+    if following is None:
+        raise CommandError(SYNTAX)
+    return following
+
+
+def xreadgroup(words: Sequence[bytes]) -> Plan:
+    """XREADGROUP GROUP group consumer [options] STREAMS key [key ...] id [id ...]."""
+    options, at = _GroupReadOptions(), 1
+    while at < len(words) and words[at].upper() != b"STREAMS":
+        at = _read_group_option(options, words, at)
+    if at >= len(words):
+        raise CommandError(SYNTAX)
+    check_read_options(options)
+    pairs = keys_and_ids(words, at + 1, "xreadgroup", " or '>'")
+    if options.group is None:
+        raise CommandError("ERR Missing GROUP option for XREADGROUP")
+    group = options.group
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        cursors = []
+        for key, word in pairs:
+            stream = keyspace.find(key)
+            if stream is None or group not in stream.groups:
+                raise _no_group_to_read(key, group)
+            cursors.append(GroupCursor(key, _group_after(word)))
+        return _read_group(keyspace, options, group, cursors, now_ms)
+
+    if options.block_ms is None:
+        return at_once(step)
+    lanes = [LaneKey(key, group) for key, _ in pairs]
+    return Plan(step, Wait(lanes, options.block_ms or None, options.claim_idle_ms))
+
+
+def _read_group(
+    keyspace: Keyspace,
+    options: _GroupReadOptions,
+    group: bytes,
+    cursors: Sequence[GroupCursor],
+    now_ms: int,
+) -> Decision[Reply]:
+    budget, reply, commands = Budget(options), [], list[Command]()
+    claim_idle_ms = options.claim_idle_ms
+    for cursor in cursors:
+        request = GroupRequest(
+            group,
+            options.consumer,
+            [cursor],
+            limit=options.count,
+            claim_idle_ms=claim_idle_ms,
+            no_ack=options.no_ack,
+        )
+        [read], changes = deliveries.read_group(keyspace, request, now_ms)
+        is_history = cursor.after is not None
+        shapes = [
+            _delivery_reply(one, is_claiming=claim_idle_ms is not None and not is_history)
+            for one in read.deliveries
+        ]
+        entries = budget.take(shapes)
+        if len(entries) < len(shapes):  # what does not go out is not delivered either
+            [read], changes = deliveries.read_group(
+                keyspace, request._replace(limit=len(entries)), now_ms
+            )
+        commands += changes
+        if is_history:
+            claim_idle_ms = None  # Redis: one stream read as history switches claiming off
+        if entries or is_history:
+            reply.append([cursor.stream, entries])
+    return Decision(reply or None, commands)
+
+
+def _delivery_reply(delivery: Delivery, *, is_claiming: bool) -> Reply:
+    fields = None if delivery.fields is None else list(delivery.fields)
+    reply: list[Reply] = [str(delivery.id).encode(), fields]
+    return [*reply, delivery.idle_ms, delivery.delivered_before] if is_claiming else reply
+
+
+def _group_after(word: bytes) -> EntryId | None:
+    if word == b">":
+        return None
+    if word in (b"$", b"+"):
+        sign = word.decode()
+        raise CommandError(
+            f"ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the "
+            "history of this consumer by specifying a proper ID, or use the > ID to get new "
+            f"messages. The {sign} ID would just return an empty result set."
+        )
+    after = strict_id(word)
+    return None if after == MAX_ID else after  # Redis: the greatest id is how `>` is kept
+
+
+def _no_group_to_read(key: bytes, group: bytes) -> GroupNotFound:
+    error = GroupNotFound(key, group)
+    error.args = (f"{error} in XREADGROUP with GROUP option",)
+    return error
+
+
+def xack(words: Sequence[bytes]) -> Plan:
+    """XACK key group id [id ...]."""
+    key, group = words[1], words[2]
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        stream = keyspace.find(key)
+        if stream is None or group not in stream.groups:  # then ids are not even looked at
+            return Decision(0, [])
+        ids = [strict_id(word) for word in words[3:]]
+        outcomes, commands = deliveries.ack(keyspace, key, group, ids, None)
+        return Decision(outcomes.count(Outcome.ACKED), commands)
+
+    return at_once(step)
+
+
+def xackdel(words: Sequence[bytes]) -> Plan:
+    """XACKDEL key group [KEEPREF|DELREF|ACKED] IDS n id [id ...]."""
+    references, ids = ids_block(words, 3)
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        outcomes, commands = deliveries.ack_and_delete(
+            keyspace, words[1], words[2], ids, references
+        )
+        return Decision(deletions_reply(outcomes), commands)
+
+    return at_once(step)
+
+
+def xnack(words: Sequence[bytes]) -> Plan:
+    """XNACK key group SILENT|FAIL|FATAL IDS n id [id ...] [RETRYCOUNT c] [FORCE]."""
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        keyspace.group(words[1], words[2])
+        request, ids = _nack_words(words)
+        outcomes, commands = deliveries.nack(keyspace, words[1], words[2], ids, request, None)
+        return Decision(outcomes.count(Outcome.RELEASED), commands)
+
+    return at_once(step)
+
+
+def _nack_words(words: Sequence[bytes]) -> tuple[NackRequest, list[EntryId]]:
+    mode = words[3].decode("latin-1").lower()
+    if mode not in {each.value for each in NackMode}:
+        raise CommandError("ERR mode must be SILENT, FAIL, or FATAL")
+    ids: list[EntryId] | None = None
+    retry_count, force, at = None, False, 4
+    while at < len(words):
+        name = words[at].upper()
+        if name == b"FORCE":
+            force, at = True, at + 1
+        elif name == b"RETRYCOUNT" and at + 1 < len(words):
+            error = "ERR Invalid RETRYCOUNT value, must be >= 0"
+            retry_count = integer(words[at + 1], error)
+            if retry_count < 0:
+                raise CommandError(error)
+            at += 2
+        elif name == b"IDS" and ids is None and at + 1 < len(words):
+            count = integer(words[at + 1], "ERR numids must be a positive integer")
+            if count <= 0:
+                raise CommandError("ERR numids must be a positive integer")
+            if at + 2 + count > len(words):
+                raise CommandError("ERR number of IDs doesn't match numids")
+            ids = [strict_id(word) for word in words[at + 2 : at + 2 + count]]
+            at += 2 + count
+        else:
+            raise CommandError(f"ERR Unrecognized XNACK option '{shown(words[at])}'")
+    if ids is None:
+        raise CommandError("ERR syntax error, expected IDS keyword")
+    return NackRequest(NackMode(mode), retry_count, force), ids
+
+
+def xpending(words: Sequence[bytes]) -> Plan:
+    """XPENDING key group [[IDLE ms] start end count [consumer]]."""
+    key, group = words[1], words[2]
+    if len(words) == 3:
+        return at_once(lambda keyspace, _: Decision(_summary(keyspace, key, group), []))
+    at, min_idle_ms = 3, 0
+    if len(words) in (4, 5) or len(words) > 9:
+        raise CommandError(SYNTAX)
+    if words[3].upper() == b"IDLE":
+        min_idle_ms = max(integer(words[4]), 0)
+        if len(words) < 8:
+            raise CommandError(SYNTAX)
+        at = 5
+    limit = integer(words[at + 2])
+    request = PendingRequest(
+        start=range_start(words[at]),
+        end=range_end(words[at + 1]),
+        limit=max(limit, 0),
+        consumer=words[at + 3] if len(words) > at + 3 else None,
+        min_idle_ms=min_idle_ms,
+    )
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        items = pending(keyspace, key, group, request, now_ms)
+        reply: list[Reply] = [
+            [
+                str(item.id).encode(),
+                b"" if item.consumer is None else item.consumer,
+                -1 if item.idle_ms is None else item.idle_ms,
+                item.delivery_count,
+            ]
+            for item in items
+        ]
+        return Decision(reply, [])
+
+    return at_once(step)
+
+
+def _summary(keyspace: Keyspace, key: bytes, group: bytes) -> Reply:
+    summary = pending_summary(keyspace, key, group)
+    if summary.min_id is None:
+        return [0, None, None, None]
+    holders: list[Reply] = [[name, str(held).encode()] for name, held in summary.consumers]
+    low, high = str(summary.min_id).encode(), str(summary.max_id).encode()
+    return [summary.total, low, high, holders]
+
+
+def xclaim(words: Sequence[bytes]) -> Plan:
+    """XCLAIM key group consumer min-idle id [id ...] [options]."""
+    key, group, consumer = words[1:4]
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        keyspace.group(key, group)
+        request, ids = _claim_words(words)
+        claimed, commands = deliveries.claim(keyspace, key, group, consumer, ids, request, now_ms)
+        return Decision(_claimed_reply(claimed, just_id=request.just_id), commands)
+
+    return at_once(step)
+
+
+def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
+    min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
+    at = 5
+    while at < len(words) and is_id(words[at]):
+        at += 1
+    ids = [strict_id(word) for word in words[5:at]]
+    values: dict[bytes, int] = {}
+    flags: set[bytes] = set()
+    last_id = MIN_ID
+    while at < len(words):
+        name, has_value = words[at].upper(), at + 1 < len(words)
+        if name in (b"FORCE", b"JUSTID"):
+            flags.add(name)
+            at += 1
+        elif name in (b"IDLE", b"TIME", b"RETRYCOUNT") and has_value:
+            error = f"ERR Invalid {name.decode()} option argument for XCLAIM"
+            values[name] = integer(words[at + 1], error)
+            at += 2
+        elif name == b"LASTID" and has_value:
+            last_id = strict_id(words[at + 1])
+            at += 2
+        else:
+            raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(words[at])}'")
+    retry_count = values.get(b"RETRYCOUNT", -1)
+    request = ClaimRequest(
+        min_idle_ms,
+        idle_ms=values.get(b"IDLE"),
+        time_ms=values.get(b"TIME"),
+        retry_count=None if retry_count < 0 else retry_count,
+        force=b"FORCE" in flags,
+        just_id=b"JUSTID" in flags,
+        last_id=last_id,
+    )
+    return request, ids
+
+
+def xautoclaim(words: Sequence[bytes]) -> Plan:
+    """XAUTOCLAIM key group consumer min-idle start [COUNT n] [JUSTID]."""
+    key, group, consumer = words[1:4]
+    min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
+    start = range_start(words[5])
+    limit, just_id, at = 100, False, 6
+    most = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
+    while at < len(words):
+        name = words[at].upper()
+        if name == b"COUNT" and at + 1 < len(words):
+            limit = integer(words[at + 1], "ERR COUNT must be > 0")
+            if not 0 < limit <= most:
+                raise CommandError("ERR COUNT must be > 0")
+            at += 2
+        elif name == b"JUSTID":
+            just_id, at = True, at + 1
+        else:
+            raise CommandError(SYNTAX)
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        claimed, commands = deliveries.autoclaim(
+            keyspace,
+            key,
+            group,
+            consumer,
+            min_idle_ms=min_idle_ms,
+            start=start,
+            limit=limit,
+            just_id=just_id,
+            now_ms=now_ms,
+        )
+        deleted = [str(one).encode() for one in claimed.deleted_ids]
+        cursor = str(claimed.next_start).encode()
+        return Decision([cursor, _claimed_reply(claimed, just_id=just_id), deleted], commands)
+
+    return at_once(step)
+
+
+def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:
+    if just_id:
+        return [str(one.id).encode() for one in claimed.deliveries]
+    return [_delivery_reply(one, is_claiming=False) for one in claimed.deliveries]

@@ -1,0 +1,199 @@
+"""XINFO STREAM, GROUPS, CONSUMERS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.redis_syntax.groups import no_such_group
+from app.redis_syntax.streams import entry_reply
+from app.redis_syntax.words import CommandError, Plan, Reply, at_once, integer, shown
+from engine.decisions import Decision
+from engine.decisions.streams import key_window_ms, keys_max
+from engine.entry import MAX_ID, MIN_ID, EntryId
+from engine.group import Group
+from engine.keyspace import Keyspace
+from engine.pending import Consumer, PendingEntry
+from engine.stream import Stream
+from engine.views import consumers, groups
+
+_FULL_COUNT = 10
+
+
+def xinfo(words: Sequence[bytes]) -> Plan:
+    """XINFO STREAM | GROUPS | CONSUMERS."""
+    return _XINFO[words[1].upper()](words)
+
+
+def _stream(words: Sequence[bytes]) -> Plan:
+    is_full = len(words) > 3
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        stream = keyspace.stream(words[2])
+        limit = _full_limit(words) if is_full else None
+        head = _head(keyspace, stream)
+        if is_full:
+            entries = stream.log.range(MIN_ID, MAX_ID, limit)
+            return Decision(
+                [
+                    *head,
+                    b"entries",
+                    [entry_reply(entry) for entry in entries],
+                    b"groups",
+                    [_full_group(stream, group, limit) for group in stream.groups.values()],
+                ],
+                [],
+            )
+        first, last = stream.log.first(), stream.log.last()
+        tail: list[Reply] = [
+            b"groups",
+            len(stream.groups),
+            b"first-entry",
+            None if first is None else entry_reply(first),
+            b"last-entry",
+            None if last is None else entry_reply(last),
+        ]
+        return Decision([*head, *tail], [])
+
+    return at_once(step)
+
+
+def _full_limit(words: Sequence[bytes]) -> int | None:
+    """Read `FULL [COUNT n]`; returns how many of each to list, None for all."""
+    is_right = words[3].upper() == b"FULL" and len(words) in (4, 6)
+    if not is_right or (len(words) == 6 and words[4].upper() != b"COUNT"):
+        text = "unknown subcommand or wrong number of arguments for"
+        raise CommandError(f"ERR {text} '{shown(words[1])}'. Try XINFO HELP.")
+    count = integer(words[5]) if len(words) == 6 else _FULL_COUNT
+    return (_FULL_COUNT if count < 0 else count) or None
+
+
+def _head(keyspace: Keyspace, stream: Stream) -> list[Reply]:
+    return [
+        b"length",
+        stream.log.length,
+        b"radix-tree-keys",
+        stream.log.chunk_count,
+        b"radix-tree-nodes",
+        stream.log.chunk_count + 1,
+        b"last-generated-id",
+        _id(stream.last_id),
+        b"max-deleted-entry-id",
+        _id(stream.max_deleted_id),
+        b"entries-added",
+        stream.entries_added,
+        b"recorded-first-entry-id",
+        _id(stream.log.first_id),
+        b"idmp-duration",
+        key_window_ms(keyspace, stream) // 1000,
+        b"idmp-maxsize",
+        keys_max(keyspace, stream),
+        b"pids-tracked",
+        len(stream.keys.by_producer),
+        b"iids-tracked",
+        len(stream.keys),
+        b"iids-added",
+        stream.keys.added,
+        b"iids-duplicates",
+        stream.keys.duplicates,
+    ]
+
+
+def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
+    pending = list(group.pel.by_id.walk())
+    nacked = sum(one.owner is None for one in pending)
+    return [
+        b"name",
+        group.name,
+        b"last-delivered-id",
+        _id(group.last_id),
+        b"entries-read",
+        group.entries_read,
+        b"lag",
+        stream.lag(group.last_id, group.entries_read),
+        b"pel-count",
+        len(pending),
+        b"nacked-count",
+        nacked,
+        b"pending",
+        [
+            [_id(one.id), b"" if one.owner is None else one.owner.name, *_times(one)]
+            for one in pending[:limit]
+        ],
+        b"consumers",
+        [_full_consumer(consumer, limit) for consumer in group.consumers.values()],
+    ]
+
+
+def _full_consumer(consumer: Consumer, limit: int | None) -> Reply:
+    pending = list(consumer.pending.walk())
+    return [
+        b"name",
+        consumer.name,
+        b"seen-time",
+        consumer.seen_at_ms,
+        b"active-time",
+        -1 if consumer.active_at_ms is None else consumer.active_at_ms,
+        b"pel-count",
+        len(pending),
+        b"pending",
+        [[_id(one.id), *_times(one)] for one in pending[:limit]],
+    ]
+
+
+def _times(one: PendingEntry) -> list[Reply]:
+    return [max(one.delivered_at_ms, 0), one.delivery_count]
+
+
+def _groups(words: Sequence[bytes]) -> Plan:
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        reply: list[Reply] = [
+            [
+                b"name",
+                info.name,
+                b"consumers",
+                info.consumer_count,
+                b"pending",
+                info.pending_count,
+                b"last-delivered-id",
+                _id(info.last_id),
+                b"entries-read",
+                info.entries_read,
+                b"lag",
+                info.lag,
+            ]
+            for info in groups(keyspace, words[2])
+        ]
+        return Decision(reply, [])
+
+    return at_once(step)
+
+
+def _consumers(words: Sequence[bytes]) -> Plan:
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        if words[3] not in keyspace.stream(words[2]).groups:
+            raise no_such_group(words[2], words[3])
+        reply: list[Reply] = [
+            [
+                b"name",
+                info.name,
+                b"pending",
+                info.pending_count,
+                b"idle",
+                info.idle_ms,
+                b"inactive",
+                -1 if info.inactive_ms is None else info.inactive_ms,
+            ]
+            for info in consumers(keyspace, words[2], words[3], now_ms)
+        ]
+        return Decision(reply, [])
+
+    return at_once(step)
+
+
+def _id(entry_id: EntryId) -> bytes:
+    return str(entry_id).encode()
+
+
+_XINFO = {b"STREAM": _stream, b"GROUPS": _groups, b"CONSUMERS": _consumers}

@@ -1,0 +1,540 @@
+"""XADD, XTRIM, XLEN, XRANGE, XREVRANGE, XDEL, XDELEX, XREAD, XSETID, XCFGSET, XIDMPRECORD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.redis_syntax.words import (
+    OK,
+    SYNTAX,
+    CommandError,
+    Plan,
+    Reply,
+    Wait,
+    at_once,
+    integer,
+    range_end,
+    range_start,
+    strict_id,
+    wrong_arity,
+)
+from engine.commands import Remember
+from engine.decisions import Decision, streams
+from engine.decisions.streams import Deletion, References, TrimRequest
+from engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
+from engine.errors import StreamNotFound
+from engine.idempotency import Idempotent, Made, hash_fields
+from engine.keyspace import Keyspace
+from engine.limits import U64_MAX
+from engine.stream import StreamConfig
+from engine.views import From, StreamCursor, freeze, read
+from engine.waiters import LaneKey
+
+REFERENCES = {
+    b"KEEPREF": References.KEEP,
+    b"DELREF": References.DELETE,
+    b"ACKED": References.ACKED,
+}
+_DELETION = {Deletion.DELETED: 1, Deletion.NOT_FOUND: -1, Deletion.REFERENCED: 2}
+_LIMIT = "LIMIT cannot be used without"
+
+
+@dataclass
+class _Options:
+    """What stands between the key and the id of XADD, or after the key of XTRIM."""
+
+    max_length: int | None = None
+    min_id: EntryId | None = None
+    is_approximate: bool = False
+    limit: int | None = None
+    references: References | None = None
+    creates: bool = True
+    producer: bytes | None = None
+    key: bytes | None = None  # None with a producer: IDMPAUTO
+
+    @property
+    def has_trim(self) -> bool:
+        return self.max_length is not None or self.min_id is not None
+
+    def trim(self) -> TrimRequest | None:
+        """Return the trim that was asked for.
+
+        Raises:
+            CommandError: LIMIT stands where it has no meaning.
+        """
+        if self.limit and not self.has_trim:
+            raise CommandError(f"{SYNTAX}, {_LIMIT} specifying a trimming strategy")
+        if self.limit is not None and not self.is_approximate:
+            raise CommandError(f"{SYNTAX}, {_LIMIT} the special ~ option")
+        if not self.has_trim:
+            return None
+        return TrimRequest(
+            self.max_length,
+            self.min_id,
+            self.is_approximate,
+            self.limit,
+            self.references or References.KEEP,
+        )
+
+
+def _trim_option(options: _Options, words: Sequence[bytes], at: int) -> int | None:
+    """Read a trimming option at a place; returns the place behind it, None if there is none."""
+    name, left = words[at].upper(), len(words) - at - 1
+    if name in (b"MAXLEN", b"MINID") and left:
+        if options.has_trim:
+            text = "MAXLEN and MINID options at the same time are not compatible"
+            raise CommandError(f"{SYNTAX}, {text}")
+        options.is_approximate = left >= 2 and words[at + 1] == b"~"
+        value_at = at + 2 if left >= 2 and words[at + 1] in (b"~", b"=") else at + 1
+        if name == b"MINID":
+            options.min_id = strict_id(words[value_at])
+        else:
+            options.max_length = integer(words[value_at])
+            if options.max_length < 0:
+                raise CommandError("ERR The MAXLEN argument must be >= 0.")
+        return value_at + 1
+    if name == b"LIMIT" and left:
+        options.limit = integer(words[at + 1])
+        if options.limit < 0:
+            raise CommandError("ERR The LIMIT argument must be >= 0.")
+        return at + 2
+    if name in REFERENCES and options.references is None:
+        options.references = REFERENCES[name]
+        return at + 1
+    return None
+
+
+def _idempotency_option(options: _Options, words: Sequence[bytes], at: int) -> int | None:
+    name, left = words[at].upper(), len(words) - at - 1
+    if not (name == b"IDMPAUTO" and left >= 1) and not (name == b"IDMP" and left >= 2):
+        return None
+    if options.producer is not None:
+        raise CommandError(f"{SYNTAX}, IDMP/IDMPAUTO specified multiple times")
+    options.producer = words[at + 1]
+    if not options.producer:
+        raise CommandError(f"{SYNTAX}, {name.decode()} requires a non-empty producer ID")
+    if name == b"IDMPAUTO":
+        return at + 2
+    options.key = words[at + 2]
+    if not options.key:
+        raise CommandError(f"{SYNTAX}, IDMP requires a non-empty idempotent ID")
+    return at + 3
+
+
+def xadd(words: Sequence[bytes]) -> Plan:
+    """XADD key [options] <*|id> field value [field value ...]."""
+    key, options, at = words[1], _Options(), 2
+    while at < len(words) and words[at] != b"*":
+        following = _trim_option(options, words, at) or _idempotency_option(options, words, at)
+        if following is None and words[at].upper() == b"NOMKSTREAM":
+            options.creates, following = False, at + 1
+        if following is None:
+            break
+        at = following
+    if at >= len(words):
+        raise wrong_arity("xadd")
+    wanted = _new_id(words[at])
+    trim = options.trim()
+    fields = tuple(words[at + 1 :])
+    if not fields or len(fields) % 2:
+        raise wrong_arity("xadd")
+    if options.producer is not None and wanted is not None:
+        text = "IDMP/IDMPAUTO can be used only with auto-generated IDs"
+        raise CommandError(f"{SYNTAX}, {text}")
+    idempotent = None
+    if options.producer is not None:
+        idempotent = Idempotent(options.producer, options.key or hash_fields(fields))
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        if not options.creates and keyspace.find(key) is None and wanted != MIN_ID:
+            return Decision(None, [])
+        added, commands = streams.add(
+            keyspace,
+            key,
+            [Draft(wanted, fields)],
+            create_stream=True,
+            expected_last_id=None,
+            idempotent=idempotent,
+            trim=trim,
+            now_ms=now_ms,
+        )
+        return Decision(str(added.ids[0]).encode(), commands)
+
+    return at_once(step)
+
+
+def xtrim(words: Sequence[bytes]) -> Plan:
+    """XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]."""
+    key, options, at = words[1], _Options(), 2
+    while at < len(words):
+        following = _trim_option(options, words, at)
+        if following is None:
+            raise CommandError(SYNTAX)
+        at = following
+    trim = options.trim()
+    if trim is None:
+        raise CommandError(f"{SYNTAX}, XTRIM must be called with a trimming strategy")
+    request = trim
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        removed, commands = streams.trim(keyspace, key, request)
+        return Decision(removed, commands)
+
+    return at_once(step)
+
+
+def xlen(words: Sequence[bytes]) -> Plan:
+    """XLEN key."""
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        stream = keyspace.find(words[1])
+        return Decision(0 if stream is None else stream.log.length, [])
+
+    return at_once(step)
+
+
+def xrange(words: Sequence[bytes]) -> Plan:
+    """XRANGE key start end [COUNT n]."""
+    return _range(words, range_start(words[2]), range_end(words[3]), is_down=False)
+
+
+def xrevrange(words: Sequence[bytes]) -> Plan:
+    """XREVRANGE key end start [COUNT n]."""
+    end = range_end(words[2])
+    return _range(words, range_start(words[3]), end, is_down=True)
+
+
+def _range(words: Sequence[bytes], start: EntryId, end: EntryId, *, is_down: bool) -> Plan:
+    limit: int | None = None
+    at = 4
+    while at < len(words):
+        if words[at].upper() != b"COUNT" or at + 1 >= len(words):
+            raise CommandError(SYNTAX)
+        limit = max(integer(words[at + 1]), 0)
+        at += 2
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        stream = keyspace.find(words[1])
+        if stream is None:
+            return Decision([], [])
+        if limit == 0:  # Redis: a null array, but an empty one for a missing key
+            return Decision(None, [])
+        log = stream.log
+        found = log.reverse_range(end, start, limit) if is_down else log.range(start, end, limit)
+        return Decision([entry_reply(entry) for entry in found], [])
+
+    return at_once(step)
+
+
+def xdel(words: Sequence[bytes]) -> Plan:
+    """XDEL key id [id ...]."""
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        if keyspace.find(words[1]) is None:  # Redis: then ids are not even looked at
+            return Decision(0, [])
+        outcomes, commands = streams.delete(keyspace, words[1], [strict_id(w) for w in words[2:]])
+        return Decision(outcomes.count(Deletion.DELETED), commands)
+
+    return at_once(step)
+
+
+def xdelex(words: Sequence[bytes]) -> Plan:
+    """XDELEX key [KEEPREF|DELREF|ACKED] IDS n id [id ...]."""
+    references, ids = ids_block(words, 2)
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        outcomes, commands = streams.delete(keyspace, words[1], ids, references)
+        return Decision(deletions_reply(outcomes), commands)
+
+    return at_once(step)
+
+
+def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId]]:
+    """Read `[KEEPREF|DELREF|ACKED] IDS n id [id ...]` to the end of the words."""
+    references: References | None = None
+    ids: list[EntryId] | None = None
+    while at < len(words):
+        name = words[at].upper()
+        if name in REFERENCES and references is None:
+            references = REFERENCES[name]
+            at += 1
+        elif name == b"IDS" and ids is None and at + 1 < len(words):
+            count = integer(words[at + 1], "ERR Number of IDs must be a positive integer")
+            if count <= 0:
+                raise CommandError("ERR Number of IDs must be a positive integer")
+            if count != len(words) - at - 2:
+                text = "The `numids` parameter must match the number of arguments"
+                raise CommandError(f"ERR {text}")
+            ids = [strict_id(word) for word in words[at + 2 :]]
+            at = len(words)
+        else:
+            raise CommandError(SYNTAX)
+    if ids is None:
+        raise CommandError("ERR IDS option is required")
+    return references or References.KEEP, ids
+
+
+def deletions_reply(outcomes: Sequence[Deletion]) -> Reply:
+    """Return the integers of XDELEX and XACKDEL."""
+    return [_DELETION[outcome] for outcome in outcomes]
+
+
+@dataclass
+class ReadOptions:
+    """What stands before STREAMS in XREAD and XREADGROUP."""
+
+    count: int | None = None
+    total_max: int | None = None
+    size_bytes_max: int | None = None
+    block_ms: int | None = None  # None: does not block; 0: without end
+
+
+def read_option(options: ReadOptions, words: Sequence[bytes], at: int) -> int | None:
+    """Read an option XREAD and XREADGROUP share; returns the place behind it."""
+    name = words[at].upper()
+    if at + 1 >= len(words) or name not in (b"COUNT", b"BLOCK", b"MAXCOUNT", b"MAXSIZE"):
+        return None
+    if name == b"BLOCK":
+        options.block_ms = integer(words[at + 1], "ERR timeout is not an integer or out of range")
+        if options.block_ms < 0:
+            raise CommandError("ERR timeout is negative")
+    elif name == b"COUNT":
+        options.count = max(integer(words[at + 1]), 0) or None
+    else:
+        value = integer(words[at + 1], f"ERR {name.decode()} must be a positive integer")
+        if value <= 0:
+            raise CommandError(f"ERR {name.decode()} must be a positive integer")
+        if name == b"MAXCOUNT":
+            options.total_max = value
+        else:
+            options.size_bytes_max = value
+    return at + 2
+
+
+def check_read_options(options: ReadOptions) -> None:
+    """Refuse a MAXCOUNT below COUNT."""
+    if options.total_max is not None and options.total_max < (options.count or 0):
+        raise CommandError("ERR MAXCOUNT must be greater than or equal to COUNT")
+
+
+def keys_and_ids(
+    words: Sequence[bytes], at: int, command: str, what: str
+) -> list[tuple[bytes, bytes]]:
+    """Read the keys and ids behind STREAMS."""
+    rest = words[at:]
+    if not rest or len(rest) % 2:
+        text = f"Unbalanced '{command}' list of streams: for each stream key an ID"
+        raise CommandError(f"ERR {text}{what} must be specified.")
+    half = len(rest) // 2
+    return list(zip(rest[:half], rest[half:], strict=True))
+
+
+def xread(words: Sequence[bytes]) -> Plan:
+    """XREAD [COUNT n] [MAXCOUNT n] [MAXSIZE n] [BLOCK ms] STREAMS key [key ...] id [id ...]."""
+    options, at = ReadOptions(), 1
+    while at < len(words) and words[at].upper() != b"STREAMS":
+        following = read_option(options, words, at)
+        if following is None:
+            raise _xread_error(words[at].upper())
+        at = following
+    if at >= len(words):
+        raise CommandError(SYNTAX)
+    check_read_options(options)
+    cursors = [
+        StreamCursor(key, _after(word))
+        for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
+    ]
+    frozen: list[StreamCursor] = []
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        frozen[:] = frozen or freeze(keyspace, cursors)
+        reads = read(keyspace, frozen, limit=options.count, size_bytes_max=None, missing_ok=True)
+        budget = Budget(options)
+        reply: list[Reply] = []
+        for one in reads:
+            entries = budget.take([entry_reply(entry) for entry in one.entries])
+            if entries:
+                reply.append([one.stream, entries])
+        return Decision(reply or None, [])
+
+    if options.block_ms is None:
+        return at_once(step)
+    lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
+    return Plan(step, Wait(lanes, options.block_ms or None))
+
+
+class Budget:
+    """MAXCOUNT and MAXSIZE: how much of a reply may still go out. The first entry always does."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """Start with nothing taken."""
+        self._count_left = options.total_max
+        self._bytes_left = options.size_bytes_max
+        self._is_first = True
+
+    def take(self, entries: Sequence[Reply]) -> list[Reply]:
+        """Return as many of the entries, from the first on, as may go out."""
+        taken: list[Reply] = []
+        for entry in entries:
+            is_over = self._bytes_left is not None and self._bytes_left <= 0
+            if self._count_left == 0 or (is_over and not self._is_first):
+                break
+            self._is_first = False
+            if self._count_left is not None:
+                self._count_left -= 1
+            if self._bytes_left is not None:
+                self._bytes_left -= reply_size_bytes(entry)
+            taken.append(entry)
+        return taken
+
+
+def reply_size_bytes(reply: Reply) -> int:
+    """Return how long a reply is in RESP2."""
+    if reply is None:
+        return 5
+    if isinstance(reply, int):
+        return len(str(reply)) + 3
+    if isinstance(reply, bytes):
+        return len(str(len(reply))) + len(reply) + 5
+    if isinstance(reply, str):
+        return len(reply) + 3
+    return len(str(len(reply))) + 3 + sum(map(reply_size_bytes, reply))
+
+
+def _xread_error(name: bytes) -> CommandError:
+    if name in (b"GROUP", b"NOACK", b"CLAIM"):
+        text = f"The {name.decode()} option is only supported by XREADGROUP."
+        return CommandError(f"ERR {text} You called XREAD instead.")
+    return CommandError(SYNTAX)
+
+
+def _after(word: bytes) -> EntryId | From:
+    if word == b"$":
+        return From.NOW
+    if word == b"+":
+        return From.LAST
+    if word == b">":
+        text = "The > ID can be specified only when calling XREADGROUP using the GROUP <group>"
+        raise CommandError(f"ERR {text} <consumer> option.")
+    return strict_id(word)
+
+
+def xsetid(words: Sequence[bytes]) -> Plan:
+    """XSETID key id [ENTRIESADDED n] [MAXDELETEDID id]."""
+    last_id, added, deleted, at = strict_id(words[2]), None, MIN_ID, 3
+    while at < len(words):
+        name = words[at].upper()
+        if at + 1 >= len(words) or name not in (b"ENTRIESADDED", b"MAXDELETEDID"):
+            raise CommandError(SYNTAX)
+        if name == b"ENTRIESADDED":
+            added = integer(words[at + 1])
+            if added < 0:
+                raise CommandError("ERR entries_added must be positive")
+        else:
+            deleted = strict_id(words[at + 1])
+            if last_id < deleted:
+                text = "The ID specified in XSETID is smaller than the provided"
+                raise CommandError(f"ERR {text} max_deleted_entry_id")
+        at += 2
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del now_ms
+        _, commands = streams.set_stream(keyspace, words[1], last_id, added, deleted)
+        return Decision(OK, commands)
+
+    return at_once(step)
+
+
+_CFG = {
+    b"IDMP-DURATION": (86_400, "seconds"),
+    b"IDMP-MAXSIZE": (10_000, "entries"),
+}
+
+
+def xcfgset(words: Sequence[bytes]) -> Plan:
+    """XCFGSET key [IDMP-DURATION s] [IDMP-MAXSIZE n]."""
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        config = keyspace.stream(words[1]).config
+        given = _cfg_values(words)
+        config = StreamConfig(
+            config.max_length,
+            config.max_age_ms,
+            given[b"IDMP-DURATION"] * 1000
+            if b"IDMP-DURATION" in given
+            else config.idempotency_window_ms,
+            given.get(b"IDMP-MAXSIZE", config.idempotency_max),
+        )
+        _, commands = streams.configure_stream(keyspace, words[1], config, now_ms)
+        return Decision(OK, commands)
+
+    return at_once(step)
+
+
+def _cfg_values(words: Sequence[bytes]) -> dict[bytes, int]:
+    given: dict[bytes, int] = {}
+    at = 2
+    while at < len(words):
+        name = words[at].upper()
+        if name not in _CFG or at + 1 >= len(words):
+            raise CommandError(SYNTAX)
+        if name in given:
+            raise CommandError(f"ERR {name.decode()} specified multiple times")
+        most, unit = _CFG[name]
+        value = integer(words[at + 1])
+        if not 1 <= value <= most:
+            raise CommandError(f"ERR {name.decode()} must be between 1 and {most} {unit}")
+        given[name] = value
+        at += 2
+    if not given:
+        raise CommandError("ERR At least one parameter must be specified")
+    return given
+
+
+def xidmprecord(words: Sequence[bytes]) -> Plan:
+    """XIDMPRECORD key pid iid id."""
+    key, producer, iid = words[1:4]
+    if not producer:
+        raise CommandError("ERR producer ID must be non-empty")
+    if not iid:
+        raise CommandError("ERR idempotent ID must be non-empty")
+    entry_id = strict_id(words[4])
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        stream = keyspace.find(key)
+        if stream is None:
+            raise StreamNotFound(key)
+        if stream.log.get(entry_id) is None:
+            raise CommandError("ERR No such message in stream")
+        window_ms = streams.key_window_ms(keyspace, stream)
+        made = stream.keys.find(Idempotent(producer, iid), now_ms - window_ms)
+        if made is not None:
+            if made.first_id != entry_id:
+                text = "IID already exists for this producer with a different stream ID"
+                raise CommandError(f"ERR {text}")
+            return Decision(OK, [])
+        most = streams.keys_max(keyspace, stream)
+        made = Made(entry_id, 1, b"", now_ms)
+        return Decision(OK, [Remember(key, producer, iid, made, most)])
+
+    return at_once(step)
+
+
+def entry_reply(entry: Entry) -> Reply:
+    """Return an entry as Redis does: its id, and its fields laid flat."""
+    return [str(entry.id).encode(), list(entry.fields)]
+
+
+def _new_id(word: bytes) -> IdRequest:
+    if word == b"*":
+        return None
+    if word.endswith(b"-*"):
+        return PartialId(strict_id(word[:-2], U64_MAX).ms)
+    return strict_id(word)

@@ -1,0 +1,109 @@
+"""The table of commands: names, arities, and who reads their words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from app.redis_syntax import groups, info, keys, streams
+from app.redis_syntax.words import CommandError, Plan, shown, wrong_arity
+
+
+class Entry(NamedTuple):
+    """A command: how many words it has, its name included (negative: at least), and its reader."""
+
+    arity: int
+    plan: Callable[[Sequence[bytes]], Plan]
+    only_reads: bool = False
+
+
+COMMANDS: dict[bytes, Entry] = {
+    b"XADD": Entry(-5, streams.xadd),
+    b"XTRIM": Entry(-4, streams.xtrim),
+    b"XLEN": Entry(2, streams.xlen, only_reads=True),
+    b"XRANGE": Entry(-4, streams.xrange, only_reads=True),
+    b"XREVRANGE": Entry(-4, streams.xrevrange, only_reads=True),
+    b"XREAD": Entry(-4, streams.xread, only_reads=True),
+    b"XDEL": Entry(-3, streams.xdel),
+    b"XDELEX": Entry(-5, streams.xdelex),
+    b"XSETID": Entry(-3, streams.xsetid),
+    b"XCFGSET": Entry(-2, streams.xcfgset),
+    b"XIDMPRECORD": Entry(5, streams.xidmprecord),
+    b"XREADGROUP": Entry(-7, groups.xreadgroup),
+    b"XACK": Entry(-4, groups.xack),
+    b"XACKDEL": Entry(-6, groups.xackdel),
+    b"XNACK": Entry(-7, groups.xnack),
+    b"XPENDING": Entry(-3, groups.xpending, only_reads=True),
+    b"XCLAIM": Entry(-6, groups.xclaim),
+    b"XAUTOCLAIM": Entry(-6, groups.xautoclaim),
+    b"PING": Entry(-1, keys.ping, only_reads=True),
+    b"ECHO": Entry(2, keys.echo, only_reads=True),
+    b"TIME": Entry(1, keys.time, only_reads=True),
+    b"DEL": Entry(-2, keys.delete),
+    b"UNLINK": Entry(-2, keys.delete),
+    b"EXISTS": Entry(-2, keys.exists, only_reads=True),
+    b"TYPE": Entry(2, keys.type_, only_reads=True),
+    b"KEYS": Entry(2, keys.keys, only_reads=True),
+    b"SCAN": Entry(-2, keys.scan, only_reads=True),
+    b"DBSIZE": Entry(1, keys.dbsize, only_reads=True),
+    b"RENAME": Entry(3, keys.rename),
+    b"EXPIRE": Entry(-3, keys.expire),
+    b"PEXPIRE": Entry(-3, keys.expire),
+    b"TTL": Entry(2, keys.ttl, only_reads=True),
+    b"PTTL": Entry(2, keys.ttl, only_reads=True),
+    b"PERSIST": Entry(2, keys.persist),
+    b"FLUSHALL": Entry(-1, keys.flush),
+    b"FLUSHDB": Entry(-1, keys.flush),
+    b"CONFIG": Entry(-2, keys.config),
+}
+
+SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
+    b"XGROUP": {
+        b"CREATE": Entry(-5, groups.xgroup),
+        b"SETID": Entry(-5, groups.xgroup),
+        b"DESTROY": Entry(4, groups.xgroup),
+        b"CREATECONSUMER": Entry(5, groups.xgroup),
+        b"DELCONSUMER": Entry(5, groups.xgroup),
+    },
+    b"XINFO": {
+        b"STREAM": Entry(-3, info.xinfo, only_reads=True),
+        b"GROUPS": Entry(3, info.xinfo, only_reads=True),
+        b"CONSUMERS": Entry(4, info.xinfo, only_reads=True),
+    },
+}
+
+
+def plan_of(words: Sequence[bytes]) -> Plan:
+    """Return what a command will do.
+
+    Raises:
+        CommandError: the command is unknown, or its words make no sense whatever the state.
+        InvalidId: a word should be an entry id and is none.
+    """
+    entry, name = find(words)
+    if len(words) != entry.arity if entry.arity > 0 else len(words) < -entry.arity:
+        raise wrong_arity(name)
+    return entry.plan(words)
+
+
+def find(words: Sequence[bytes]) -> tuple[Entry, str]:
+    """Return a command and its full name.
+
+    Raises:
+        CommandError: there is no such command or subcommand.
+    """
+    name = words[0].upper() if words else b""
+    if name in SUBCOMMANDS:
+        lower = name.decode().lower()
+        if len(words) < 2:
+            raise wrong_arity(lower)
+        entry = SUBCOMMANDS[name].get(words[1].upper())
+        if entry is None:
+            text = f"unknown subcommand '{shown(words[1])}'. Try {name.decode()} HELP."
+            raise CommandError(f"ERR {text}")
+        return entry, f"{lower}|{words[1].decode().lower()}"
+    if name not in COMMANDS:
+        args = "".join(f"'{shown(word)}' " for word in words[1:])
+        shown_name = shown(words[0]) if words else ""
+        raise CommandError(f"ERR unknown command '{shown_name}', with args beginning with: {args}")
+    return COMMANDS[name], name.decode().lower()

@@ -1,0 +1,127 @@
+"""Words: the arguments of a command, and what can be read from them, in Redis's order and texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from engine.decisions import Decision
+from engine.entry import EntryId
+from engine.errors import InvalidId, StreamError
+from engine.keyspace import Keyspace
+from engine.limits import U64_MAX
+from engine.waiters import LaneKey
+
+NOT_AN_INTEGER = "ERR value is not an integer or out of range"
+SYNTAX = "ERR syntax error"
+INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
+
+_INTEGER = re.compile(rb"-?[1-9][0-9]*|0")
+_I64_MAX = 2**63 - 1
+
+
+class Status(str):
+    """A simple string reply, such as OK."""
+
+    __slots__ = ()
+
+
+OK = Status("OK")
+
+Reply = None | int | bytes | Status | Sequence["Reply"]
+"""RESP2: null, integer, bulk string, simple string, array."""
+
+Step = Callable[[Keyspace, int], Decision[Reply]]
+
+
+class CommandError(StreamError):
+    """A command that cannot be run; its text is the reply."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What a blocking command waits for."""
+
+    lanes: list[LaneKey]
+    wait_ms: int | None  # None: without end
+    claim_idle_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command will do."""
+
+    step: Step
+    wait: Wait | None = field(default=None)  # how to wait if the reply is null
+
+
+def at_once(step: Step) -> Plan:
+    """Return the plan of a command that does not wait."""
+    return Plan(step)
+
+
+def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:
+    """Read a signed 64-bit integer, strictly: no blanks, no `+`, no leading zeros.
+
+    Raises:
+        CommandError: it is none, with the text `error`.
+    """
+    if not _INTEGER.fullmatch(word) or len(word) > 20 or not -_I64_MAX - 1 <= int(word) <= _I64_MAX:
+        raise CommandError(error)
+    return int(word)
+
+
+def strict_id(word: bytes, missing_seq: int = 0) -> EntryId:
+    """Read an entry id where `-` and `+` have no meaning."""
+    return EntryId.parse(word.decode("latin-1"), missing_seq=missing_seq)
+
+
+def lax_id(word: bytes, missing_seq: int = 0) -> EntryId:
+    """Read an entry id where `-` and `+` are the least and the greatest."""
+    if word == b"-":
+        return EntryId(0, 0)
+    return EntryId(U64_MAX, U64_MAX) if word == b"+" else strict_id(word, missing_seq)
+
+
+def range_start(word: bytes) -> EntryId:
+    """Read the lower bound of a range; `(` excludes it."""
+    if not _is_exclusive(word):
+        return lax_id(word)
+    bound = strict_id(word[1:])
+    if bound.next() == bound:
+        raise CommandError("ERR invalid start ID for the interval")
+    return bound.next()
+
+
+def range_end(word: bytes) -> EntryId:
+    """Read the upper bound of a range; `(` excludes it."""
+    if not _is_exclusive(word):
+        return lax_id(word, U64_MAX)
+    bound = strict_id(word[1:], U64_MAX)
+    if bound.previous() == bound:
+        raise CommandError("ERR invalid end ID for the interval")
+    return bound.previous()
+
+
+def is_id(word: bytes) -> bool:
+    """Tell whether a word is an entry id."""
+    try:
+        strict_id(word)
+    except InvalidId:
+        return False
+    return True
+
+
+def wrong_arity(command: str) -> CommandError:
+    """Return the error of a command with too few or too many words."""
+    return CommandError(f"ERR wrong number of arguments for '{command}' command")
+
+
+def shown(name: bytes) -> str:
+    """Return a name as it stands in an error text."""
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _is_exclusive(word: bytes) -> bool:
+    return len(word) > 1 and word.startswith(b"(")

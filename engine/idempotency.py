@@ -1,0 +1,95 @@
+"""Idempotency: which appends were made under a key, so that a retry appends nothing (XADD IDMP).
+
+Keys belong to a producer. A producer's keys are bounded in number, oldest out first, and in time:
+by the moment they were used, unlike Redis, which counts from the entry's id and so keeps them for
+ever when ids run ahead of the clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from engine.entry import EntryId, Fields
+
+_HASH_BYTES = 16
+_HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
+
+
+class Idempotent(NamedTuple):
+    """What makes an append repeatable: whose key, and optionally what it was used for."""
+
+    producer: bytes
+    key: bytes
+    digest: bytes = b""  # of the request; a retry with another digest is a mistake; empty: any
+
+
+class Made(NamedTuple):
+    """What was appended under a key: `length` entries whose ids follow `first_id` without a gap."""
+
+    first_id: EntryId
+    length: int
+    digest: bytes
+    at_ms: int
+
+    def ids(self) -> list[EntryId]:
+        """Return the ids of the entries."""
+        found = [self.first_id]
+        while len(found) < self.length:
+            found.append(found[-1].next())
+        return found
+
+
+class Keys:
+    """The keys of one stream, by producer, each producer's in order of use."""
+
+    __slots__ = ("added", "by_producer", "duplicates")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.by_producer: dict[bytes, dict[bytes, Made]] = {}
+        self.added = 0  # keys ever remembered
+        self.duplicates = 0  # retries answered
+
+    def __len__(self) -> int:
+        """Return how many keys are remembered."""
+        return sum(map(len, self.by_producer.values()))
+
+    def find(self, idempotent: Idempotent, since_ms: int) -> Made | None:
+        """Return what was made under a key used at `since_ms` or later."""
+        made = self.by_producer.get(idempotent.producer, {}).get(idempotent.key)
+        return made if made is not None and made.at_ms >= since_ms else None
+
+    def remember(self, producer: bytes, key: bytes, made: Made, keys_max: int) -> None:
+        """Note what was made under a key; the producer's oldest goes if there are too many."""
+        keys = self.by_producer.setdefault(producer, {})
+        keys.pop(key, None)
+        keys[key] = made
+        self.added += 1
+        if len(keys) > keys_max:
+            del keys[next(iter(keys))]
+
+    def forget_before(self, at_ms: int) -> None:
+        """Forget keys used before a moment, and producers without any."""
+        for producer, keys in list(self.by_producer.items()):
+            for key in [key for key, made in keys.items() if made.at_ms < at_ms]:
+                del keys[key]
+            if not keys:
+                del self.by_producer[producer]
+
+    def clear(self) -> None:
+        """Forget all keys; the counters stay."""
+        self.by_producer.clear()
+
+
+def hash_fields(fields: Fields) -> bytes:
+    """Return a key made of an entry's fields that does not depend on their order (IDMPAUTO)."""
+    total, mixed = 0, 0
+    for name, value in zip(fields[0::2], fields[1::2], strict=True):
+        pair = len(name).to_bytes(8) + name + value
+        digest = int.from_bytes(hashlib.blake2b(pair, digest_size=_HASH_BYTES).digest())
+        total = (total + digest) & _HASH_MASK
+        mixed ^= digest
+    return hashlib.blake2b(
+        total.to_bytes(_HASH_BYTES) + mixed.to_bytes(_HASH_BYTES), digest_size=_HASH_BYTES
+    ).digest()
