@@ -77,7 +77,7 @@ class Engine:
     @property
     def _keyspace(self) -> Keyspace:
         """Return the state without streams whose time is over: nobody sees them again."""
-        if self._everything.expiring and self._now_ms() >= self._everything.next_expiry_ms:
+        if self._everything.expiring:
             self._commit(streams.expire(self._everything, self._now_ms()).commands)
         return self._everything
 
@@ -223,25 +223,24 @@ class Engine:
         """
         cursors = views.freeze(self._keyspace, cursors)
 
-        def read_once() -> Decision[list[StreamRead]]:
-            reply = views.read(
+        def read_once() -> list[StreamRead]:
+            return views.read(
                 self._keyspace,
                 cursors,
                 limit=limit,
                 size_bytes_max=size_bytes_max,
                 missing_ok=missing_ok,
             )
-            return Decision(reply, [])
 
         def attempt() -> list[StreamRead] | None:
-            reply = read_once().reply
+            reply = read_once()
             return reply if any(one.entries for one in reply) else None
 
-        reply = attempt()
-        if reply is None and wait_ms != 0:
+        reply = read_once()
+        if wait_ms != 0 and not any(one.entries for one in reply):
             lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
-            reply = await self._block(Waiter(lanes, attempt), wait_ms)
-        return await self._durable(read_once().reply if reply is None else reply)
+            reply = await self._block(Waiter(lanes, attempt), wait_ms) or read_once()
+        return await self._durable(reply)
 
     async def delete(
         self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
@@ -622,7 +621,7 @@ class Engine:
         """Give back what was delivered to a reader that is no longer there."""
         for cursor, one in zip(request.cursors, reply, strict=False):
             if cursor.after is None:  # its history was the reader's before, and stays so
-                counts = {each.id: each.delivered_before + 1 for each in one.deliveries}
+                counts = {each.id: each.delivery_count for each in one.deliveries}
                 names = one.stream, request.group, request.consumer
                 self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedSet
 
 from engine import commands as c
 from engine.defaults import Defaults
@@ -17,9 +17,6 @@ from engine.errors import GroupNotFound, StreamNotFound
 from engine.group import Group
 from engine.limits import COUNT_MAX
 from engine.stream import Stream, StreamConfig
-
-NEVER_MS = 2**63
-"""Later than any moment."""
 
 
 class Keyspace:
@@ -30,8 +27,8 @@ class Keyspace:
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.aging: set[bytes] = set()  # streams whose entries go by age
-        self.expiring: dict[bytes, int] = {}  # streams that will go, and when (unix ms)
-        self.next_expiry_ms = NEVER_MS  # the first of these moments
+        # Streams that will go, and before them when (unix ms): the next one comes first.
+        self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
         self.epoch = 0  # of the youngest stream ever made
         self._apply: dict[type, Callable[[Any], None]] = {
@@ -108,14 +105,13 @@ class Keyspace:
         self._note_aging(command.stream, command.config)
 
     def _delete_stream(self, command: c.DeleteStream) -> None:
-        del self.streams[command.stream]
-        self._forget(command.stream)
+        self._forget(self.streams.pop(command.stream))
 
-    def _forget(self, name: bytes) -> None:
-        self.aging.discard(name)
-        self.keyed.discard(name)
-        if self.expiring.pop(name, None) is not None:
-            self.next_expiry_ms = min(self.expiring.values(), default=NEVER_MS)
+    def _forget(self, stream: Stream) -> None:
+        self.aging.discard(stream.name)
+        self.keyed.discard(stream.name)
+        if stream.expires_at_ms is not None:
+            self.expiring.discard((stream.expires_at_ms, stream.name))
 
     def _note_aging(self, name: bytes, config: StreamConfig) -> None:
         if config.max_age_ms is None:
@@ -230,24 +226,22 @@ class Keyspace:
 
     def _rename_stream(self, command: c.RenameStream) -> None:
         stream = self.streams.pop(command.stream)
-        self._forget(command.stream)
-        self._forget(command.name)
+        self._forget(stream)
         stream.name = command.name
         self.streams[command.name] = stream
         self._note_aging(command.name, stream.config)
         if stream.keys.by_producer:
             self.keyed.add(command.name)
-        self._note_expiry(command.name, stream.expires_at_ms)
+        if stream.expires_at_ms is not None:
+            self.expiring.add((stream.expires_at_ms, command.name))
 
     def _set_expiry(self, command: c.SetExpiry) -> None:
-        self.streams[command.stream].expires_at_ms = command.at_ms
-        self._note_expiry(command.stream, command.at_ms)
-
-    def _note_expiry(self, name: bytes, at_ms: int | None) -> None:
-        self.expiring.pop(name, None)
-        if at_ms is not None:
-            self.expiring[name] = at_ms
-        self.next_expiry_ms = min(self.expiring.values(), default=NEVER_MS)
+        stream = self.streams[command.stream]
+        if stream.expires_at_ms is not None:
+            self.expiring.discard((stream.expires_at_ms, stream.name))
+        stream.expires_at_ms = command.at_ms
+        if command.at_ms is not None:
+            self.expiring.add((command.at_ms, stream.name))
 
     def _set_defaults(self, command: c.SetDefaults) -> None:
         self.defaults = command.defaults

@@ -89,11 +89,11 @@ async def run_commands(
     check_at_most(len(commands), limits.batch_entries_max, pointer="/body")
     answers = []
     for command in commands:
-        words = _encoded(command)
         try:
-            answers.append(_result(await _run(request, words), encoding))
+            reply: Reply | StreamError = await _run(request, _encoded(command))
         except StreamError as error:
-            answers.append({"error": str(error)})
+            reply = error
+        answers.append(_wire(reply, encoding))
     return _json(answers)
 
 
@@ -115,12 +115,7 @@ async def run_transaction(
         replies = await _runner(request).run_all([_encoded(command) for command in commands])
     except StreamError as error:
         return _failed(error)
-    return _json(
-        [
-            {"error": str(reply)} if isinstance(reply, StreamError) else _result(reply, encoding)
-            for reply in replies
-        ]
-    )
+    return _json([_wire(reply, encoding) for reply in replies])
 
 
 @paths.get(
@@ -169,7 +164,7 @@ async def _answer(request: Request, words: list[bytes], encoding: str | None) ->
         reply = await _run(request, words)
     except StreamError as error:
         return _failed(error)
-    return _json(_result(reply, encoding))
+    return _json(_wire(reply, encoding))
 
 
 def _encoded(words: Sequence[Word]) -> list[bytes]:
@@ -186,7 +181,9 @@ def _path_words(request: Request) -> list[bytes]:
     return words
 
 
-def _result(reply: Reply, encoding: str | None) -> dict[str, Any]:
+def _wire(reply: Reply | StreamError, encoding: str | None) -> dict[str, Any]:
+    if isinstance(reply, StreamError):
+        return {"error": str(reply)}
     return {"result": _shape(reply, is_base64=encoding == "base64")}
 
 
@@ -202,7 +199,7 @@ def _shape(reply: Reply, *, is_base64: bool) -> Any:
 
 
 def _failed(error: StreamError) -> Response:
-    return _json({"error": str(error)}, 400)
+    return _json(_wire(error, None), 400)
 
 
 def _json(value: Any, status: int = 200) -> Response:

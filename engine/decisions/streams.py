@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import NamedTuple
 
 from engine.commands import (
@@ -268,8 +269,8 @@ def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
 
 def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
     """Decide which streams go because their time is over."""
-    over = [name for name, at_ms in sorted(keyspace.expiring.items()) if at_ms <= now_ms]
-    return Decision(None, [DeleteStream(name) for name in over])
+    over = takewhile(lambda one: one[0] <= now_ms, keyspace.expiring)
+    return Decision(None, [DeleteStream(name) for _, name in over])
 
 
 def set_expiry(keyspace: Keyspace, name: bytes, at_ms: int | None) -> Decision[None]:
