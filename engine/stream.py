@@ -66,10 +66,17 @@ class Stream:
         self.log.delete(entry_id)
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
 
-    def is_referenced(self, entry_id: EntryId) -> bool:
-        """Tell whether a group has still to be given the entry, or has it pending (ACKED)."""
-        groups = self.groups.values()
-        return any(entry_id > one.last_id or entry_id in one.pel.by_id for one in groups)
+    def is_referenced(self, entry_id: EntryId, *, but_by: Group | None = None) -> bool:
+        """Tell whether a group has still to be given the entry, or has it pending (ACKED).
+
+        Args:
+            entry_id: of the entry.
+            but_by: a group whose pending entry does not count.
+        """
+        return any(
+            entry_id > one.last_id or (one is not but_by and entry_id in one.pel.by_id)
+            for one in self.groups.values()
+        )
 
     def purge(self, entry_id: EntryId) -> None:
         """Drop the entry from every group's pending entries (DELREF)."""

@@ -130,11 +130,8 @@ def ack_and_delete(
             continue
         acked[entry_id] = None
         alive = stream.log.get(entry_id) is not None
-        needed = any(
-            entry_id > one.last_id or (one is not found and entry_id in one.pel.by_id)
-            for one in stream.groups.values()
-        )
-        if alive and references is References.ACKED and needed:
+        is_kept = references is References.ACKED and stream.is_referenced(entry_id, but_by=found)
+        if alive and is_kept:
             reply.append(Deletion.REFERENCED)
             continue
         reply.append(Deletion.DELETED)
