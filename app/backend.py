@@ -21,7 +21,9 @@ from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from engine.idempotency import Idempotent
 from engine.replies import (
+    Added,
     Claimed,
     ConsumerInfo,
     GroupInfo,
@@ -108,6 +110,27 @@ class Backend(Protocol):
             IdNotGreater: an explicit id is not above the one before it.
             IdsExhausted: there is no greater id.
             Invalid: an entry has no fields or is too large, or `trim` contradicts itself.
+        """
+        ...
+
+    async def add_once(
+        self,
+        stream: bytes,
+        drafts: Sequence[Draft],
+        idempotent: Idempotent | None,
+        *,
+        create_stream: bool = True,
+        expected_last_id: EntryId | None = None,
+        trim: TrimRequest | None = None,
+    ) -> Added:
+        """Append as `add` does, unless it was done under the same key before.
+
+        A repeat changes nothing; its reply is the first one's ids, whatever became of the entries.
+        A key protects for the stream's idempotency window, and ids of its drafts must be left to
+        the stream.
+
+        Raises:
+            IdempotencyMismatch: the key was used for another request.
         """
         ...
 

@@ -69,7 +69,9 @@ async def named_consumer(
     consumer: Annotated[
         str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
     ] = None,
-    headgate_consumer: Annotated[str | None, Header(description="Who is asking.")] = None,
+    headgate_consumer: Annotated[
+        str | None, Header(alias="Headgate-Consumer", description="Who is asking.")
+    ] = None,
 ) -> bytes | None:
     """Return who is asking, if the request says so, by query or by header.
 

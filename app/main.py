@@ -103,7 +103,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_origins=settings.allowed_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["ETag", "Location", "Retry-After"],
+            expose_headers=["ETag", "Idempotent-Replayed", "Location", "Retry-After"],
         )
     app.add_middleware(
         OriginGuard,

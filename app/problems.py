@@ -21,6 +21,7 @@ Code = Literal[
     "stream_not_found",
     "group_not_found",
     "entry_not_found",
+    "entry_referenced",
     "not_found",
     "method_not_allowed",
     "not_acceptable",
@@ -31,6 +32,7 @@ Code = Literal[
     "too_large",
     "unsupported_media_type",
     "invalid_request",
+    "idempotency_mismatch",
     "too_many_waiters",
     "unavailable",
     "draining",
@@ -89,11 +91,13 @@ _STATUS: dict[Code, int] = {
     "not_acceptable": 406,
     "group_exists": 409,
     "stream_exists": 409,
+    "entry_referenced": 409,
     "id_not_greater": 409,
     "last_id_mismatch": 412,
     "too_large": 413,
     "unsupported_media_type": 415,
     "invalid_request": 422,
+    "idempotency_mismatch": 422,
     "too_many_waiters": 429,
     "internal": 500,
     "unavailable": 503,
@@ -110,6 +114,7 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.IdNotGreater: "id_not_greater",
     errors.IdsExhausted: "id_not_greater",
     errors.LastIdMismatch: "last_id_mismatch",
+    errors.IdempotencyMismatch: "idempotency_mismatch",
     errors.InvalidId: "invalid_id",
     errors.Invalid: "invalid_request",
     errors.LimitExceeded: "too_many_waiters",
@@ -126,8 +131,7 @@ _ERRORS_MAX = 100
 NOT_SERVED_YET = "not served by this version yet"
 
 # Parts of the contract that this version does not serve yet. They are refused, never ignored.
-_NOT_SERVED_YET = frozenset({"policy", "references", "delay_ms", "idempotency_window_ms"})
-_NOT_SERVED_YET |= {"idempotency_max", "sub"}
+_NOT_SERVED_YET = frozenset({"policy", "delay_ms", "sub"})
 
 NOWHERE = -1
 """As a place in a text: not known."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.fields import bytes_of, wire_fields
@@ -10,7 +11,7 @@ from app.ids import parse_group_start, parse_id, parse_new_id
 from app.names import text_of
 from app.problems import pointer_to
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import Deletion, TrimRequest
+from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.limits import COUNT_MAX
@@ -44,6 +45,11 @@ Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 
+REFERENCES = (
+    "Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` "
+    "makes it pending no more, `acked` spares what a group has not read or not acknowledged."
+)
+
 
 class Request(BaseModel):
     """A request body: unknown fields are refused."""
@@ -73,11 +79,12 @@ class Trim(Request):
     limit: Count | None = Field(
         None, description="With `approximate`: remove so many at most; 0 is no limit."
     )
+    references: References = Field(References.KEEP, description=REFERENCES)
 
     def to_request(self, field: str) -> TrimRequest:
         """Return the engine's form."""
         min_id = None if self.min_id is None else parse_id(self.min_id, field=f"{field}/min_id")
-        return TrimRequest(self.max_length, min_id, self.approximate, self.limit)
+        return TrimRequest(self.max_length, min_id, self.approximate, self.limit, self.references)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -251,6 +258,12 @@ class Ids(Request):
     ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(min_length=1)
 
 
+class Deletions(Ids):
+    """Which entries to delete, and what becomes of them where they are pending."""
+
+    references: References = Field(References.KEEP, description=REFERENCES)
+
+
 class Deleted(BaseModel):
     """What became of one id."""
 
@@ -268,24 +281,26 @@ class DeletedEntries(BaseModel):
 
 
 class StreamConfig(Request):
-    """How long a stream keeps its entries; what is left out or null has no bound."""
+    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
 
     max_length: Count | None = Field(None, description="Keep the newest so many.")
     max_age_ms: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Keep entries whose id is not older."
     )
+    idempotency_window_ms: Annotated[int, Field(ge=1000, le=86_400_000, strict=True)] | None = (
+        Field(None, description="How long an idempotency key protects; 100 s unless given.")
+    )
+    idempotency_max: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = Field(
+        None, description="Keys remembered of each producer, the newest; 100 unless given."
+    )
 
     def to_engine(self) -> EngineStreamConfig:
         """Return the engine's form."""
-        return EngineStreamConfig(self.max_length, self.max_age_ms)
+        return EngineStreamConfig(**self.model_dump())
 
     def merged_into(self, config: EngineStreamConfig) -> EngineStreamConfig:
         """Return `config` with what was said here changed (RFC 7396: null removes)."""
-        said = {name: getattr(self, name) for name in self.model_fields_set}
-        return EngineStreamConfig(
-            max_length=said.get("max_length", config.max_length),
-            max_age_ms=said.get("max_age_ms", config.max_age_ms),
-        )
+        return msgspec.structs.replace(config, **self.model_dump(exclude_unset=True))
 
 
 class Stream(BaseModel):
@@ -714,9 +729,7 @@ def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
         "entries_added": info.entries_added,
         "groups": info.group_count,
         "chunks": info.chunk_count,
-        "config": StreamConfig(
-            max_length=info.config.max_length, max_age_ms=info.config.max_age_ms
-        ),
+        "config": StreamConfig(**msgspec.structs.asdict(info.config)),
     }
 
 

@@ -8,6 +8,7 @@ ever when ids run ahead of the clock.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from engine.entry import EntryId, Fields
@@ -80,6 +81,16 @@ class Keys:
     def clear(self) -> None:
         """Forget all keys; the counters stay."""
         self.by_producer.clear()
+
+
+def digest_of(batch: Iterable[Fields]) -> bytes:
+    """Return what tells the entries of one request from those of another."""
+    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
+    for fields in batch:
+        digest.update(len(fields).to_bytes(8))
+        for part in fields:
+            digest.update(len(part).to_bytes(8) + part)
+    return digest.digest()
 
 
 def hash_fields(fields: Fields) -> bytes:

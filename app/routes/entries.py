@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from app.backend import Backend
@@ -19,14 +19,15 @@ from app.operation import ARROW, BatchOperation, Operation, json_of, media_type_
 from app.presence import while_present
 from app.problems import NOT_SERVED_YET, GatewayError, problem_of, responses
 from app.schemas import (
+    REFERENCES,
     Append,
     Appended,
     AppendedBatch,
     Deleted,
     DeletedEntries,
+    Deletions,
     Entries,
     Entry,
-    Ids,
     Limits,
     NewEntry,
     Read,
@@ -35,10 +36,12 @@ from app.schemas import (
 )
 from app.streaming import PatientResponse
 from app.structure import check_members
-from engine.decisions.streams import Deletion
+from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.errors import EntryNotFound, StreamError
+from engine.idempotency import Idempotent, digest_of
+from engine.replies import Added
 from engine.views import StreamCursor
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
@@ -53,7 +56,8 @@ _new_entries = TypeAdapter(Annotated[list[NewEntry], Field(fail_fast=True)])
 
 async def expected_last_id(
     if_match: Annotated[
-        str | None, Header(description="Append only if the stream's last id is this ETag.")
+        str | None,
+        Header(alias="If-Match", description="Append only if the stream's last id is this ETag."),
     ] = None,
 ) -> EntryId | None:
     """Return the last id the writer expects, if it expects one."""
@@ -62,11 +66,56 @@ async def expected_last_id(
     return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
 
 
-async def refuse_idempotency(request: Request) -> None:
-    """Refuse what this version does not serve yet: a writer must not believe it is protected."""
-    for name in ("Idempotency-Key", "Idempotency-Producer"):
-        if name in request.headers:
-            raise GatewayError("invalid_request", NOT_SERVED_YET, pointer=f"/header/{name}")
+class WriterKey(NamedTuple):
+    """Under which key, and of whose keys, a request appends."""
+
+    producer: bytes
+    key: bytes
+
+    def of(self, drafts: Sequence[Draft], *, is_batch: bool) -> Idempotent:
+        """Return what makes the append of these drafts repeatable.
+
+        Raises:
+            GatewayError: a draft says its id; a repeat could not be answered by counting.
+        """
+        for index, draft in enumerate(drafts):
+            if draft.id is not None:
+                text = "with an Idempotency-Key the stream chooses the id: leave it out"
+                pointer = f"/body/{index}/id" if is_batch else "/body/id"
+                raise GatewayError("invalid_request", text, pointer=pointer)
+        return Idempotent(self.producer, self.key, digest_of(draft.fields for draft in drafts))
+
+
+async def writer_key(
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=256,
+            description="Names this append: sent again with the same key, it appends nothing and "
+            "answers what the first one made. The stream's `idempotency_window_ms` and "
+            "`idempotency_max` say for how long.",
+        ),
+    ] = None,
+    idempotency_producer: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Producer",
+            min_length=1,
+            max_length=256,
+            description="Whose key it is: each producer's keys are remembered for themselves.",
+        ),
+    ] = None,
+) -> WriterKey | None:
+    """Return the key of the append, if it has one."""
+    if idempotency_key is None:
+        if idempotency_producer is not None:
+            text = "a producer without an Idempotency-Key protects nothing"
+            raise GatewayError("invalid_request", text, pointer="/header/Idempotency-Producer")
+        return None
+    producer = idempotency_producer or ""  # nobody named: shared by all who name nobody
+    return WriterKey(producer.encode("latin-1"), idempotency_key.encode("latin-1"))
 
 
 async def entry_id_path(
@@ -78,7 +127,14 @@ async def entry_id_path(
 
 EntryIdDep = Annotated[EntryId, Depends(entry_id_path)]
 ExpectedDep = Annotated[EntryId | None, Depends(expected_last_id)]
+WriterKeyDep = Annotated[WriterKey | None, Depends(writer_key)]
 
+_REPLAYED = {
+    "Idempotent-Replayed": {
+        "description": "`true`: nothing was appended, this is what the key's first use made.",
+        "schema": {"type": "string"},
+    }
+}
 _APPEND_PROBLEMS = responses(
     "malformed",
     "invalid_id",
@@ -88,16 +144,24 @@ _APPEND_PROBLEMS = responses(
     "too_large",
     "unsupported_media_type",
     "invalid_request",
+    "idempotency_mismatch",
     "unavailable",
 )
+
+
+def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    repeated = "The key was used before: what it made then."
+    return {
+        200: {"model": model, "description": repeated, "headers": _REPLAYED},
+        **_APPEND_PROBLEMS,
+    }
 
 
 @router.post(
     "/streams/{stream}/entries",
     operation_id="appendEntry",
     status_code=201,
-    responses=_APPEND_PROBLEMS,
-    dependencies=[Depends(refuse_idempotency)],
+    responses=_append_answers(Appended),
 )
 async def append_entry(
     request: Request,
@@ -105,18 +169,22 @@ async def append_entry(
     stream: StreamDep,
     entry: Append,
     expected: ExpectedDep,
+    key: WriterKeyDep,
     response: Response,
 ) -> Appended:
-    """Append an entry (XADD). The stream is created if it is not there."""
+    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there."""
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
-    [entry_id] = await backend.add(
+    drafts = [entry.to_draft()]
+    added = await backend.add_once(
         stream,
-        [entry.to_draft()],
+        drafts,
+        None if key is None else key.of(drafts, is_batch=False),
         create_stream=entry.create_stream,
         expected_last_id=expected,
         trim=trim,
     )
-    gateway_of(request).metrics.appended.inc()
+    _tell_added(request, response, added)
+    [entry_id] = added.ids
     response.headers["Location"] = f"{path_of(request.scope)}/{entry_id}"
     return Appended(id=str(entry_id))
 
@@ -125,8 +193,7 @@ async def append_entry(
     "/streams/{stream}/entries/batch",
     operation_id="appendEntries",
     status_code=201,
-    responses=_APPEND_PROBLEMS,
-    dependencies=[Depends(refuse_idempotency)],
+    responses=_append_answers(AppendedBatch),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -149,6 +216,8 @@ async def append_entries(
     limits: LimitsDep,
     stream: StreamDep,
     expected: ExpectedDep,
+    key: WriterKeyDep,
+    response: Response,
     create_stream: Annotated[bool, Query(description="Create the stream if it is missing.")] = True,
 ) -> AppendedBatch:
     """Append entries, all or none (XADD × n): a JSON array, or one entry per line of NDJSON.
@@ -157,10 +226,24 @@ async def append_entries(
     """
     body = await request.body()
     drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)
-    ids = await backend.add(stream, drafts, create_stream=create_stream, expected_last_id=expected)
-    gateway_of(request).metrics.appended.inc(len(ids))
-    texts = [str(entry_id) for entry_id in ids]
-    return AppendedBatch(count=len(ids), first_id=texts[0], last_id=texts[-1], ids=texts)
+    added = await backend.add_once(
+        stream,
+        drafts,
+        None if key is None else key.of(drafts, is_batch=True),
+        create_stream=create_stream,
+        expected_last_id=expected,
+    )
+    _tell_added(request, response, added)
+    texts = [str(entry_id) for entry_id in added.ids]
+    return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)
+
+
+def _tell_added(request: Request, response: Response, added: Added) -> None:
+    if added.is_repeat:
+        response.status_code = 200
+        response.headers["Idempotent-Replayed"] = "true"
+    else:
+        gateway_of(request).metrics.appended.inc(len(added.ids))
 
 
 Bounds = tuple[EntryId, EntryId, bool]
@@ -309,12 +392,22 @@ async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep
     "/streams/{stream}/entries/{id}",
     operation_id="deleteEntry",
     status_code=204,
-    responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
+    responses=responses(
+        "invalid_id", "stream_not_found", "entry_not_found", "entry_referenced", "invalid_request"
+    ),
 )
-async def delete_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> None:
-    """Delete one entry (XDEL). Where it is pending it stays so."""
+async def delete_entry(
+    backend: BackendDep,
+    stream: StreamDep,
+    entry_id: EntryIdDep,
+    references: Annotated[References, Query(description=REFERENCES)] = References.KEEP,
+) -> None:
+    """Delete one entry (XDELEX). Where it is pending it stays so, unless asked otherwise."""
     await backend.stream_info(stream)
-    if await backend.delete(stream, [entry_id]) != [Deletion.DELETED]:
+    [outcome] = await backend.delete(stream, [entry_id], references)
+    if outcome is Deletion.REFERENCED:
+        raise GatewayError("entry_referenced", f"a group still needs {entry_id}")
+    if outcome is Deletion.NOT_FOUND:
         raise EntryNotFound(stream, entry_id)
 
 
@@ -326,13 +419,16 @@ async def delete_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryId
     ),
 )
 async def delete_entries(
-    backend: BackendDep, limits: LimitsDep, stream: StreamDep, request: Ids
+    backend: BackendDep, limits: LimitsDep, stream: StreamDep, request: Deletions
 ) -> DeletedEntries:
-    """Delete entries (XDEL), with the outcome of each. Where they are pending they stay so."""
+    """Delete entries (XDELEX), with the outcome of each.
+
+    Where they are pending they stay so, unless `references` asks otherwise.
+    """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
     await backend.stream_info(stream)
-    outcomes = zip(ids, await backend.delete(stream, ids), strict=True)
+    outcomes = zip(ids, await backend.delete(stream, ids, request.references), strict=True)
     return DeletedEntries(
         results=[Deleted(id=str(one), outcome=outcome) for one, outcome in outcomes]
     )

@@ -267,7 +267,7 @@ TYPES: list[Case] = [
         "POST",
         ENTRIES,
         "/body/trim/references",
-        {**ENTRY, "trim": {"max_length": 1, "references": "keep"}},
+        {**ENTRY, "trim": {"max_length": 1, "references": "kept"}},
     ),
     invalid("POST", f"{ENTRIES}?create_stream=no", "/query/create_stream", ENTRY),
     # a batch
@@ -372,7 +372,8 @@ TYPES: list[Case] = [
     # deletes
     invalid("POST", f"{ENTRIES}/delete", "/body/ids", {}),
     invalid("POST", f"{ENTRIES}/delete", "/body/ids", {"ids": ["1-0"] * 10_001}),
-    invalid("DELETE", f"{ENTRIES}/1-0?references=keep", "/query/references"),
+    invalid("DELETE", f"{ENTRIES}/1-0?references=kept", "/query/references"),
+    invalid("POST", f"{ENTRIES}/delete", "/body/references", {"ids": ["1"], "references": 1}),
     invalid("DELETE", f"{BILLING}/consumers/worker?pending=forget", "/query/pending"),
     # bodies that are left out
     *(

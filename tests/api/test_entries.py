@@ -181,19 +181,121 @@ async def test_of_many_writers_that_know_the_same_last_id_one_wins(shared: Live)
     assert len(await ids(shared)) == 2
 
 
-@pytest.mark.parametrize("header", ["Idempotency-Key", "Idempotency-Producer"])
+# Append once
+
+
+async def append_once(live: Live, key: str, value: str = "1", **headers: str) -> httpx.Response:
+    headers = {"Idempotency-Key": key, **headers}
+    return await live.http.post(ENTRIES, json={"fields": {"n": value}}, headers=headers)
+
+
+async def test_a_repeat_answers_what_the_first_made(shared: Live) -> None:
+    first = await append_once(shared, "k")
+    repeat = await append_once(shared, "k")
+    other = await append_once(shared, "another")
+
+    assert (first.status_code, repeat.status_code, other.status_code) == (201, 200, 201)
+    assert "Idempotent-Replayed" not in first.headers
+    assert repeat.headers["Idempotent-Replayed"] == "true"
+    assert repeat.headers["Location"] == first.headers["Location"]
+    assert repeat.json() == first.json()
+    assert await ids(shared) == [first.json()["id"], other.json()["id"]]
+
+
+async def test_a_key_used_for_another_entry_is_a_mistake(shared: Live) -> None:
+    await append_once(shared, "k", "1")
+
+    answer = await append_once(shared, "k", "2")
+
+    assert said(answer) == (422, "idempotency_mismatch", "")
+    assert len(await ids(shared)) == 1
+
+
+async def test_each_producer_has_its_own_keys(shared: Live) -> None:
+    mine = {"Idempotency-Producer": "me"}
+
+    answers = [
+        await append_once(shared, "k"),
+        await append_once(shared, "k", **mine),
+        await append_once(shared, "k", "1", **mine),
+    ]
+
+    assert [answer.status_code for answer in answers] == [201, 201, 200]
+    assert answers[2].json() == answers[1].json() != answers[0].json()
+
+
+async def test_a_batch_repeated_answers_all_its_ids(shared: Live) -> None:
+    body = [{"fields": {"n": str(n)}} for n in range(3)]
+    headers = {"Idempotency-Key": "batch"}
+
+    first = await shared.http.post(f"{ENTRIES}/batch", json=body, headers=headers)
+    await shared.append("orders", "between")
+    repeat = await shared.http.post(f"{ENTRIES}/batch", json=body, headers=headers)
+    shorter = await shared.http.post(f"{ENTRIES}/batch", json=body[:2], headers=headers)
+
+    assert (first.status_code, repeat.status_code) == (201, 200)
+    assert repeat.json() == first.json()
+    assert said(shorter) == (422, "idempotency_mismatch", "")
+    assert len(await ids(shared)) == 4
+
+
+async def test_a_repeat_is_answered_though_its_entry_is_gone(shared: Live) -> None:
+    first = await append_once(shared, "k")
+    await shared.http.delete(f"{ENTRIES}/{first.json()['id']}")
+
+    repeat = await append_once(shared, "k")
+
+    assert (repeat.status_code, repeat.json()) == (200, first.json())
+    assert await ids(shared) == []
+
+
+async def test_the_newest_keys_of_a_producer_protect(shared: Live) -> None:
+    await shared.http.put("/v1/streams/orders", json={"idempotency_max": 2})
+    for key in ("a", "b", "c"):
+        await append_once(shared, key)
+
+    statuses = [(await append_once(shared, key)).status_code for key in ("c", "b", "a")]
+
+    assert statuses == [200, 200, 201]
+
+
+async def test_a_key_and_a_failed_append_leave_nothing_behind(shared: Live) -> None:
+    await append_at(shared, "5-0")
+
+    refused = await append_once(shared, "k", **{"If-Match": '"4-0"'})
+    accepted = await append_once(shared, "k", **{"If-Match": '"5-0"'})
+
+    assert (refused.status_code, accepted.status_code) == (412, 201)
+
+
 @pytest.mark.parametrize("path", [ENTRIES, f"{ENTRIES}/batch"])
-async def test_a_writer_who_believes_in_idempotency_is_told_that_there_is_none_yet(
-    shared: Live, path: str, header: str
-) -> None:
-    entry: Any = {"fields": {"a": "b"}}
+async def test_a_keyed_append_leaves_the_id_to_the_stream(shared: Live, path: str) -> None:
+    entry: Any = {"fields": {"a": "b"}, "id": "1-0"}
 
     answer = await shared.http.post(
-        path, json=entry if path == ENTRIES else [entry], headers={header: "k"}
+        path, json=entry if path == ENTRIES else [entry], headers={"Idempotency-Key": "k"}
     )
 
-    assert said(answer) == (422, "invalid_request", f"/header/{header}")
-    assert "not served by this version yet" in answer.json()["detail"]
+    pointer = "/body/id" if path == ENTRIES else "/body/0/id"
+    assert said(answer) == (422, "invalid_request", pointer)
+    assert (await shared.http.get(ORDERS)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("headers", "name"),
+    [
+        ({"Idempotency-Producer": "p"}, "Idempotency-Producer"),
+        ({"Idempotency-Key": ""}, "Idempotency-Key"),
+        ({"Idempotency-Key": "k" * 257}, "Idempotency-Key"),
+        ({"Idempotency-Key": "k", "Idempotency-Producer": "p" * 257}, "Idempotency-Producer"),
+    ],
+)
+async def test_a_key_that_protects_nothing_is_refused(
+    shared: Live, headers: dict[str, str], name: str
+) -> None:
+    answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}}, headers=headers)
+
+    assert said(answer) == (422, "invalid_request", f"/header/{name}")
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -613,16 +715,32 @@ async def test_what_is_pending_stays_so_when_its_entry_is_deleted(shared: Live) 
 
 
 @pytest.mark.parametrize("method", ["DELETE", "POST"])
-async def test_a_delete_that_speaks_of_references_is_refused(shared: Live, method: str) -> None:
+async def test_a_delete_takes_what_is_pending_along(shared: Live, method: str) -> None:
+    await shared.create_group("orders", "billing")
     await append_at(shared, "1-0")
+    await shared.read_group("orders", "billing", "worker")
 
     if method == "DELETE":
-        answer = await shared.http.delete(f"{ENTRIES}/1-0?references=acked")
+        await shared.http.delete(f"{ENTRIES}/1-0?references=delete")
     else:
-        body = {"ids": ["1-0"], "references": "acked"}
-        answer = await shared.http.post(f"{ENTRIES}/delete", json=body)
+        await shared.http.post(f"{ENTRIES}/delete", json={"ids": ["1-0"], "references": "delete"})
 
-    where = "query" if method == "DELETE" else "body"
-    assert said(answer) == (422, "invalid_request", f"/{where}/references")
-    assert "not served by this version yet" in answer.json()["detail"]
-    assert await ids(shared) == ["1-0"]
+    assert (await shared.group("orders", "billing"))["pending"] == 0
+    assert await ids(shared) == []
+
+
+async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.read_group("orders", "billing", "worker", limit=2)
+    await shared.http.post("/v1/streams/orders/groups/billing/ack", json={"ids": ["1-0"]})
+
+    one = await shared.http.delete(f"{ENTRIES}/2-0?references=acked")
+    many = await shared.http.post(
+        f"{ENTRIES}/delete", json={"ids": ["1-0", "2-0", "3-0"], "references": "acked"}
+    )
+
+    assert said(one) == (409, "entry_referenced", "")
+    outcomes = [result["outcome"] for result in many.json()["results"]]
+    assert outcomes == ["deleted", "referenced", "referenced"]
+    assert await ids(shared) == ["2-0", "3-0"]

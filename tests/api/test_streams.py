@@ -47,7 +47,12 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
         "entries_added": 0,
         "groups": 0,
         "chunks": 0,
-        "config": {"max_length": 10, "max_age_ms": 60_000},
+        "config": {
+            "max_length": 10,
+            "max_age_ms": 60_000,
+            "idempotency_window_ms": None,
+            "idempotency_max": None,
+        },
     }
 
 
@@ -75,15 +80,36 @@ async def test_a_stream_can_be_created_without_a_body(shared: Live) -> None:
     answer = await shared.http.put(ORDERS)
 
     assert answer.status_code == 201
-    assert answer.json()["config"] == {"max_length": None, "max_age_ms": None}
+    assert set(answer.json()["config"].values()) == {None}
 
 
-@pytest.mark.parametrize("field", ["idempotency_window_ms", "idempotency_max"])
-async def test_what_this_version_does_not_serve_is_refused(shared: Live, field: str) -> None:
-    answer = await shared.http.put(ORDERS, json={field: 1})
+async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) -> None:
+    said_first = {"idempotency_window_ms": 5000, "idempotency_max": 7}
+    created = await shared.http.put(ORDERS, json=said_first)
+    changed = await shared.http.patch(ORDERS, json={"idempotency_max": None, "max_length": 9})
+
+    assert created.json()["config"] == {"max_length": None, "max_age_ms": None, **said_first}
+    assert changed.json()["config"] == {
+        "max_length": 9,
+        "max_age_ms": None,
+        "idempotency_window_ms": 5000,
+        "idempotency_max": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("idempotency_window_ms", 999),
+        ("idempotency_window_ms", 86_400_001),
+        ("idempotency_max", 0),
+        ("idempotency_max", 10_001),
+    ],
+)
+async def test_bounds_of_keys_are_themselves_bounded(shared: Live, field: str, value: int) -> None:
+    answer = await shared.http.put(ORDERS, json={field: value})
 
     assert said(answer) == (422, "invalid_request", f"/body/{field}")
-    assert "not served by this version yet" in problem_in(answer)["detail"]
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -215,9 +241,9 @@ async def test_a_patch_changes_what_it_names_and_null_removes(
         ORDERS, json=patch, headers={"Content-Type": "application/merge-patch+json"}
     )
 
-    assert answer.status_code == 200
-    assert answer.json()["config"] == expected
-    assert (await shared.stream("orders"))["config"] == expected
+    config = (await shared.stream("orders"))["config"]
+    assert (answer.status_code, answer.json()["config"]) == (200, config)
+    assert {name: config[name] for name in expected} == expected
 
 
 async def test_a_smaller_bound_holds_at_once(shared: Live) -> None:
@@ -338,13 +364,24 @@ async def test_an_approximate_trim_removes_whole_chunks_up_to_its_limit(shared: 
     assert (limited.json(), unlimited.json()) == ({"removed": 200}, {"removed": 200})
 
 
-async def test_a_trim_that_says_what_this_version_does_not_serve_is_refused(shared: Live) -> None:
-    await shared.append("orders", "1")
+@pytest.mark.parametrize(
+    ("references", "left", "pending"),
+    [("keep", [], 2), ("delete", [], 0), ("acked", ["2", "3"], 2)],
+)
+async def test_a_trim_minds_groups_as_it_is_told(
+    shared: Live, references: str, left: list[str], pending: int
+) -> None:
+    for value in ("1", "2", "3"):
+        await shared.append("orders", value)
+    await shared.create_group("orders", "billing")
+    read = await shared.read_group("orders", "billing", "worker")
+    first = [read["entries"][0]["id"]]
+    await shared.http.post(f"{ORDERS}/groups/billing/ack", json={"ids": first})
 
     answer = await shared.http.post(
-        f"{ORDERS}/trim", json={"max_length": 0, "references": "delete"}
+        f"{ORDERS}/trim", json={"max_length": 0, "references": references}
     )
 
-    assert said(answer) == (422, "invalid_request", "/body/references")
-    assert "not served by this version yet" in problem_in(answer)["detail"]
-    assert await values(shared) == ["1"]
+    assert answer.json() == {"removed": 3 - len(left)}
+    assert await values(shared) == left
+    assert (await shared.group("orders", "billing"))["pending"] == pending
