@@ -2,24 +2,40 @@
 
 from collections.abc import Sequence
 
-from app.redis_syntax.table import plan_of
-from app.redis_syntax.words import CommandError, Plan, Reply
+from app.redis_syntax.server import Server
+from app.redis_syntax.table import COMMANDS, Entry, find
+from app.redis_syntax.words import CommandError, Reply, Step
+from engine.decisions import Decision
 from engine.engine import Engine
 from engine.errors import StreamError
+from engine.keyspace import Keyspace
 
 _BLOCKING = frozenset({b"XREAD", b"XREADGROUP"})
 
 
 class CommandRunner:
-    """Runs commands. What goes wrong is a `StreamError` whose text is Redis's reply."""
+    """Runs commands and counts them. What fails is a `StreamError` whose text is the reply."""
 
     def __init__(self, engine: Engine) -> None:
         """Run commands against this engine."""
         self._engine = engine
+        self._server = Server(engine)
+        self._commands = COMMANDS | {
+            b"INFO": Entry(-1, self._server.info, only_reads=True),
+            b"CONFIG": Entry(-2, self._server.config),
+        }
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take long."""
         return bool(words) and words[0].upper() in _BLOCKING
+
+    def only_reads(self, words: Sequence[bytes]) -> bool:
+        """Tell whether a command changes nothing.
+
+        Raises:
+            CommandError: there is no such command.
+        """
+        return find(words, self._commands)[0].only_reads
 
     async def run(self, words: Sequence[bytes]) -> Reply:
         """Run one command, waiting if it blocks.
@@ -27,27 +43,57 @@ class CommandRunner:
         Raises:
             StreamError: it failed.
         """
-        plan = plan_of(words)
-        if plan.wait is None:
-            return await self._engine.perform(plan.step)
-        return await self._engine.perform_blocking(
-            plan.step,
-            plan.wait.lanes,
-            wait_ms=plan.wait.wait_ms,
-            claim_idle_ms=plan.wait.claim_idle_ms,
-        )
+        entry, name = self._find(words)
+        with self._server.running(name):
+            plan = entry.plan(words)
+            if plan.wait is None:
+                return await self._engine.perform(plan.step)
+            return await self._engine.perform_blocking(
+                plan.step,
+                plan.wait.lanes,
+                wait_ms=plan.wait.wait_ms,
+                claim_idle_ms=plan.wait.claim_idle_ms,
+            )
 
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
         """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).
 
+        A command that fails does not stop those behind it.
+
         Raises:
-            CommandError: a command makes no sense whatever the state; then none is run.
+            CommandError: a command is unknown or has a wrong number of words; then none is run.
         """
-        plans: list[Plan] = []
-        for words in commands:
-            try:
-                plans.append(plan_of(words))
-            except StreamError as error:
-                text = "EXECABORT Transaction discarded because of previous errors."
-                raise CommandError(f"{text} ({error})") from None
-        return await self._engine.perform_all([plan.step for plan in plans])
+        try:
+            found = [self._find(words) for words in commands]
+        except StreamError as error:
+            text = "EXECABORT Transaction discarded because of previous errors."
+            raise CommandError(f"{text} ({error})") from None
+        steps = [_step(entry, words) for (entry, _), words in zip(found, commands, strict=True)]
+        replies = await self._engine.perform_all(steps)
+        for (_, name), reply in zip(found, replies, strict=True):
+            self._server.count(name, failure=reply if isinstance(reply, StreamError) else None)
+        return replies
+
+    def _find(self, words: Sequence[bytes]) -> tuple[Entry, str]:
+        name = None
+        try:
+            entry, name = find(words, self._commands)
+            entry.check_arity(words, name)
+        except StreamError as error:
+            self._server.reject(name, error)
+            raise
+        return entry, name
+
+
+def _step(entry: Entry, words: Sequence[bytes]) -> Step:
+    """Return what a command does; if its words make no sense, that is to fail in its turn."""
+    try:
+        return entry.plan(words).step
+    except StreamError as error:
+        failure = error
+
+    def fail(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del keyspace, now_ms
+        raise failure
+
+    return fail

@@ -86,6 +86,11 @@ class Engine:
         """Return how many reads are blocked."""
         return len(self._waiters)
 
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return on how many streams reads are blocked, and on how many of them by a group."""
+        return self._waiters.stream_count, self._waiters.grouped_stream_count
+
     # Streams
 
     async def list_streams(

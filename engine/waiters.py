@@ -118,6 +118,16 @@ class Waiters:
         """Return how many reads are blocked."""
         return self._count
 
+    @property
+    def stream_count(self) -> int:
+        """Return on how many streams somebody waits."""
+        return len(self._lanes)
+
+    @property
+    def grouped_stream_count(self) -> int:
+        """Return on how many streams somebody waits as a consumer of a group."""
+        return sum(any(group is not None for group in lanes) for lanes in self._lanes.values())
+
     def add(self, waiter: Waiter[Any]) -> None:
         """Put a blocked read at the end of its lanes.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.redis_syntax import groups, info, keys, streams
@@ -15,6 +15,11 @@ class Entry(NamedTuple):
     arity: int
     plan: Callable[[Sequence[bytes]], Plan]
     only_reads: bool = False
+
+    def check_arity(self, words: Sequence[bytes], name: str) -> None:
+        """Raise `CommandError` if a command has too few words or too many."""
+        if len(words) != self.arity if self.arity > 0 else len(words) < -self.arity:
+            raise wrong_arity(name)
 
 
 COMMANDS: dict[bytes, Entry] = {
@@ -54,7 +59,6 @@ COMMANDS: dict[bytes, Entry] = {
     b"PERSIST": Entry(2, keys.persist),
     b"FLUSHALL": Entry(-1, keys.flush),
     b"FLUSHDB": Entry(-1, keys.flush),
-    b"CONFIG": Entry(-2, keys.config),
 }
 
 SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
@@ -73,21 +77,12 @@ SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
 }
 
 
-def plan_of(words: Sequence[bytes]) -> Plan:
-    """Return what a command will do.
-
-    Raises:
-        CommandError: the command is unknown, or its words make no sense whatever the state.
-        InvalidId: a word should be an entry id and is none.
-    """
-    entry, name = find(words)
-    if len(words) != entry.arity if entry.arity > 0 else len(words) < -entry.arity:
-        raise wrong_arity(name)
-    return entry.plan(words)
-
-
-def find(words: Sequence[bytes]) -> tuple[Entry, str]:
+def find(words: Sequence[bytes], commands: Mapping[bytes, Entry] = COMMANDS) -> tuple[Entry, str]:
     """Return a command and its full name.
+
+    Args:
+        words: the name, perhaps with a subcommand, and the arguments.
+        commands: the commands there are, beside those with subcommands.
 
     Raises:
         CommandError: there is no such command or subcommand.
@@ -102,8 +97,8 @@ def find(words: Sequence[bytes]) -> tuple[Entry, str]:
             text = f"unknown subcommand '{shown(words[1])}'. Try {name.decode()} HELP."
             raise CommandError(f"ERR {text}")
         return entry, f"{lower}|{words[1].decode().lower()}"
-    if name not in COMMANDS:
+    if name not in commands:
         args = "".join(f"'{shown(word)}' " for word in words[1:])
         shown_name = shown(words[0]) if words else ""
         raise CommandError(f"ERR unknown command '{shown_name}', with args beginning with: {args}")
-    return COMMANDS[name], name.decode().lower()
+    return commands[name], name.decode().lower()

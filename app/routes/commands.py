@@ -14,8 +14,7 @@ from app.dependencies import LimitsDep, check_at_most, gateway_of
 from app.operation import Operation, UncheckedOperation
 from app.presence import while_present
 from app.problems import GatewayError, responses
-from app.redis_syntax.table import find
-from app.redis_syntax.words import Reply, Status
+from app.redis_syntax.words import Reply, Status, shown
 from engine.errors import StreamError
 
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
@@ -126,11 +125,11 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
     del words
     command = _path_words(request)
     try:
-        entry, name = find(command)
+        only_reads = _runner(request).only_reads(command)
     except StreamError as error:
         return _failed(error)
-    if not entry.only_reads:
-        text = f"'{name}' changes something: send it by POST"
+    if not only_reads:
+        text = f"{shown(command[0])!r} changes something: send it by POST"
         raise GatewayError("method_not_allowed", text, pointer="/path")
     return await _answer(request, command, encoding)
 

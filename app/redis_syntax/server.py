@@ -1,0 +1,179 @@
+"""Server: what clients ask about the server itself, and the counters behind it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from app.redis_syntax import keys
+from app.redis_syntax.words import OK, Plan, Reply, at_once, wrong_arity
+from engine.decisions import Decision
+from engine.engine import Engine
+from engine.errors import StreamError
+from engine.keyspace import Keyspace
+
+SPOKEN_VERSION = "8.10.1"
+"""The Redis whose stream commands these are."""
+
+_VERSION = version("headgate")  # read here: it is in a file, and nobody waits for a file later
+_MORE = frozenset({"commandstats"})  # told only when asked for
+
+Lines = dict[str, object]
+
+
+@dataclass
+class _CommandCounts:
+    """How often a command was run, for how long, and how that ended."""
+
+    calls: int = 0
+    elapsed_us: int = 0
+    rejected: int = 0  # never run: a wrong number of words
+    failed: int = 0
+
+    def __str__(self) -> str:
+        average_us = self.elapsed_us / self.calls if self.calls else 0.0
+        return (
+            f"calls={self.calls},usec={self.elapsed_us},usec_per_call={average_us:.2f},"
+            f"rejected_calls={self.rejected},failed_calls={self.failed}"
+        )
+
+
+class Server:
+    """Counts commands, and answers INFO and CONFIG."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Start counting."""
+        self._engine = engine
+        self._started_s = time.perf_counter()
+        self._counts: dict[str, _CommandCounts] = {}
+        self._errors: Counter[str] = Counter()
+        self._sections: dict[str, Callable[[Keyspace, int], Lines]] = {
+            "server": self._about_server,
+            "clients": self._about_clients,
+            "memory": lambda *_: {"used_memory_peak": _peak_bytes()},
+            "persistence": lambda *_: {"loading": 0},
+            "stats": self._about_calls,
+            "replication": lambda *_: {"role": "master", "connected_slaves": 0},
+            "commandstats": lambda *_: {f"cmdstat_{k}": v for k, v in self._counts.items()},
+            "errorstats": lambda *_: {
+                f"errorstat_{k}": f"count={v}" for k, v in self._errors.items()
+            },
+            "cluster": lambda *_: {"cluster_enabled": 0},
+            "keyspace": _about_keyspace,
+        }
+
+    @contextmanager
+    def running(self, command: str) -> Iterator[None]:
+        """Count a call of a command, and how it ends."""
+        started_s = time.perf_counter()
+        try:
+            yield
+        except StreamError as error:
+            self.count(command, time.perf_counter() - started_s, error)
+            raise
+        self.count(command, time.perf_counter() - started_s)
+
+    def count(
+        self, command: str, elapsed_s: float = 0.0, failure: StreamError | None = None
+    ) -> None:
+        """Count a call that has ended."""
+        counts = self._counts.setdefault(command, _CommandCounts())
+        counts.calls += 1
+        counts.elapsed_us += round(elapsed_s * 1_000_000)
+        if failure is not None:
+            counts.failed += 1
+            self._count_error(failure)
+
+    def reject(self, command: str | None, failure: StreamError) -> None:
+        """Count what was not even run; an unknown command has no name."""
+        self._count_error(failure)
+        if command is not None:
+            self._counts.setdefault(command, _CommandCounts()).rejected += 1
+
+    def info(self, words: Sequence[bytes]) -> Plan:
+        """INFO [section ...]."""
+        asked = {word.decode("latin-1").lower() for word in words[1:]} or {"default"}
+        names = set(self._sections) & asked
+        if asked & {"default", "all", "everything"}:
+            names |= set(self._sections) - (_MORE if not asked & {"all", "everything"} else set())
+
+        def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+            sections = [
+                "\r\n".join([f"# {name.capitalize()}", *(f"{k}:{v}" for k, v in lines.items()), ""])
+                for name, about in self._sections.items()
+                if name in names
+                for lines in [about(keyspace, now_ms)]
+            ]
+            return Decision("\r\n".join(sections).encode(), [])
+
+        return at_once(step)
+
+    def config(self, words: Sequence[bytes]) -> Plan:
+        """CONFIG GET, CONFIG SET, CONFIG RESETSTAT."""
+        if words[1].upper() != b"RESETSTAT":
+            return keys.config(words)
+        if len(words) > 2:
+            raise wrong_arity("config|resetstat")
+
+        def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+            del keyspace, now_ms
+            self._counts.clear()
+            self._errors.clear()
+            return Decision(OK, [])
+
+        return at_once(step)
+
+    def _count_error(self, error: StreamError) -> None:
+        self._errors[str(error).partition(" ")[0]] += 1
+
+    def _about_server(self, keyspace: Keyspace, now_ms: int) -> Lines:
+        del keyspace
+        uptime_s = round(time.perf_counter() - self._started_s)
+        return {
+            "redis_version": SPOKEN_VERSION,
+            "server_name": "headgate",
+            "headgate_version": _VERSION,
+            "redis_mode": "standalone",
+            "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "arch_bits": 64,
+            "process_id": os.getpid(),
+            "server_time_usec": now_ms * 1000,
+            "uptime_in_seconds": uptime_s,
+            "uptime_in_days": uptime_s // 86_400,
+        }
+
+    def _about_clients(self, *_: object) -> Lines:
+        waited_for, by_groups = self._engine.waited_for
+        return {
+            "blocked_clients": self._engine.waiter_count,
+            "total_blocking_keys": waited_for,
+            "total_blocking_keys_on_nokey": by_groups,
+        }
+
+    def _about_calls(self, *_: object) -> Lines:
+        return {
+            "total_commands_processed": sum(one.calls for one in self._counts.values()),
+            "total_error_replies": self._errors.total(),
+        }
+
+
+def _about_keyspace(keyspace: Keyspace, now_ms: int) -> Lines:
+    if not keyspace.streams:
+        return {}
+    left_ms = [at_ms - now_ms for at_ms, _ in keyspace.expiring]
+    average_ms = sum(left_ms) // len(left_ms) if left_ms else 0
+    counts = f"keys={len(keyspace.streams)},expires={len(left_ms)},avg_ttl={average_ms}"
+    return {"db0": counts}
+
+
+def _peak_bytes() -> int:
+    """Return the most memory this process ever had."""
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
