@@ -42,6 +42,14 @@ from engine.views import PendingRequest, StreamCursor
 class Backend(Protocol):
     """Streams, their groups, and what is delivered to whom."""
 
+    @property
+    def failure(self) -> str | None:
+        """Return why nothing can be changed any more, None if all is well.
+
+        What was durable can still be read.
+        """
+        ...
+
     # Streams
 
     async def list_streams(

@@ -1,4 +1,4 @@
-"""The command line: `headgate serve | check-config | openapi`."""
+"""The command line: `headgate serve | check | check-config | openapi`."""
 
 import json
 import sys
@@ -8,10 +8,14 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from app.main import create_app
+from app.main import create_app, open_engine
 from app.server import Server
-from app.settings import FsyncPolicy, LogLevel, Settings, read_settings
+from app.settings import MEMORY, LogLevel, Settings, read_settings
 from app.telemetry import set_up_logging
+from engine import recovery
+from engine.disk import SystemDisk
+from engine.errors import Broken, StreamError
+from engine.journal import FsyncPolicy
 
 _CONFIG = click.option(
     "--config",
@@ -19,6 +23,10 @@ _CONFIG = click.option(
     envvar="HEADGATE_CONFIG",
     help="A TOML file with settings; variables and flags win over it.",
 )
+
+
+_LARGE_BYTES = 8 * 2**20
+"""A journal smaller than this is loaded before anybody could read about it."""
 
 
 # \b keeps click from filling the paragraph.
@@ -49,7 +57,7 @@ def main() -> None:
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the journal is kept.  [default: data]",
+    help="Where the journal is kept; :memory: keeps nothing.  [default: data]",
 )
 @click.option(
     "--fsync",
@@ -84,7 +92,19 @@ def serve(config: Path | None, **flags: Any) -> None:
     """
     settings = _settings(config, flags)
     set_up_logging(settings.log_level)
-    Server(create_app(settings), settings, on_listening=_greet).run()
+    try:
+        engine = open_engine(settings, _show_progress)
+    except (StreamError, OSError) as error:
+        raise click.ClickException(f"{settings.data_dir}: {error}") from None
+
+    def greet(url: str) -> None:
+        click.echo(
+            f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True
+        )
+        if settings.data_dir == MEMORY:
+            click.echo("Nothing is kept: streams live in memory only.", err=True)
+
+    Server(create_app(settings, engine), settings, on_listening=greet).run()
 
 
 @main.command("check-config")
@@ -101,9 +121,54 @@ def check_config(config: Path | None) -> None:
 
 
 @main.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Where the journal is kept.",
+)
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Save everything up to the damage; what comes behind it is put into files of its own.",
+)
+def check(data_dir: Path, repair: bool) -> None:
+    """Read a data directory as a start would, and say what is there.
+
+    Ends with 1 if it is damaged and was not repaired.
+    """
+    try:
+        disk = SystemDisk(data_dir)
+        kept = recovery.repair(disk) if repair else []
+        loaded = recovery.load(disk, progress=_show_progress)
+    except (StreamError, OSError) as error:
+        hint = "" if repair or not isinstance(error, Broken) else "\n--repair saves what is before."
+        raise click.ClickException(f"{data_dir}: {error}{hint}") from None
+    for name in kept:
+        click.echo(f"put aside into {name}")
+    for name in recovery.names_in_use(disk):
+        click.echo(f"{name}  {disk.size_bytes(name)} bytes")
+    streams = loaded.keyspace.streams.values()
+    pending = sum(len(group.pel) for stream in streams for group in stream.groups.values())
+    entries = sum(stream.log.length for stream in streams)
+    click.echo(
+        f"{loaded.position} records: {len(streams)} streams, {entries} entries, {pending} pending"
+    )
+    if loaded.torn is not None:
+        torn = loaded.torn
+        click.echo(
+            f"{torn.name} is torn at byte {torn.offset}: {torn.why}. The {torn.size_bytes} bytes "
+            "behind were never promised to anybody; the next start puts them aside."
+        )
+
+
+@main.command()
 def openapi() -> None:
     """Print the OpenAPI document."""
-    json.dump(create_app(Settings()).openapi(), sys.stdout, indent=2, ensure_ascii=False)
+    json.dump(
+        create_app(Settings(data_dir=MEMORY)).openapi(), sys.stdout, indent=2, ensure_ascii=False
+    )
     click.echo()
 
 
@@ -116,13 +181,13 @@ def _settings(config: Path | None, flags: dict[str, Any]) -> Settings:
         raise click.ClickException("\n       ".join(lines)) from None
 
 
-def _greet(url: str) -> None:
-    click.echo(
-        f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.\n"
-        "Nothing is kept: this version holds streams in memory only, and --data-dir and --fsync "
-        "have no effect yet.",
-        err=True,
-    )
+def _show_progress(done: int, total: int) -> None:
+    """Say on standard error how far the loading is; files that load at once are not worth it."""
+    if total < _LARGE_BYTES:
+        return
+    end = "\n" if done == total else ""
+    percentage = done * 100 // total
+    click.echo(f"\rLoading {total / 2**20:.0f} MiB: {percentage} %{end}", nl=False, err=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from app.names import check_name
 from app.problems import GatewayError
 from app.schemas import Limits
 from app.telemetry import Metrics
+from engine.journal import Journal
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Gateway:
     limits: Limits
     metrics: Metrics
     commands: CommandRunner | None  # where the backend can run Redis commands
+    journal: Journal | None  # where this process keeps one
     random: random.Random  # for jitter and the names of nameless consumers
 
 

@@ -1,9 +1,10 @@
 """The app: `create_app` puts the parts together, and is the only place that chooses a backend."""
 
 import asyncio
+import logging
 import mimetypes
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -16,12 +17,29 @@ from app.backend import Backend
 from app.commands import CommandRunner
 from app.dependencies import Gateway
 from app.origin import OriginGuard
-from app.routes import commands, deliveries, entries, events, groups, operations, socket, streams
+from app.routes import (
+    admin,
+    commands,
+    deliveries,
+    entries,
+    events,
+    groups,
+    operations,
+    socket,
+    streams,
+)
 from app.schemas import Limits
-from app.settings import Settings
+from app.settings import MEMORY, Settings
 from app.telemetry import Metrics, RequestMetrics
+from engine import recovery
+from engine.disk import SystemDisk
 from engine.engine import Engine
+from engine.journal import Growth, Journal
+from engine.recovery import Progress
+from engine.rewrite import in_process_of_its_own
 from engine.storage import MemoryStorage
+
+log = logging.getLogger("headgate")
 
 RECORDS_KEPT = 1000
 """Records a memory storage keeps: to look at, as nothing can be recovered from them."""
@@ -52,11 +70,12 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         settings: what the operator chose.
         backend: what keeps the streams; the engine of this process unless given.
     """
+    chosen: Backend = backend or open_engine(settings)
     metrics = Metrics()
-    chosen: Backend = backend or Engine(
-        MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max
-    )
     metrics.watch(lambda: chosen.waiter_count)
+    journal = _journal(chosen)
+    if journal is not None:
+        metrics.watch_journal(lambda: journal.status)
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -68,7 +87,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     limits = Limits(**settings.model_dump(include=set(Limits.model_fields)))
-    app.state.gateway = Gateway(chosen, limits, metrics, _runner(chosen), random.Random())
+    app.state.gateway = Gateway(chosen, limits, metrics, _runner(chosen), journal, random.Random())
     for router in (
         entries.router,
         entries.batches,
@@ -80,6 +99,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         events.router,
         socket.router,
         operations.router,
+        admin.router,
         commands.router,
         commands.paths,
     ):
@@ -89,6 +109,49 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     document.install(app)
     _add_middleware(app, settings, metrics)
     return app
+
+
+def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -> Engine:
+    """Return the engine with everything that its data directory holds.
+
+    Args:
+        settings: what the operator chose.
+        progress: told how far the loading is.
+
+    Raises:
+        Unavailable: another process uses the directory.
+        Corrupt: a file is damaged, missing, or of a newer version.
+        OSError: the directory cannot be used.
+    """
+    if settings.data_dir == MEMORY:
+        return Engine(MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max)
+    disk = SystemDisk(settings.data_dir)
+    try:
+        loaded = recovery.recover(disk, progress)
+    except BaseException:
+        disk.close()
+        raise
+    if loaded.torn is not None:
+        log.warning("torn tail put aside", extra=loaded.torn._asdict())
+    journal = Journal(
+        disk,
+        settings.fsync,
+        in_process_of_its_own(settings.data_dir),
+        position=loaded.position,
+        growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
+        tell=_log,
+    )
+    return Engine(journal, keyspace=loaded.keyspace, waiters_max=settings.waiters_max)
+
+
+def _log(event: str, facts: Mapping[str, object]) -> None:
+    is_bad = "reason" in facts
+    log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))
+
+
+def _journal(backend: Backend) -> Journal | None:
+    storage = backend.storage if isinstance(backend, Engine) else None
+    return storage if isinstance(storage, Journal) else None
 
 
 def _runner(backend: Backend) -> CommandRunner | None:
@@ -121,8 +184,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         return
     async with asyncio.TaskGroup() as tasks:
-        retention = tasks.create_task(backend.keep_house())
+        tasks.create_task(backend.run())
         try:
             yield
         finally:
-            retention.cancel()
+            await backend.close()

@@ -25,6 +25,7 @@ from engine.replies import (
     GroupState,
     Outcome,
 )
+from engine.replies import JournalStatus as EngineJournalStatus
 from engine.replies import PendingItem as EnginePendingItem
 from engine.replies import PendingSummary as EnginePendingSummary
 from engine.replies import StreamDetail as EngineStreamDetail
@@ -743,3 +744,23 @@ def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
         "released": info.nacked_count,
         "consumers": info.consumer_count,
     }
+
+
+# Operations
+
+
+class JournalState(BaseModel):
+    """How the journal is."""
+
+    position: int = Field(description="Records taken.")
+    durable_position: int = Field(description="Records that are safe.")
+    size_bytes: int = Field(description="Size of snapshot and segments.")
+    failure: str | None = Field(description="Why nothing can be written any more.")
+    is_rewriting: bool = Field(description="Whether a snapshot is being made.")
+    rewrite_count: int = Field(description="Snapshots made since the start.")
+    rewrite_failure: str | None = Field(description="Why the last rewrite did not work.")
+
+    @classmethod
+    def of(cls, status: EngineJournalStatus) -> Self:
+        """Return the wire form."""
+        return cls(**status._asdict())

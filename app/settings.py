@@ -17,13 +17,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from engine.journal import FsyncPolicy
 
-class FsyncPolicy(StrEnum):
-    """When the journal is forced to disk; the names are Redis's."""
-
-    ALWAYS = "always"
-    EVERYSEC = "everysec"
-    NO = "no"
+MEMORY = Path(":memory:")
+"""Instead of a directory: nothing is kept."""
 
 
 class LogLevel(StrEnum):
@@ -42,9 +39,17 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    data_dir: Path = Field(Path("data"), description="Where the journal is kept.")
+    data_dir: Path = Field(
+        Path("data"), description="Where the journal is kept; `:memory:` keeps nothing."
+    )
     fsync: FsyncPolicy = Field(
         FsyncPolicy.ALWAYS, description="When the journal is forced to disk."
+    )
+    rewrite_percentage: int = Field(
+        100, ge=0, description="Growth of the journal after which it is rewritten; 0 is never."
+    )
+    rewrite_bytes_min: int = Field(
+        64 * 2**20, ge=0, description="A journal smaller than this is not rewritten by itself."
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     allowed_hosts: list[str] = Field(

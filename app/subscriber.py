@@ -8,7 +8,7 @@ import anyio
 
 from app.backend import Backend
 from engine.entry import EntryId
-from engine.errors import NotFound
+from engine.errors import NotFound, Unavailable
 
 
 @dataclass(frozen=True)
@@ -49,5 +49,5 @@ class Subscriber:
                     await backend.delete_consumer(
                         self.stream, self.group, self.consumer, release=True
                     )
-            except NotFound:
-                pass  # the group is gone, and with it all that was pending
+            except (NotFound, Unavailable):
+                pass  # the group is gone, and with it all that was pending; or nothing can change

@@ -9,6 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.replies import JournalStatus
+
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60)
 
 
@@ -72,6 +74,23 @@ class Metrics:
     def watch(self, waiter_count: Callable[[], int]) -> None:
         """Read the number of blocked reads whenever metrics are asked for."""
         self.waiters.set_function(waiter_count)
+
+    def watch_journal(self, status: Callable[[], JournalStatus]) -> None:
+        """Read the state of the journal whenever metrics are asked for."""
+        gauges: dict[str, tuple[str, Callable[[], float]]] = {
+            "position": ("Records taken.", lambda: status().position),
+            "durable_position": ("Records that are safe.", lambda: status().durable_position),
+            "bytes": ("Size of snapshot and segments.", lambda: status().size_bytes),
+            "failed": ("1 once the disk has failed.", lambda: status().failure is not None),
+            "rewrites": ("Rewrites since the start.", lambda: status().rewrite_count),
+            "rewrite_failed": (
+                "1 if the last rewrite did not work.",
+                lambda: status().rewrite_failure is not None,
+            ),
+        }
+        for name, (text, value) in gauges.items():
+            gauge = Gauge(f"headgate_journal_{name}", text, registry=self.registry)
+            gauge.set_function(value)
 
     def text(self) -> bytes:
         """Return all of it in the Prometheus text format."""

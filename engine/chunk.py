@@ -26,6 +26,18 @@ from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
 _id_of = itemgetter(0)
 
 
+class ChunkState(NamedTuple):
+    """A chunk as a value: what a snapshot holds of it."""
+
+    first_id: EntryId
+    last_id: EntryId
+    entry_count: int
+    size_bytes: int
+    tombstones: bytes  # bit i, the lowest first, is set when the entry at position i is dead
+    packed: bytes
+    is_open: bool
+
+
 class Chunk:
     """Entries with ascending ids, some of them dead. Open until `seal` is called."""
 
@@ -67,6 +79,29 @@ class Chunk:
         assert self._entries is not None
         self._packed = _pack(self._entries)
         self._entries = None
+
+    def dump(self) -> ChunkState:
+        """Return what `load` makes the same chunk of."""
+        packed = self._packed if self._entries is None else _pack(self._entries)
+        return ChunkState(
+            self.first_id,
+            self.last_id,
+            self.count,
+            self.size_bytes,
+            self.tombstones.to_bytes((self.count + 7) // 8, "little"),
+            packed,
+            self.is_open,
+        )
+
+    @classmethod
+    def load(cls, state: ChunkState) -> Chunk:
+        """Return the chunk that was dumped."""
+        chunk = cls()
+        chunk.first_id, chunk.last_id, chunk.count, chunk.size_bytes = state[:4]
+        chunk.tombstones = int.from_bytes(state.tombstones, "little")
+        chunk._entries = _unpack(state.packed) if state.is_open else None
+        chunk._packed = b"" if state.is_open else state.packed
+        return chunk
 
     def entries(self) -> list[Entry]:
         """Return all entries by position, dead ones included. Not to be changed."""

@@ -7,6 +7,9 @@ that happen together. The numbers are the format: never reuse one.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+
 import msgspec
 
 from engine.defaults import Defaults
@@ -248,6 +251,9 @@ Command = (
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Command])
+_many_decoder = msgspec.msgpack.Decoder(list[list[Command]])
+_MANY = struct.Struct(">BI")
+_ARRAY_32 = 0xDD  # msgpack: an array whose length is a 32-bit number
 
 
 def encode(commands: list[Command]) -> bytes:
@@ -262,3 +268,17 @@ def decode(record: bytes) -> list[Command]:
         msgspec.DecodeError: the bytes are no record of this format.
     """
     return _decoder.decode(record)
+
+
+def join(records: Sequence[bytes]) -> bytes:
+    """Return many records as one value, in order."""
+    return _MANY.pack(_ARRAY_32, len(records)) + b"".join(records)
+
+
+def decode_all(joined: bytes) -> list[list[Command]]:
+    """Return the commands of each of the records that were joined.
+
+    Raises:
+        msgspec.DecodeError: the bytes are no records of this format.
+    """
+    return _many_decoder.decode(joined)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from engine import commands as c
@@ -19,7 +20,7 @@ from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, Na
 from engine.decisions.groups import GroupStart
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from engine.errors import StreamError
+from engine.errors import StreamError, Unavailable
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.limits import WAITERS_MAX
@@ -55,19 +56,31 @@ class Engine:
     """The streams of one process."""
 
     def __init__(
-        self, storage: Storage, *, clock: Clock | None = None, waiters_max: int = WAITERS_MAX
+        self,
+        storage: Storage,
+        *,
+        keyspace: Keyspace | None = None,
+        clock: Clock | None = None,
+        waiters_max: int = WAITERS_MAX,
     ) -> None:
-        """Start empty.
+        """Start with what was recovered.
 
         Args:
             storage: where commands are recorded before they are applied.
+            keyspace: what the records so far have led to; nothing unless given.
             clock: what time it is; the machine's unless given.
             waiters_max: how many reads may be blocked at once.
         """
         self._clock = clock or SystemClock()
         self._storage = storage
-        self._everything = Keyspace()
+        self._everything = keyspace or Keyspace()
+        self._closed = asyncio.Event()
         self._waiters = Waiters(self._clock, self._longest_idle_since, waiters_max)
+
+    @property
+    def storage(self) -> Storage:
+        """Return where commands are recorded."""
+        return self._storage
 
     @property
     def keyspace(self) -> Keyspace:
@@ -77,7 +90,7 @@ class Engine:
     @property
     def _keyspace(self) -> Keyspace:
         """Return the state without streams whose time is over: nobody sees them again."""
-        if self._everything.expiring:
+        if self._everything.expiring and self.failure is None:
             self._commit(streams.expire(self._everything, self._now_ms()).commands)
         return self._everything
 
@@ -477,15 +490,38 @@ class Engine:
         """Tell whether the engine is about to stop."""
         return self._waiters.is_draining
 
+    @property
+    def failure(self) -> str | None:
+        """Return why nothing can be changed any more, None if all is well."""
+        return self._storage.failure
+
+    async def run(self) -> None:
+        """Keep storage and house, until `close`.
+
+        If the storage fails, everything that was not durable yet is forgotten; what was stays to be
+        read, and nothing can be changed until a restart.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            house = tasks.create_task(self.keep_house())
+            try:
+                await self._storage.run()
+                await self._closed.wait()
+            except Unavailable as failure:
+                self._waiters.fail(failure)
+                self._everything = await self._storage.recall() or self._everything
+            house.cancel()
+
+    async def close(self) -> None:
+        """Make durable what is not yet, and end `run`."""
+        self._closed.set()
+        await self._storage.close()
+
     def drain(self) -> None:
         """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
         self._waiters.drain()
 
     async def keep_house(self) -> None:
-        """Let go of what is too old as time passes, until cancelled: entries, keys, streams.
-
-        Whoever owns the engine owns this task.
-        """
+        """Let go of what is too old as time passes, until cancelled: entries, keys, streams."""
         while True:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             for name in sorted(self._keyspace.aging | self._keyspace.keyed):
@@ -509,14 +545,20 @@ class Engine:
         """
         keyspace, now_ms = self._keyspace, self._now_ms()
         replies: list[T | StreamError] = []
+        commands: list[c.Command] = []
         for step in steps:
             try:
                 decision = step(keyspace, now_ms)
+                if decision.commands and self.failure is not None:
+                    raise Unavailable(self.failure)
             except StreamError as error:
                 replies.append(error)
             else:
-                self._record_and_apply(decision.commands)
+                self._apply(decision.commands)
+                commands += decision.commands
                 replies.append(decision.reply)
+        if commands:
+            self._storage.append(commands)  # one record: all of it is recovered, or nothing
         self._waiters.serve()
         return await self._durable(replies)
 
@@ -571,10 +613,13 @@ class Engine:
 
     def _record_and_apply(self, commands: list[c.Command]) -> None:
         if commands:
-            self._storage.append(c.encode(commands))
-            for command in commands:
-                self._everything.apply(command)
-                self._note(command)
+            self._storage.append(commands)
+            self._apply(commands)
+
+    def _apply(self, commands: list[c.Command]) -> None:
+        for command in commands:
+            self._everything.apply(command)
+            self._note(command)
 
     async def _durable(self, reply: T) -> T:
         position = self._storage.position
@@ -628,7 +673,8 @@ class Engine:
             if cursor.after is None:  # its history was the reader's before, and stays so
                 counts = {each.id: each.delivery_count for each in one.deliveries}
                 names = one.stream, request.group, request.consumer
-                self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
+                with suppress(Unavailable):  # then the delivery itself is not durable either
+                    self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
 
     def _longest_idle_since(self, key: LaneKey, spared: bytes | None) -> int | None:
         stream = self._keyspace.find(key.stream)

@@ -15,8 +15,11 @@
     ├── Invalid
     │   └── InvalidId
     ├── LimitExceeded
-    └── Unavailable
-        └── Draining
+    ├── Unavailable
+    │   └── Draining
+    └── Corrupt
+        ├── Broken
+        └── NewerFormat
 
 The classes of the middle row are what a caller maps to its own language (the gateway: status
 codes); the leaves carry the facts as attributes. Where Redis has a text for the case, `str(error)`
@@ -67,6 +70,25 @@ class Draining(Unavailable):
     def __init__(self) -> None:
         """Say so."""
         super().__init__("the gateway is about to stop")
+
+
+class Corrupt(StreamError):
+    """A file does not hold what was written to it; nothing is made of it by guessing."""
+
+    def __init__(self, name: str, offset: int, why: str) -> None:
+        """Keep which file, where in it, and what is wrong."""
+        super().__init__(f"{name}, byte {offset}: {why}")
+        self.name = name
+        self.offset = offset
+        self.why = why
+
+
+class Broken(Corrupt):
+    """Bytes that are no block: damage, unless they are a tail that a crash tore."""
+
+
+class NewerFormat(Corrupt):
+    """A file written by a newer version: whole, but not ours to read."""
 
 
 class StreamNotFound(NotFound):

@@ -94,6 +94,15 @@ class Keyspace:
         """Change what a decided command says."""
         self._apply[type(command)](command)
 
+    def adopt(self, stream: Stream) -> None:
+        """Take over a stream that was made elsewhere, such as from a snapshot."""
+        self.streams[stream.name] = stream
+        self._note_aging(stream.name, stream.config)
+        if stream.keys.by_producer:
+            self.keyed.add(stream.name)
+        if stream.expires_at_ms is not None:
+            self.expiring.add((stream.expires_at_ms, stream.name))
+
     def _create_stream(self, command: c.CreateStream) -> None:
         assert command.stream not in self.streams
         self.streams[command.stream] = Stream(command.stream, command.epoch, command.config)
@@ -228,12 +237,7 @@ class Keyspace:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
         stream.name = command.name
-        self.streams[command.name] = stream
-        self._note_aging(command.name, stream.config)
-        if stream.keys.by_producer:
-            self.keyed.add(command.name)
-        if stream.expires_at_ms is not None:
-            self.expiring.add((stream.expires_at_ms, command.name))
+        self.adopt(stream)
 
     def _set_expiry(self, command: c.SetExpiry) -> None:
         stream = self.streams[command.stream]

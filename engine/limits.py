@@ -23,6 +23,15 @@ TRIM_CHUNKS_DEFAULT = 100
 TRIM_ENTRIES_MAX = 1_000_000
 """Redis's cap on the LIMIT of one approximate trim, so that one call cannot stall the rest."""
 
+BLOCK_BYTES_MAX = 4 * 2**20
+"""What one write takes down, about: large enough to be cheap, small enough not to be waited for."""
+
+SEGMENT_BYTES_MAX = 64 * 2**20
+"""A segment of the journal that is larger is followed by another."""
+
+SNAPSHOT_ITEMS_MAX = 4096
+"""Items in one block of a snapshot."""
+
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 

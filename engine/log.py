@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from engine.chunk import Chunk
+from engine.chunk import Chunk, ChunkState
 from engine.entry import MIN_ID, Entry, EntryId
 
 
@@ -72,6 +72,17 @@ class Log:
         # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
         is_last_live = chunk.is_open and not chunk.tombstones
         return chunk.last_id if is_last_live else chunk.last_live().id
+
+    def dump(self) -> Iterator[ChunkState]:
+        """Yield what `load` makes the same log of."""
+        return (chunk.dump() for chunk in self._chunks)
+
+    def load(self, state: ChunkState) -> None:
+        """Take over a dumped chunk behind all others."""
+        chunk = Chunk.load(state)
+        self._chunks.append(chunk)
+        self._firsts.append(chunk.first_id)
+        self.length += chunk.live_count
 
     def append(self, entry: Entry, limits: NodeLimits) -> None:
         """Add an entry whose id is above all ids ever held."""

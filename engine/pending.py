@@ -122,6 +122,17 @@ class Pel:
         else:
             self._by_time.remove((pending.delivered_at_ms, pending.serial))
 
+    def hidden(self) -> Iterator[PendingEntry]:
+        """Yield in order of their ids what `longest_idle_first` leaves out."""
+        for pending in self.by_id.walk():
+            key = (pending.delivered_at_ms, pending.serial)
+            if (
+                pending.id not in self._nobodys
+                if pending.owner is None
+                else key not in self._by_time
+            ):
+                yield pending
+
     def longest_idle_first(self) -> Iterator[PendingEntry]:
         """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile."""
         return chain(self._nobodys.values(), self._by_time.walk())

@@ -155,3 +155,15 @@ class StreamDetail(NamedTuple):
     info: StreamInfo
     entries: list[Entry]
     groups: list[GroupDetail]
+
+
+class JournalStatus(NamedTuple):
+    """How the journal is."""
+
+    position: int
+    durable_position: int
+    size_bytes: int  # of snapshot and segments
+    failure: str | None  # why nothing is taken any more
+    is_rewriting: bool
+    rewrite_count: int
+    rewrite_failure: str | None  # why the last rewrite did not work

@@ -1,13 +1,18 @@
 """Storage: where records go, and how one learns that they are safe.
 
-A record's position is the number of records up to and including it. The engine appends and applies
-at once, and holds its answer until the position the answer depends on is durable.
+A record is the commands that happen together. Its position is the number of records up to and
+including it. The engine appends and applies at once, and holds its answer until the position the
+answer depends on is durable. Storage turns commands into bytes itself (`commands.encode`): one that
+keeps nothing need not.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Protocol
+
+from engine.commands import Command, encode
+from engine.keyspace import Keyspace
 
 
 class Storage(Protocol):
@@ -23,12 +28,17 @@ class Storage(Protocol):
         """Return the position up to which nothing can be lost any more."""
         ...
 
-    def append(self, record: bytes) -> int:
-        """Take a record, whole, behind all others; returns its position.
+    def append(self, commands: list[Command]) -> int:
+        """Take commands as one record, whole, behind all others; returns its position.
 
         Raises:
             Unavailable: this storage takes no records any more.
         """
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Return why no records are taken any more, None if all is well."""
         ...
 
     async def wait_durable(self, position: int) -> None:
@@ -37,6 +47,22 @@ class Storage(Protocol):
         Raises:
             Unavailable: it never will be.
         """
+        ...
+
+    async def run(self) -> None:
+        """Do what makes records durable, until `close`.
+
+        Raises:
+            Unavailable: that cannot be done any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Make durable what was taken, and end `run`."""
+        ...
+
+    async def recall(self) -> Keyspace | None:
+        """Return the state that is durable, after a failure; None if that is lost too."""
         ...
 
 
@@ -53,11 +79,25 @@ class MemoryStorage:
         """Return the position of the last record: there is no safer place to wait for."""
         return self.position
 
-    def append(self, record: bytes) -> int:
-        """Take a record; returns its position."""
-        self.records.append(record)
+    def append(self, commands: list[Command]) -> int:
+        """Take commands as one record; returns its position."""
+        if self.records.maxlen != 0:
+            self.records.append(encode(commands))
         self.position += 1
         return self.position
 
+    @property
+    def failure(self) -> None:
+        """Return None: memory does not fail."""
+
     async def wait_durable(self, position: int) -> None:
         """Return at once."""
+
+    async def run(self) -> None:
+        """Return at once: there is nothing to do."""
+
+    async def close(self) -> None:
+        """Return at once."""
+
+    async def recall(self) -> None:
+        """Return None: there is nothing to go back to."""

@@ -168,11 +168,15 @@ class Waiters:
     def drain(self) -> None:
         """Answer everyone that nothing will come, and let nobody wait from now on."""
         self.is_draining = True
+        self.fail(Draining())
+
+    def fail(self, error: StreamError) -> None:
+        """Answer everyone that what they wait for cannot come."""
         for lanes in list(self._lanes.values()):
             for lane in list(lanes.values()):
                 for waiter in list(lane.waiters):
                     if not waiter.served.done():
-                        waiter.served.set_exception(Draining())
+                        waiter.served.set_exception(error)
                     self.remove(waiter)
 
     def appended(self, stream: bytes) -> None:

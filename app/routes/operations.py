@@ -6,7 +6,7 @@ from app.dependencies import BackendDep, LimitsDep, gateway_of
 from app.operation import Operation
 from app.problems import responses
 from app.schemas import Health, Limits
-from engine.errors import Draining
+from engine.errors import Draining, Unavailable
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
 
@@ -19,11 +19,17 @@ async def healthz() -> Health:
 
 
 @router.head("/readyz", include_in_schema=False)
-@router.get("/readyz", operation_id="readyz", responses=responses("invalid_request", "draining"))
+@router.get(
+    "/readyz",
+    operation_id="readyz",
+    responses=responses("invalid_request", "draining", "unavailable"),
+)
 async def readyz(backend: BackendDep) -> Health:
-    """Tell that the gateway takes requests, and is not about to stop."""
+    """Tell that the gateway takes requests: it can write, and is not about to stop."""
     if backend.is_draining:
         raise Draining
+    if backend.failure is not None:
+        raise Unavailable(backend.failure)
     return Health(status="ok")
 
 

@@ -15,7 +15,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from app.dependencies import Gateway
 from app.main import create_app
 from app.server import Server
-from app.settings import Settings
+from app.settings import MEMORY, Settings
 
 
 @dataclass
@@ -97,7 +97,9 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Live]:
-    """Run a gateway with these settings while the context lasts."""
+    """Run a gateway with these settings while the context lasts; it keeps nothing unless told."""
+    if "data_dir" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"data_dir": MEMORY})
     app = await asyncio.to_thread(create_app, settings)
     # The protocol must be named, or asyncio leaves Nagle's delay of 40 ms on every answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -129,8 +131,9 @@ async def live(settings: Settings) -> AsyncIterator[Live]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def one_gateway() -> AsyncIterator[Live]:
-    async with running(Settings(heartbeat_ms=200)) as gateway:
+async def one_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
+    data_dir = tmp_path_factory.mktemp("data")
+    async with running(Settings(heartbeat_ms=200, data_dir=data_dir)) as gateway:
         yield gateway
 
 

@@ -1,0 +1,43 @@
+"""Admin: the journal, for operators."""
+
+from fastapi import APIRouter, Request
+
+from app.dependencies import gateway_of
+from app.operation import Operation
+from app.problems import GatewayError, responses
+from app.schemas import JournalState
+from engine.journal import Journal
+
+router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operation)
+
+
+@router.get(
+    "/journal", operation_id="describeJournal", responses=responses("not_found", "invalid_request")
+)
+async def describe_journal(request: Request) -> JournalState:
+    """Tell how the journal is: how far, how large, and whether it can be written."""
+    return JournalState.of(_journal(request).status)
+
+
+@router.post(
+    "/rewrite",
+    operation_id="rewriteJournal",
+    status_code=202,
+    responses=responses("not_found", "invalid_request", "unavailable"),
+)
+async def rewrite_journal(request: Request) -> JournalState:
+    """Begin to replace the journal's history by a snapshot (BGREWRITEAOF).
+
+    Requests go on meanwhile. If a rewrite is under way already, that one goes on;
+    `GET /v1/admin/journal` tells when it is done.
+    """
+    journal = _journal(request)
+    journal.start_rewrite()
+    return JournalState.of(journal.status)
+
+
+def _journal(request: Request) -> Journal:
+    journal = gateway_of(request).journal
+    if journal is None:
+        raise GatewayError("not_found", "this gateway keeps no journal", pointer="/path")
+    return journal

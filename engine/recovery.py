@@ -1,0 +1,314 @@
+"""Recovery: from the files of a directory to the state they stand for.
+
+The newest snapshot is loaded, then the journal's records behind it are applied, in order. Where a
+crash tore the end of the last segment, the torn part was never promised to anybody: it is put aside
+in a file of its own. Anything else that is not as it was written is damage, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from engine import commands, snapshot
+from engine.blocks import Block, Kind, blocks_behind, read_blocks, read_header
+from engine.disk import Disk
+from engine.errors import Broken, Corrupt, NewerFormat
+from engine.keyspace import Keyspace
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes were read, and of how many."""
+
+
+def tell_nobody(done: int, total: int) -> None:
+    """Keep it to oneself."""
+
+
+_JOURNAL = "journal-"
+_SNAPSHOT = "snapshot-"
+_UNFINISHED = ".new"
+_DIGITS = 20
+
+
+class Torn(NamedTuple):
+    """The end of the last segment, where a crash came between."""
+
+    name: str
+    offset: int
+    size_bytes: int
+    why: str
+
+
+class Loaded(NamedTuple):
+    """What a directory stands for."""
+
+    keyspace: Keyspace
+    position: int  # of the last record
+    torn: Torn | None
+
+
+def journal_name(first: int) -> str:
+    """Return the name of the segment that begins with a record."""
+    return f"{_JOURNAL}{first:0{_DIGITS}}"
+
+
+def snapshot_name(position: int) -> str:
+    """Return the name of the snapshot that holds everything up to a record."""
+    return f"{_SNAPSHOT}{position:0{_DIGITS}}"
+
+
+def names_in_use(disk: Disk) -> list[str]:
+    """Return the files that recovery reads: the newest snapshot, the segments behind it."""
+    newest, segments = _files(disk)
+    return ([] if newest is None else [newest]) + segments
+
+
+def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_nobody) -> Loaded:
+    """Return what the files stand for; they are only read.
+
+    Args:
+        disk: where they are.
+        through: leave out what was recorded behind this position.
+        progress: told how far it is.
+
+    Raises:
+        Corrupt: a file is damaged, missing, or of a newer version.
+    """
+    newest, segments = _files(disk)
+    sizes = {name: disk.size_bytes(name) for name in names_in_use(disk)}
+    total, done = sum(sizes.values()), 0
+    keyspace, position = Keyspace(), 0
+    if newest is not None:
+        keyspace, position = _load_snapshot(disk, newest)
+        done += sizes[newest]
+        progress(done, total)
+    torn = None
+    for name in segments:
+        replay = _Replay(disk, name, keyspace, position, through, is_last=name == segments[-1])
+        for offset in replay.steps():
+            progress(done + offset, total)
+        position, torn = replay.position, replay.torn
+        done += sizes[name]
+    if through is not None and position < through:
+        raise Corrupt(segments[-1] if segments else "the journal", 0, f"it ends with {position}")
+    return Loaded(keyspace, position, torn)
+
+
+def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
+    """Return what the files stand for, and leave them fit to go on with.
+
+    A torn tail is put aside; what was replaced by a snapshot is removed.
+
+    Raises:
+        Corrupt: a file is damaged, missing, or of a newer version.
+        OSError: the disk fails, or is full.
+    """
+    loaded = load(disk, progress=progress)
+    if loaded.torn is not None:
+        put_aside(disk, loaded.torn.name, loaded.torn.offset)
+    clean(disk)
+    return loaded
+
+
+def repair(disk: Disk) -> list[str]:
+    """Save everything up to the first damage; returns the files with what came behind it.
+
+    Raises:
+        NewerFormat: a file is of a newer version, and not damaged.
+        OSError: the disk fails, or is full.
+    """
+    kept: list[str] = []
+    while True:
+        try:
+            loaded = load(disk)
+        except NewerFormat:
+            raise
+        except Corrupt as damage:
+            kept += _cut_off(disk, damage)
+        else:
+            torn = loaded.torn
+            return kept if torn is None else [*kept, put_aside(disk, torn.name, torn.offset)]
+
+
+def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
+    newest, segments = _files(disk)
+    if damage.name == newest:
+        keyspace, position = _load_what_can_be(disk, newest)
+        kept = [put_aside(disk, name, 0) for name in [newest, *segments]]
+        save(disk, keyspace, position)
+        return kept
+    behind = segments[segments.index(damage.name) + 1 :]
+    return [
+        put_aside(disk, damage.name, damage.offset),
+        *(put_aside(disk, name, 0) for name in behind),
+    ]
+
+
+def put_aside(disk: Disk, name: str, offset: int) -> str:
+    """Cut a file, and keep what is cut off in a file of its own; returns that one's name."""
+    kept = f"aside-{name}-{offset}"
+    with disk.open(name) as file:
+        file.seek(offset)
+        tail = file.read()
+    if kept in disk.names():  # of an attempt that did not end
+        disk.remove(kept)
+    disk.append(kept, tail)
+    disk.sync(kept)
+    disk.sync_names()
+    if offset == 0:
+        disk.remove(name)
+        disk.sync_names()
+    else:
+        disk.truncate(name, offset)
+    return kept
+
+
+def clean(disk: Disk) -> None:
+    """Remove what no recovery will ever read: what a snapshot has replaced, unfinished ones."""
+    kept = names_in_use(disk)
+    for name in disk.names():
+        if name.startswith((_JOURNAL, _SNAPSHOT)) and name not in kept:
+            disk.remove(name)
+    disk.sync_names()
+
+
+def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
+    """Write the snapshot of a state; from then on it stands for everything up to `position`."""
+    name = snapshot_name(position)
+    unfinished = name + _UNFINISHED
+    if unfinished in disk.names():
+        disk.remove(unfinished)
+    for data in snapshot.pieces(keyspace, position):
+        disk.append(unfinished, data)
+    disk.sync(unfinished)
+    disk.rename(unfinished, name)
+    disk.sync_names()
+
+
+def rewrite(disk: Disk, through: int) -> None:
+    """Write the snapshot of what the files stand for, up to a position.
+
+    Raises:
+        Corrupt: a file is damaged.
+        OSError: the disk fails, or is full.
+    """
+    save(disk, load(disk, through=through).keyspace, through)
+
+
+def _files(disk: Disk) -> tuple[str | None, list[str]]:
+    """Return the newest snapshot, and the segments that hold records behind it."""
+    names = disk.names()
+    snapshots = [name for name in names if _number(name, _SNAPSHOT) is not None]
+    segments = [name for name in names if _number(name, _JOURNAL) is not None]
+    newest = snapshots[-1] if snapshots else None
+    position = 0 if newest is None else _number(newest, _SNAPSHOT) or 0
+    # A segment ends where the next one begins.
+    behind = [
+        name
+        for index, name in enumerate(segments)
+        if index + 1 == len(segments)
+        or (_number(segments[index + 1], _JOURNAL) or 0) > position + 1
+    ]
+    return newest, behind
+
+
+def _number(name: str, prefix: str) -> int | None:
+    digits = name.removeprefix(prefix)
+    is_one = name.startswith(prefix) and len(digits) == _DIGITS and digits.isdecimal()
+    return int(digits) if is_one else None
+
+
+def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
+    with disk.open(name) as file:
+        position = read_header(file, name, Kind.SNAPSHOT)
+        if snapshot_name(position) != name:
+            raise Corrupt(name, 0, f"it says that it is {snapshot_name(position)}")
+        return snapshot.load(read_blocks(file, name), name), position
+
+
+def _load_what_can_be(disk: Disk, name: str) -> tuple[Keyspace, int]:
+    """Return what a damaged snapshot holds before the damage."""
+    loading = snapshot.Loading()
+    with suppress(Corrupt), disk.open(name) as file:
+        read_header(file, name, Kind.SNAPSHOT)
+        for block in read_blocks(file, name):
+            loading.take(block, name)
+    return loading.keyspace, _number(name, _SNAPSHOT) or 0
+
+
+class _Replay:
+    """Applies the records of one segment."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        name: str,
+        keyspace: Keyspace,
+        position: int,
+        through: int | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        self.position = position
+        self.torn: Torn | None = None
+        self._disk = disk
+        self._name = name
+        self._keyspace = keyspace
+        self._through = through
+        self._is_last = is_last
+
+    def steps(self) -> Iterator[int]:
+        """Apply block after block; yields how far it has read.
+
+        Raises:
+            Corrupt: the segment is damaged.
+        """
+        with self._disk.open(self._name) as file:
+            try:
+                first = read_header(file, self._name, Kind.JOURNAL)
+                if journal_name(first) != self._name:
+                    raise Corrupt(self._name, 0, f"it says that it is {journal_name(first)}")
+                if first > self.position + 1:
+                    text = f"records {self.position + 1} to {first - 1} are missing before it"
+                    raise Corrupt(self._name, 0, text)
+                for block in read_blocks(file, self._name):
+                    self._apply(block)
+                    yield block.end
+                    if self._is_through():
+                        return
+            except Broken as error:
+                behind = blocks_behind(file, error.offset)
+                if not self._is_last or self._was_safe(behind, error.offset):
+                    raise
+                size_bytes = self._disk.size_bytes(self._name) - error.offset
+                self.torn = Torn(self._name, error.offset, size_bytes, error.why)
+
+    def _apply(self, block: Block) -> None:
+        try:
+            records = commands.decode_all(block.payload)
+        except msgspec.DecodeError as error:
+            raise Corrupt(self._name, block.offset, f"a record makes no sense: {error}") from None
+        if not block.first <= self.position + 1 <= block.first + len(records):
+            text = f"record {self.position + 1} is missing: the block begins with {block.first}"
+            raise Corrupt(self._name, block.offset, text)
+        apply = self._keyspace.apply
+        for number, record in enumerate(records, block.first):
+            if number <= self.position:
+                continue  # the snapshot holds it
+            if self._through is not None and number > self._through:
+                return
+            for command in record:
+                apply(command)
+            self.position = number
+
+    def _is_through(self) -> bool:
+        return self._through is not None and self.position >= self._through
+
+    def _was_safe(self, behind: Iterator[Block], offset: int) -> bool:
+        """Tell whether what should stand at `offset` was safe on disk once."""
+        if offset == 0:  # the header is safe before any block is written
+            return next(behind, None) is not None
+        return any(block.synced > self.position for block in behind)

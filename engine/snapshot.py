@@ -1,0 +1,255 @@
+"""Snapshot: a whole keyspace as one file, so that the journal before it can go.
+
+The blocks of the file are lists of items. What belongs together follows each other: a stream, then
+its chunks and keys, then each of its groups with what is pending there. The last item counts the
+others, so a file that ends early is known for it. Sealed chunks are written as they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from engine.blocks import Block, Kind, block, header
+from engine.chunk import ChunkState
+from engine.defaults import Defaults
+from engine.entry import EntryId
+from engine.errors import Corrupt
+from engine.group import Group
+from engine.idempotency import Made
+from engine.keyspace import Keyspace
+from engine.limits import BLOCK_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from engine.pending import Consumer, Pel
+from engine.stream import Stream, StreamConfig
+
+
+class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """What belongs to no stream. The first item."""
+
+    epoch: int
+    defaults: Defaults
+
+
+class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A stream, without what is in it."""
+
+    name: bytes
+    epoch: int
+    config: StreamConfig
+    last_id: EntryId
+    max_deleted_id: EntryId
+    trimmed_through: EntryId
+    entries_added: int
+    expires_at_ms: int | None
+    keys_added: int
+    key_duplicates: int
+
+
+class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A chunk of the stream before it."""
+
+    chunk: ChunkState
+
+
+class KeysItem(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Idempotency keys of a producer of the stream before it, in order of use."""
+
+    producer: bytes
+    keys: list[tuple[bytes, Made]]
+
+
+class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """A group of the stream before it, with its consumers but without what is pending."""
+
+    name: bytes
+    last_id: EntryId
+    entries_read: int | None
+    consumers: list[tuple[bytes, int, int | None]]  # name, seen, active (unix ms)
+
+
+class PendingItem(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Pending entries of the group before it: the next to be claimed first.
+
+    Each with the index of its consumer in the group, -1 for nobody.
+    """
+
+    entries: list[tuple[EntryId, int, int, int]]  # id, consumer, delivered at (unix ms), count
+    is_hidden: bool  # their stream entries are gone, so nobody is given them
+
+
+class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The end, with the number of items before it."""
+
+    item_count: int
+
+
+Item = KeyspaceItem | StreamItem | ChunkItem | KeysItem | GroupItem | PendingItem | EndItem
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Item]).decode
+
+
+def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
+    """Yield the file that stands for a state, piece by piece.
+
+    Args:
+        keyspace: the state; it must not change meanwhile.
+        position: of the last record that led to it.
+    """
+    yield header(Kind.SNAPSHOT, position)
+    count, size_bytes = 0, 0
+    items: list[Item] = []
+    for item in _items(keyspace):
+        items.append(item)
+        size_bytes += len(item.chunk.packed) if isinstance(item, ChunkItem) else 0
+        if len(items) == SNAPSHOT_ITEMS_MAX or size_bytes >= BLOCK_BYTES_MAX:
+            yield block(count, 0, _encode(items))
+            count += len(items)
+            items, size_bytes = [], 0
+    yield block(count, 0, _encode([*items, EndItem(count + len(items))]))
+
+
+def load(found: Iterable[Block], name: str) -> Keyspace:
+    """Return the state a snapshot stands for.
+
+    Args:
+        found: its blocks.
+        name: of the file, for errors.
+
+    Raises:
+        Corrupt: it is not whole.
+    """
+    loading = Loading()
+    offset = 0
+    for one in found:
+        offset = one.offset
+        loading.take(one, name)
+    if not loading.is_complete:
+        raise Corrupt(name, offset, "the end is missing")
+    return loading.keyspace
+
+
+class Loading:
+    """A keyspace as it grows item by item."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.keyspace = Keyspace()
+        self.item_count = 0
+        self.is_complete = False
+        self._stream: Stream
+        self._group: Group
+        self._consumers: list[Consumer]
+
+    def take(self, found: Block, name: str) -> None:
+        """Take the next block.
+
+        Raises:
+            Corrupt: it is not the next one, or makes no sense.
+        """
+        try:
+            items = _decode(found.payload)
+        except msgspec.DecodeError as error:
+            raise Corrupt(name, found.offset, f"an item makes no sense: {error}") from None
+        if found.first != self.item_count or self.is_complete:
+            raise Corrupt(name, found.offset, f"items are missing before item {found.first}")
+        for item in items:
+            self._add(item)
+
+    def _add(self, item: Item) -> None:
+        match item:
+            case EndItem(item_count):
+                self.is_complete = item_count == self.item_count
+            case KeyspaceItem(epoch, defaults):
+                self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
+            case StreamItem():
+                self._stream = _stream(item)
+                self.keyspace.adopt(self._stream)
+            case ChunkItem(chunk):
+                self._stream.log.load(chunk)
+            case KeysItem(producer, keys):
+                self._stream.keys.by_producer[producer] = dict(keys)
+                self.keyspace.keyed.add(self._stream.name)
+            case GroupItem():
+                self._group, self._consumers = _group(item)
+                self._stream.groups[item.name] = self._group
+            case PendingItem(entries, is_hidden):
+                _make_pending(self._group.pel, self._consumers, entries)
+                for entry_id, *_ in entries if is_hidden else ():
+                    self._group.pel.hide(self._group.pel.by_id[entry_id])
+        self.item_count += 1
+
+
+def _items(keyspace: Keyspace) -> Iterator[Item]:
+    yield KeyspaceItem(keyspace.epoch, keyspace.defaults)
+    for stream in keyspace.streams.values():
+        yield StreamItem(
+            stream.name,
+            stream.epoch,
+            stream.config,
+            stream.last_id,
+            stream.max_deleted_id,
+            stream.trimmed_through,
+            stream.entries_added,
+            stream.expires_at_ms,
+            stream.keys.added,
+            stream.keys.duplicates,
+        )
+        yield from map(ChunkItem, stream.log.dump())
+        for producer, keys in stream.keys.by_producer.items():
+            yield KeysItem(producer, list(keys.items()))
+        for group in stream.groups.values():
+            yield from _group_items(group)
+
+
+def _group_items(group: Group) -> Iterator[Item]:
+    consumers = list(group.consumers.values())
+    named = [(one.name, one.seen_at_ms, one.active_at_ms) for one in consumers]
+    yield GroupItem(group.name, group.last_id, group.entries_read, named)
+    index_of: dict[Consumer | None, int] = {one: index for index, one in enumerate(consumers)}
+    index_of[None] = -1
+    for is_hidden, entries in ((False, group.pel.longest_idle_first()), (True, group.pel.hidden())):
+        rows = (
+            (one.id, index_of[one.owner], one.delivered_at_ms, one.delivery_count)
+            for one in entries
+        )
+        while page := list(islice(rows, _PAGE)):
+            yield PendingItem(page, is_hidden)
+
+
+_PAGE = 4096
+"""Pending entries in one item."""
+
+
+def _stream(item: StreamItem) -> Stream:
+    stream = Stream(item.name, item.epoch, item.config)
+    stream.last_id = item.last_id
+    stream.max_deleted_id = item.max_deleted_id
+    stream.trimmed_through = item.trimmed_through
+    stream.entries_added = item.entries_added
+    stream.expires_at_ms = item.expires_at_ms
+    stream.keys.added = item.keys_added
+    stream.keys.duplicates = item.key_duplicates
+    return stream
+
+
+def _group(item: GroupItem) -> tuple[Group, list[Consumer]]:
+    group = Group(item.name, item.last_id, item.entries_read)
+    consumers = []
+    for name, seen_at_ms, active_at_ms in item.consumers:
+        consumer = group.see(name, seen_at_ms)
+        consumer.active_at_ms = active_at_ms
+        consumers.append(consumer)
+    return group, consumers
+
+
+def _make_pending(
+    pel: Pel, consumers: list[Consumer], entries: list[tuple[EntryId, int, int, int]]
+) -> None:
+    for entry_id, index, at_ms, count in entries:
+        if index < 0:
+            pel.release(entry_id, count)
+        else:
+            pel.assign(entry_id, consumers[index], at_ms, count)
