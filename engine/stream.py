@@ -109,9 +109,11 @@ class Stream:
         place = self._place_of(last_id)
         return None if place is None else self.entries_added - place
 
-    def entries_read_after(self, group: Group, delivered: list[Entry]) -> int | None:
-        """Return the group's `entries_read` once `delivered` are read in order (XREADGROUP)."""
-        count, last_id = group.entries_read, group.last_id
+    def entries_read_after(
+        self, last_id: EntryId, entries_read: int | None, delivered: list[Entry]
+    ) -> int | None:
+        """Return a group's `entries_read` once `delivered` are read in order (XREADGROUP)."""
+        count = entries_read
         for index, entry in enumerate(delivered):
             if count is None or last_id < self.log.first_id or self._tombstone_after(last_id):
                 count = self._place_of(entry.id)

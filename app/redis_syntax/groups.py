@@ -241,30 +241,30 @@ def _read_group(
     now_ms: int,
 ) -> Decision[Reply]:
     budget, reply, commands = Budget(options), [], list[Command]()
-    claim_idle_ms = options.claim_idle_ms
+    request = GroupRequest(
+        group,
+        options.consumer,
+        cursors,
+        limit=options.count,
+        claim_idle_ms=options.claim_idle_ms,
+        no_ack=options.no_ack,
+    )
+    groups_ahead = deliveries.groups_ahead(keyspace, request)
     for cursor in cursors:
-        request = GroupRequest(
-            group,
-            options.consumer,
-            [cursor],
-            limit=options.count,
-            claim_idle_ms=claim_idle_ms,
-            no_ack=options.no_ack,
-        )
-        [read], changes = deliveries.read_group(keyspace, request, now_ms)
+        stream, ahead = keyspace.stream(cursor.stream), groups_ahead[cursor.stream]
+        read, command = deliveries.read_stream(stream, ahead, request, cursor, now_ms)
         is_history = cursor.after is not None
-        shapes = [
-            _delivery_reply(one, is_claiming=claim_idle_ms is not None and not is_history)
-            for one in read.deliveries
-        ]
+        is_claiming = request.claim_idle_ms is not None and not is_history
+        shapes = [_delivery_reply(one, is_claiming=is_claiming) for one in read.deliveries]
         entries = budget.take(shapes)
         if len(entries) < len(shapes):  # what does not go out is not delivered either
-            [read], changes = deliveries.read_group(
-                keyspace, request._replace(limit=len(entries)), now_ms
-            )
-        commands += changes
-        if is_history:
-            claim_idle_ms = None  # Redis: one stream read as history switches claiming off
+            less = request._replace(limit=len(entries))
+            _, command = deliveries.read_stream(stream, ahead, less, cursor, now_ms)
+        commands.append(command)
+        if len(groups_ahead) < len(cursors):  # a stream is named twice
+            ahead.note(command)
+        if is_history:  # Redis: one stream read as history switches claiming off
+            request = request._replace(claim_idle_ms=None)
         if entries or is_history:
             reply.append([cursor.stream, entries])
     return Decision(reply or None, commands)

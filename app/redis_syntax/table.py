@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.redis_syntax import groups, info, keys, streams
+from app.redis_syntax.help import help_
 from app.redis_syntax.words import CommandError, Plan, shown, wrong_arity
 
 
@@ -59,6 +60,7 @@ COMMANDS: dict[bytes, Entry] = {
     b"PERSIST": Entry(2, keys.persist),
     b"FLUSHALL": Entry(-1, keys.flush),
     b"FLUSHDB": Entry(-1, keys.flush),
+    b"CONFIG": Entry(-2, keys.config),
 }
 
 SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
@@ -68,11 +70,13 @@ SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
         b"DESTROY": Entry(4, groups.xgroup),
         b"CREATECONSUMER": Entry(5, groups.xgroup),
         b"DELCONSUMER": Entry(5, groups.xgroup),
+        b"HELP": Entry(2, help_, only_reads=True),
     },
     b"XINFO": {
         b"STREAM": Entry(-3, info.xinfo, only_reads=True),
         b"GROUPS": Entry(3, info.xinfo, only_reads=True),
         b"CONSUMERS": Entry(4, info.xinfo, only_reads=True),
+        b"HELP": Entry(2, help_, only_reads=True),
     },
 }
 

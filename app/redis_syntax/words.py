@@ -120,7 +120,7 @@ def wrong_arity(command: str) -> CommandError:
 
 def shown(name: bytes) -> str:
     """Return a name as it stands in an error text."""
-    return name.decode("utf-8", "backslashreplace")
+    return name.decode(errors="replace")
 
 
 def _is_exclusive(word: bytes) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from heapq import merge
 from typing import NamedTuple
 
 from engine.commands import (
@@ -23,6 +24,7 @@ from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.limits import AUTOCLAIM_SCAN_FACTOR, COUNT_MAX
+from engine.ordered import OrderedMap
 from engine.pending import PendingEntry
 from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
 from engine.stream import Stream
@@ -75,20 +77,97 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
     Raises:
         GroupNotFound: for the first stream that has no such group.
     """
-    groups = [keyspace.group(cursor.stream, request.group) for cursor in request.cursors]
+    groups = groups_ahead(keyspace, request)
     reads: list[GroupRead] = []
     commands: list[Command] = []
-    for cursor, group in zip(request.cursors, groups, strict=True):
-        stream = keyspace.stream(cursor.stream)
-        if cursor.after is None:
-            read, command = _read_new(stream, group, request, now_ms)
-        else:
-            read, command = _read_history(stream, group, request, cursor.after, now_ms)
-            # Redis: a stream read as history switches claiming off for those that follow.
-            request = request._replace(claim_idle_ms=None)
+    for cursor in request.cursors:
+        group = groups[cursor.stream]
+        read, command = read_stream(keyspace.stream(cursor.stream), group, request, cursor, now_ms)
         reads.append(read)
         commands.append(command)
+        if len(groups) < len(request.cursors):  # a stream is named twice
+            group.note(command)
+        if cursor.after is not None:
+            # Redis: a stream read as history switches claiming off for those that follow.
+            request = request._replace(claim_idle_ms=None)
     return Decision(reads, commands)
+
+
+_NOTHING: OrderedMap[EntryId, PendingEntry] = OrderedMap()
+"""What a consumer holds that is not known yet."""
+
+
+class GroupAhead:
+    """A group as its consumer will find it once the earlier cursors of the same read are applied.
+
+    Redis serves the streams of a read one by one: of one that is named twice, the second cursor
+    is given what the first has left.
+    """
+
+    __slots__ = ("counts", "entries_read", "gained", "last_id", "mine", "pel")
+
+    def __init__(self, group: Group, consumer: bytes) -> None:
+        """Start with the group as it is."""
+        found = group.consumers.get(consumer)
+        self.pel = group.pel  # as it was before the read
+        self.mine: OrderedMap[EntryId, PendingEntry] = _NOTHING if found is None else found.pending
+        self.last_id = group.last_id
+        self.entries_read = group.entries_read
+        self.counts: dict[EntryId, int] = {}  # delivery counts of what this read has made pending
+        self.gained: set[EntryId] = set()  # those among them that are not in `mine`
+
+    @property
+    def held_count(self) -> int:
+        """Return how many entries the consumer holds."""
+        return len(self.mine) + len(self.gained)
+
+    def note(self, command: Command) -> None:
+        """Take account of what was decided for a cursor."""
+        if isinstance(command, Redeliver):
+            self._count_one_more(command.ids)
+        elif isinstance(command, Deliver):
+            self._count_one_more(command.claimed)
+            self.counts.update(dict.fromkeys(command.delivered, 1))
+            pending = (*command.claimed, *command.delivered)
+            self.gained.update(one for one in pending if one not in self.mine)
+            self.last_id, self.entries_read = command.last_id, command.entries_read
+
+    def held_after(self, after: EntryId) -> Iterator[EntryId]:
+        """Yield what the consumer holds, in order of the ids."""
+        if after == MAX_ID:
+            return iter(())
+        before = (pending.id for pending in self.mine.walk(after.next()))
+        return merge(before, sorted(one for one in self.gained if one > after))
+
+    def held_through(self, end: EntryId, limit: int) -> int:
+        """Return how many entries up to `end` the consumer holds, if fewer than `limit`."""
+        return self.mine.count_through(end, limit) + sum(one <= end for one in self.gained)
+
+    def _count_one_more(self, ids: Sequence[EntryId]) -> None:
+        for entry_id in ids:
+            count = self.counts.get(entry_id) or self.pel.by_id[entry_id].delivery_count
+            self.counts[entry_id] = min(count + 1, COUNT_MAX)
+
+
+def groups_ahead(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, GroupAhead]:
+    """Return the groups of a read as they are, by stream.
+
+    Raises:
+        GroupNotFound: for the first stream that has no such group.
+    """
+    return {
+        stream: GroupAhead(keyspace.group(stream, request.group), request.consumer)
+        for stream, _ in request.cursors
+    }
+
+
+def read_stream(
+    stream: Stream, group: GroupAhead, request: GroupRequest, cursor: GroupCursor, now_ms: int
+) -> tuple[GroupRead, Command]:
+    """Decide one cursor of a group read; those of `request` are not looked at."""
+    if cursor.after is None:
+        return _read_new(stream, group, request, now_ms)
+    return _read_history(stream, group, request, cursor.after, now_ms)
 
 
 def ack(
@@ -330,11 +409,9 @@ def autoclaim(
 
 
 def _read_new(
-    stream: Stream, group: Group, request: GroupRequest, now_ms: int
+    stream: Stream, group: GroupAhead, request: GroupRequest, now_ms: int
 ) -> tuple[GroupRead, Command]:
-    consumer = group.consumers.get(request.consumer)
-    mine = {} if consumer is None else consumer.pending
-    room = _least(request.limit, request.max_pending, len(mine))
+    room = _least(request.limit, request.max_pending, group.held_count)
     taken = _claimable(stream, group, request, room, now_ms)
     room = None if room is None else room - len(taken)
     entries = []
@@ -343,13 +420,12 @@ def _read_new(
     if stream.log.last_id > group.last_id and not is_full:
         entries = stream.log.range(group.last_id.next(), MAX_ID, room, size_left)
     last_id = entries[-1].id if entries else group.last_id
-    entries_read = stream.entries_read_after(group, entries)
-    command: Command = SeeConsumer(stream.name, group.name, request.consumer, now_ms)
+    entries_read = stream.entries_read_after(group.last_id, group.entries_read, entries)
+    names = stream.name, request.group, request.consumer
+    command: Command = SeeConsumer(*names, now_ms)
     if taken or entries:
         command = Deliver(
-            stream.name,
-            group.name,
-            request.consumer,
+            *names,
             now_ms,
             claimed=[delivery.id for delivery in taken],
             delivered=[] if request.no_ack else [entry.id for entry in entries],
@@ -358,8 +434,9 @@ def _read_new(
         )
     new = [Delivery(entry.id, entry.fields, 0, 0, None) for entry in entries]
     caught_up = GroupState.CAUGHT_UP if last_id >= stream.log.last_id else GroupState.LIVE
-    gained = taken if request.no_ack else taken + new
-    held = len(mine) + len({delivery.id for delivery in gained} - mine.keys())
+    pending = {delivery.id for delivery in (taken if request.no_ack else taken + new)}
+    pending.difference_update(group.gained)
+    held = group.held_count + len(pending) - sum(map(group.mine.__contains__, pending))
     full = request.max_pending is not None and held >= request.max_pending
     read = GroupRead(
         stream.name,
@@ -373,35 +450,38 @@ def _read_new(
 
 
 def _read_history(
-    stream: Stream, group: Group, request: GroupRequest, after: EntryId, now_ms: int
+    stream: Stream, group: GroupAhead, request: GroupRequest, after: EntryId, now_ms: int
 ) -> tuple[GroupRead, Command]:
-    consumer = group.consumers.get(request.consumer)
     deliveries: list[Delivery] = []
     room, size_left = request.limit, request.size_bytes_max
-    if consumer is not None and request.max_pending is not None:
-        before = consumer.pending.count_through(after, request.max_pending)
+    if request.max_pending is not None:
+        before = group.held_through(after, request.max_pending)
         room = _least(request.limit, request.max_pending, before)
-    if consumer is not None and after < MAX_ID:
-        for pending in consumer.pending.walk(after.next()):
-            if room is not None and len(deliveries) >= room:
+    for entry_id in group.held_after(after):
+        if room is not None and len(deliveries) >= room:
+            break
+        entry = stream.log.get(entry_id)
+        if size_left is not None and entry is not None:
+            size_left -= entry.size_bytes
+            if deliveries and size_left < 0:
                 break
-            entry = stream.log.get(pending.id)
-            if size_left is not None and entry is not None:
-                size_left -= entry.size_bytes
-                if deliveries and size_left < 0:
-                    break
-            fields = None if entry is None else entry.fields
-            deliveries.append(_taken(pending, fields, request.consumer, now_ms))
+        fields = None if entry is None else entry.fields
+        if entry_id in group.counts:  # this read has just delivered it
+            one = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
+        else:
+            one = _taken(group.mine[entry_id], fields, request.consumer, now_ms)
+        deliveries.append(one)
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
-    command: Command = SeeConsumer(stream.name, group.name, request.consumer, now_ms)
+    names = stream.name, request.group, request.consumer
+    command: Command = SeeConsumer(*names, now_ms)
     if live:
-        command = Redeliver(stream.name, group.name, request.consumer, now_ms, live)
+        command = Redeliver(*names, now_ms, live)
     read = GroupRead(
         stream.name,
         deliveries,
         served=room != 0,
         lag=stream.lag(group.last_id, group.entries_read),
-        pending_count=0 if consumer is None else len(consumer.pending),
+        pending_count=group.held_count,
         state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
     )
     return read, command
@@ -414,7 +494,7 @@ def _size_left(size_bytes_max: int | None, taken: Sequence[Delivery]) -> int | N
 
 
 def _claimable(
-    stream: Stream, group: Group, request: GroupRequest, limit: int | None, now_ms: int
+    stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, now_ms: int
 ) -> list[Delivery]:
     if request.claim_idle_ms is None or limit == 0:
         return []
@@ -422,6 +502,8 @@ def _claimable(
     dangling: list[PendingEntry] = []
     size_left = request.size_bytes_max
     for pending in group.pel.longest_idle_first():
+        if pending.id in group.counts:  # Redis: a read claims an entry once
+            continue
         if not pending.is_claimable(now_ms, request.claim_idle_ms) or len(taken) == limit:
             break
         if not request.claim_own and pending.is_owned_by(request.consumer):

@@ -1,12 +1,12 @@
-"""Redis commands over HTTP: shapes, errors, encodings, transactions, blocking, a client library."""
+"""Redis commands over HTTP: shapes, errors, encodings, transactions, blocking."""
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import pytest
-from upstash_redis.asyncio import Redis
 
 from tests.api.conftest import Live
 
@@ -145,31 +145,46 @@ async def test_what_is_no_command_is_refused(live: Live, body: Any, status: int)
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.fixture
-async def upstash(live: Live) -> AsyncIterator[Any]:
-    url = f"{live.url}{URL}"
-    async with Redis(url=url, token="none needed", allow_telemetry=False) as redis:
-        yield redis
+GIB = 2**30
+BY_JSON = [URL, f"{URL}/pipeline", f"{URL}/multi-exec"]
+BY_PATH = [f"{URL}/XADD/s/*/field"]
 
 
-async def test_an_existing_client_library_works_unmodified(upstash: Any) -> None:
-    first = await upstash.xadd("s", "*", {"sku": "42", "name": "é"})
-    assert await upstash.xlen("s") == 1
-    assert await upstash.xrange("s", "-", "+") == [[first, ["sku", "42", "name", "é"]]]
-    assert await upstash.xgroup_create("s", "g", "0") == "OK"
-    assert await upstash.xreadgroup("g", "c", {"s": ">"}) == [
-        ["s", [[first, ["sku", "42", "name", "é"]]]]
-    ]
-    assert await upstash.xpending("s", "g") == [1, first, first, [["c", "1"]]]
-    assert await upstash.xclaim("s", "g", "d", 0, first, justid=True) == [first]
-    assert await upstash.xautoclaim("s", "g", "c", 0, "0-0", justid=True) == ["0-0", [first], []]
-    assert await upstash.xack("s", "g", first) == 1
-    pipeline = upstash.pipeline()
-    pipeline.xadd("s", "*", {"a": "1"})
-    pipeline.xlen("s")
-    assert (await pipeline.exec())[1] == 2
-    transaction = upstash.multi()
-    transaction.xtrim("s", maxlen=1, approximate=False)
-    transaction.xlen("s")
-    assert await transaction.exec() == [1, 1]
-    assert await upstash.delete("s") == 1
+async def answer_to(live: Live, head: str, chunks: Iterable[bytes]) -> tuple[bytes, int]:
+    """Send a request until there is an answer; returns it, and how much of the body was sent."""
+    host, _, port = live.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"{head}\r\nHost: {host}\r\nContent-Type: application/json\r\n\r\n".encode())
+    answer = asyncio.create_task(reader.readuntil(b"}"))
+    sent = 0
+    for chunk in chunks:
+        if answer.done():
+            break
+        writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        await writer.drain()
+        sent += len(chunk)
+    try:
+        return await asyncio.wait_for(answer, 10), sent
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("path", BY_JSON + BY_PATH)
+async def test_a_field_of_a_gibibyte_is_refused_by_its_length(live: Live, path: str) -> None:
+    answer, _ = await answer_to(live, f"POST {path} HTTP/1.1\r\nContent-Length: {GIB}", ())
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b'"code":"too_large"' in answer
+    assert f"at most {live.gateway.limits.body_bytes_max} bytes".encode() in answer
+    assert await run(live, "EXISTS", "s") == 0
+
+
+@pytest.mark.parametrize("path", BY_JSON + BY_PATH)
+async def test_one_without_a_length_is_refused_once_it_is_too_long(live: Live, path: str) -> None:
+    chunk = b"a" * 2**16
+    head = f"POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked"
+    answer, sent = await answer_to(live, head, repeat(chunk, GIB // len(chunk)))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b'"code":"too_large"' in answer
+    # What was not even sent cannot lie in memory; some of it is on its way in the sockets.
+    assert sent <= live.gateway.limits.body_bytes_max + 2**25
+    assert await run(live, "EXISTS", "s") == 0

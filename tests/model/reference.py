@@ -7,6 +7,7 @@ Redis on purpose, the line says `Ours:`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -505,11 +506,13 @@ class Reference:
         pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
         reads = []
         claim_idle_ms = request.claim_idle_ms
+        stamped: defaultdict[bytes, set[EntryId]] = defaultdict(set)  # by this read, per stream
         for cursor, (stream, group) in zip(request.cursors, pairs, strict=True):
             reader = group.see(request.consumer, now_ms)
+            own = stamped[cursor.stream]
             if cursor.after is None:
                 asked = request._replace(claim_idle_ms=claim_idle_ms)
-                found, room = self._take(stream, group, reader, asked, now_ms)
+                found, room = self._take(stream, group, reader, asked, own, now_ms)
             else:
                 found, room = self._history(stream, group, request, cursor.after, now_ms)
                 claim_idle_ms = None  # for all streams that follow
@@ -542,11 +545,13 @@ class Reference:
         group: RefGroup,
         reader: Reader,
         request: GroupRequest,
+        stamped: set[EntryId],
         now_ms: int,
     ) -> tuple[list[Delivery], int | None]:
         """Take idle entries, then new ones."""
         room = room_for(request, len(group.held_by(request.consumer)))
-        taken = self._claim_idle(stream, group, request, room, now_ms)
+        taken = self._claim_idle(stream, group, request, room, stamped, now_ms)
+        stamped |= {one.id for one in taken}
         new = [entry for entry in stream.entries if entry.id > group.last_id]
         new = new[: None if room is None else room - len(taken)]
         new = within(new, request, taken)
@@ -555,6 +560,7 @@ class Reference:
             if not request.no_ack:
                 one = group.find(entry.id) or Pending(entry.id)
                 group.stamp(one, request.consumer, now_ms, 1)
+                stamped.add(entry.id)
         if taken or (new and not request.no_ack):
             reader.active_ms = now_ms
         return taken + [Delivery(entry.id, entry.fields, 0, 0, None) for entry in new], room
@@ -565,6 +571,7 @@ class Reference:
         group: RefGroup,
         request: GroupRequest,
         room: int | None,
+        stamped: set[EntryId],
         now_ms: int,
     ) -> list[Delivery]:
         if request.claim_idle_ms is None:
@@ -573,6 +580,8 @@ class Reference:
         for one in group.longest_idle_first():
             entry = stream.get(one.id)
             if entry is None or not is_idle(one, request.claim_idle_ms, now_ms):
+                continue
+            if one.id in stamped:  # a read claims an entry once
                 continue
             if not request.claim_own and one.owner == request.consumer:
                 continue

@@ -332,8 +332,7 @@ class EngineMachine(RuleBasedStateMachine):
         places=st.lists(
             st.tuples(streams, st.one_of(st.none(), st.none(), picks)),
             min_size=1,
-            max_size=2,
-            unique_by=lambda place: place[0],
+            max_size=3,
         ),
         request=st.builds(
             GroupRequest,

@@ -104,7 +104,7 @@ class History:
 
     def _xreadgroup(self, key: bytes, group: bytes, consumer: bytes) -> Words:
         pick = self._random
-        keys = pick.choice([[key], [key], [key], KEYS])
+        keys = pick.choice([[key], [key], [key], [key, key], KEYS])
         count = pick.choice(
             [[], [], words("COUNT", pick.randint(-1, 3)), words("NOACK"), words("COUNT", "x")]
         )
