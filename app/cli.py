@@ -1,5 +1,6 @@
 """The command line: `headgate serve | check | check-config | openapi`."""
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -92,10 +93,14 @@ def serve(config: Path | None, **flags: Any) -> None:
     """
     settings = _settings(config, flags)
     set_up_logging(settings.log_level)
+    gc.disable()  # nothing of what is loaded is garbage
     try:
         engine = open_engine(settings, _show_progress)
     except (StreamError, OSError) as error:
         raise click.ClickException(f"{settings.data_dir}: {error}") from None
+
+    gc.freeze()  # nor will it be: what is collected from now on is what requests leave
+    gc.enable()
 
     def greet(url: str) -> None:
         click.echo(

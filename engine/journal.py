@@ -133,6 +133,8 @@ class Journal:
         """
         if self._failure is not None:
             raise Unavailable(self._failure)
+        if self._is_closed.is_set():  # nobody would ever write it
+            raise Unavailable("the journal is closed")
         self._records.append(commands.encode(record))
         self.position += 1
         self._wake.set()

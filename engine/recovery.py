@@ -87,6 +87,8 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
         progress(done, total)
     torn = None
     for name in segments:
+        if through is not None and position >= through:
+            break  # what comes now is still being written to, perhaps
         replay = _Replay(disk, name, keyspace, position, through, is_last=name == segments[-1])
         for offset in replay.steps():
             progress(done + offset, total)

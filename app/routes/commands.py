@@ -15,7 +15,7 @@ from app.operation import Operation, UncheckedOperation
 from app.presence import while_present
 from app.problems import GatewayError, responses
 from app.redis_syntax.words import Reply, Status, shown
-from engine.errors import StreamError
+from engine.errors import Draining, StreamError, Unavailable
 
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)
@@ -54,7 +54,11 @@ _FAILED: dict[int | str, dict[str, Any]] = {
             "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
         },
-    }
+    },
+    503: {
+        "description": "The journal cannot be written, or the gateway is about to stop.",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
+    },
 }
 _BY_PATH = responses("method_not_allowed", "invalid_request")
 _BODY = responses("unsupported_media_type", "invalid_request")
@@ -181,6 +185,8 @@ def _path_words(request: Request) -> list[bytes]:
 
 
 def _wire(reply: Reply | StreamError, encoding: str | None) -> dict[str, Any]:
+    if isinstance(reply, Unavailable):  # Redis's word for a disk that takes no writes
+        return {"error": f"{'ERR' if isinstance(reply, Draining) else 'MISCONF'} {reply}"}
     if isinstance(reply, StreamError):
         return {"error": str(reply)}
     return {"result": _shape(reply, is_base64=encoding == "base64")}
@@ -198,7 +204,7 @@ def _shape(reply: Reply, *, is_base64: bool) -> Any:
 
 
 def _failed(error: StreamError) -> Response:
-    return _json(_wire(error, None), 400)
+    return _json(_wire(error, None), 503 if isinstance(error, Unavailable) else 400)
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -1,0 +1,108 @@
+"""What `engine/README.md` says of the files is what the code writes.
+
+The reader here knows nothing but what stands there: it shares no code with the engine.
+"""
+
+import asyncio
+import re
+import struct
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from engine import commands, recovery, snapshot
+from engine.decisions.groups import GroupStart
+from engine.disk import SystemDisk
+from engine.engine import Engine
+from engine.entry import MIN_ID, Draft, EntryId
+from engine.journal import FsyncPolicy, Journal
+from engine.rewrite import in_process_of_its_own
+
+README = (Path(__file__).parents[2] / "engine" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("title", "union"), [("command", commands.Command), ("item", snapshot.Item)]
+)
+def test_every_number_is_told_with_its_fields(title: str, union: object) -> None:
+    table = README.partition(f"| number | {title} | fields |\n|---|---|---|\n")[2]
+    rows = re.findall(r"\| (\d+) \| `(\w+)` \| ([\w, ]+) \|\n", table.partition("\n\n")[0] + "\n")
+
+    assert rows == [row_of(kind) for kind in typing.get_args(union)]
+
+
+def row_of(kind: type) -> tuple[str, str, str]:
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return str(info.tag), kind.__name__, ", ".join(field.name for field in info.fields)
+
+
+def crc32c(data: bytes) -> int:
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0x82F63B78 if rest & 1 else 0)
+    return rest ^ 0xFFFFFFFF
+
+
+def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
+    """Yield first number, synced and payload of each block."""
+    magic, version, found, _, checksum = struct.unpack_from("<8sHHQI", data)
+    assert (magic, version, found, checksum) == (b"HEADGATE", 1, kind, crc32c(data[:20]))
+    at = 24
+    while at < len(data):
+        magic, checksum, length, first, synced = struct.unpack_from("<4sIIQQ", data, at)
+        assert magic == b"\xb1ock"
+        assert checksum == crc32c(data[at + 8 : at + 28 + length])
+        yield first, synced, msgspec.msgpack.decode(data[at + 28 : at + 28 + length])
+        at += 28 + length
+
+
+async def keep(directory: Path) -> None:
+    """Run an engine that is given two entries and a group, one after the other."""
+    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
+    engine = Engine(journal)
+    running = asyncio.create_task(engine.run())
+    await engine.add(b"s", [Draft(EntryId(1, 0), (b"a", b"1")), Draft(EntryId(1, 1), (b"a", b"2"))])
+    await engine.create_group(b"s", b"g", GroupStart(MIN_ID))
+    await engine.close()
+    await running
+
+
+def test_a_journal_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    asyncio.run(keep(tmp_path))
+
+    [path] = tmp_path.glob("journal-*")
+    first, second = blocks(path.read_bytes(), kind=1)
+
+    assert path.name == "journal-00000000000000000001"
+    number, synced, [[create, add]] = first
+    assert (number, synced, create[:2]) == (1, 0, [1, b"s"])
+    assert add == [4, b"s", [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]]
+    assert second == (2, 1, [[[7, b"s", b"g", [0, 0], None]]])
+
+
+def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    asyncio.run(keep(tmp_path))
+    disk = SystemDisk(tmp_path)
+    recovery.rewrite(disk, through=2)
+    disk.close()
+
+    [path] = tmp_path.glob("snapshot-*")
+    [(first, synced, items)] = blocks(path.read_bytes(), kind=2)
+
+    assert path.name == "snapshot-00000000000000000002"
+    keyspace, stream, [_, chunk], group, end = items
+    assert (first, synced, keyspace[0], end) == (0, 0, 1, [7, 4])
+    assert stream[:2] + stream[4:8] == [2, b"s", [1, 1], [0, 0], [0, 0], 2]
+    first_id, last_id, count, size_bytes, dead, packed, is_open = chunk
+    assert (first_id, last_id, count, size_bytes) == ([1, 0], [1, 1], 2, 4)
+    assert (dead, is_open) == (b"\0", True)
+    entries = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
+    assert entries == [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]
+    assert group == [5, b"g", [0, 0], None, []]
