@@ -103,6 +103,12 @@ class Chunk:
         chunk._packed = b"" if state.is_open else state.packed
         return chunk
 
+    def close(self) -> None:
+        """Seal, and end with the last live entry: ids of the dead behind it may come again."""
+        if self.is_open:
+            self.seal()
+        self.last_id = self.last_live().id
+
     def entries(self) -> list[Entry]:
         """Return all entries by position, dead ones included. Not to be changed."""
         if self._entries is not None:

@@ -362,9 +362,11 @@ class Engine:
     ) -> list[GroupRead]:
         if acked and may_wait:  # once it has acknowledged, the read must not be refused
             self._waiters.check_room()
+        acks: list[c.Command] = []
         for cursor in request.cursors if acked else ():
             names = cursor.stream, request.group
-            self._commit(deliveries.ack(self._keyspace, *names, acked, request.consumer).commands)
+            acks += deliveries.ack(self._keyspace, *names, acked, request.consumer).commands
+        self._commit(acks)
         decision = self._decide_group_read(request)
         if may_wait and not _is_served(decision.reply):
             self._waiters.check_room()

@@ -229,7 +229,7 @@ class Keyspace:
 
     def _set_stream(self, command: c.SetStream) -> None:
         stream = self.streams[command.stream]
-        stream.last_id = command.last_id
+        stream.set_last_id(command.last_id)
         stream.entries_added = command.entries_added
         stream.max_deleted_id = command.max_deleted_id
 

@@ -99,6 +99,11 @@ class Log:
         chunk.append(entry)
         self.length += 1
 
+    def free_above(self, last_id: EntryId) -> None:
+        """Let ids above `last_id` come again, which is not below a live entry."""
+        if self._chunks and self._chunks[-1].last_id > last_id:
+            self._chunks[-1].close()
+
     def get(self, entry_id: EntryId) -> Entry | None:
         """Return the live entry of that id, or None."""
         index = bisect_right(self._firsts, entry_id) - 1

@@ -38,7 +38,7 @@ class PendingEntry:
         self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
         self.delivered_at_ms = 0  # unix time of the last delivery; -1 while nobody owns it
         self.delivery_count = 0
-        self.serial = 0  # order of arrival among equal delivery times
+        self.serial = 0  # order of arrival among equal delivery times, or of release
 
     def idle_ms(self, now_ms: int) -> int:
         """Return how long ago it was delivered; never negative, whatever the clock did."""
@@ -98,6 +98,8 @@ class Pel:
         if pending.owner is not None:
             pending.owner.pending.remove(entry_id)
             pending.owner = None
+        self._serial += 1
+        pending.serial = self._serial
         pending.delivered_at_ms = 0
         pending.delivery_count = delivery_count
         self._nobodys[entry_id] = pending
@@ -115,23 +117,32 @@ class Pel:
     def hide(self, pending: PendingEntry) -> None:
         """Leave an entry out of `longest_idle_first` until it is assigned or released again.
 
-        For one whose stream entry is gone: ids are never used twice, so it can only be in the way.
+        For one whose stream entry is gone: it can only be in the way, unless its id comes again.
         """
         if pending.owner is None:
             self._nobodys.pop(pending.id, None)
         else:
             self._by_time.remove((pending.delivered_at_ms, pending.serial))
 
-    def hidden(self) -> Iterator[PendingEntry]:
-        """Yield in order of their ids what `longest_idle_first` leaves out."""
-        for pending in self.by_id.walk():
-            key = (pending.delivered_at_ms, pending.serial)
-            if (
-                pending.id not in self._nobodys
-                if pending.owner is None
-                else key not in self._by_time
-            ):
-                yield pending
+    def is_hidden(self, pending: PendingEntry) -> bool:
+        """Tell whether `longest_idle_first` leaves an entry out."""
+        if pending.owner is None:
+            return pending.id not in self._nobodys
+        return (pending.delivered_at_ms, pending.serial) not in self._by_time
+
+    def show_all(self) -> None:
+        """Undo every `hide`: ids of entries that are gone may come again."""
+        self._nobodys = OrderedDict()
+        self._by_time = OrderedMap()
+        for pending in self.in_time_order():
+            if pending.owner is None:
+                self._nobodys[pending.id] = pending
+            else:
+                self._by_time.insert((pending.delivered_at_ms, pending.serial), pending)
+
+    def in_time_order(self) -> list[PendingEntry]:
+        """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""
+        return sorted(self.by_id.walk(), key=lambda one: (one.delivered_at_ms, one.serial))
 
     def longest_idle_first(self) -> Iterator[PendingEntry]:
         """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -69,14 +70,20 @@ class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=5):
     consumers: list[tuple[bytes, int, int | None]]  # name, seen, active (unix ms)
 
 
+class PendingRow(NamedTuple):
+    """A pending entry."""
+
+    id: EntryId
+    consumer: int  # its consumer's place in the group, -1 for nobody
+    delivered_at_ms: int
+    delivery_count: int
+    is_hidden: bool  # its stream entry is gone, so nobody is given it
+
+
 class PendingItem(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """Pending entries of the group before it: the next to be claimed first.
+    """Pending entries of the group before it: those that wait longest first."""
 
-    Each with the index of its consumer in the group, -1 for nobody.
-    """
-
-    entries: list[tuple[EntryId, int, int, int]]  # id, consumer, delivered at (unix ms), count
-    is_hidden: bool  # their stream entries are gone, so nobody is given them
+    entries: list[PendingRow]
 
 
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
@@ -175,10 +182,8 @@ class Loading:
             case GroupItem():
                 self._group, self._consumers = _group(item)
                 self._stream.groups[item.name] = self._group
-            case PendingItem(entries, is_hidden):
+            case PendingItem(entries):
                 _make_pending(self._group.pel, self._consumers, entries)
-                for entry_id, *_ in entries if is_hidden else ():
-                    self._group.pel.hide(self._group.pel.by_id[entry_id])
         self.item_count += 1
 
 
@@ -210,13 +215,15 @@ def _group_items(group: Group) -> Iterator[Item]:
     yield GroupItem(group.name, group.last_id, group.entries_read, named)
     index_of: dict[Consumer | None, int] = {one: index for index, one in enumerate(consumers)}
     index_of[None] = -1
-    for is_hidden, entries in ((False, group.pel.longest_idle_first()), (True, group.pel.hidden())):
-        rows = (
-            (one.id, index_of[one.owner], one.delivered_at_ms, one.delivery_count)
-            for one in entries
+    pel = group.pel
+    rows = (
+        PendingRow(
+            one.id, index_of[one.owner], one.delivered_at_ms, one.delivery_count, pel.is_hidden(one)
         )
-        while page := list(islice(rows, _PAGE)):
-            yield PendingItem(page, is_hidden)
+        for one in pel.in_time_order()
+    )
+    while page := list(islice(rows, _PAGE)):
+        yield PendingItem(page)
 
 
 _PAGE = 4096
@@ -245,11 +252,11 @@ def _group(item: GroupItem) -> tuple[Group, list[Consumer]]:
     return group, consumers
 
 
-def _make_pending(
-    pel: Pel, consumers: list[Consumer], entries: list[tuple[EntryId, int, int, int]]
-) -> None:
-    for entry_id, index, at_ms, count in entries:
+def _make_pending(pel: Pel, consumers: list[Consumer], rows: list[PendingRow]) -> None:
+    for entry_id, index, at_ms, count, is_hidden in rows:
         if index < 0:
             pel.release(entry_id, count)
         else:
             pel.assign(entry_id, consumers[index], at_ms, count)
+        if is_hidden:
+            pel.hide(pel.by_id[entry_id])

@@ -1,7 +1,7 @@
 """Stream: a log, its counters and its groups, and the arithmetic of reading positions.
 
-Invariants: `last_id` is above every id of the log and never goes back; `max_deleted_id` moves with
-deletes and never with trims; a stream may be empty and still exist.
+Invariants: `last_id` is not below any id of the log and goes back only by XSETID; `max_deleted_id`
+moves with deletes and never with trims; a stream may be empty and still exist.
 """
 
 from __future__ import annotations
@@ -65,6 +65,14 @@ class Stream:
         """Remove a live entry."""
         self.log.delete(entry_id)
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
+
+    def set_last_id(self, last_id: EntryId) -> None:
+        """Set the last id, not below a live entry. When it goes back, ids may come again."""
+        if last_id < self.last_id:
+            self.log.free_above(last_id)
+            for group in self.groups.values():
+                group.pel.show_all()
+        self.last_id = last_id
 
     def is_referenced(self, entry_id: EntryId, *, but_by: Group | None = None) -> bool:
         """Tell whether a group has still to be given the entry, or has it pending (ACKED).

@@ -9,6 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+Words = list[bytes]
+
+
+def words(*parts: object) -> Words:
+    return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+
 
 class RedisError(str):
     """An error reply."""
@@ -20,21 +26,29 @@ class Redis:
     """One connection."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         self._file = self._socket.makefile("rb")
 
-    def run(self, words: list[bytes]) -> Any:
+    def run(self, command: Words) -> Any:
         """Send a command; returns its reply as bytes, int, None, list or `RedisError`."""
-        parts = [b"*%d\r\n" % len(words)]
-        parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
+        self.send(command)
+        return self.reply()
+
+    def send(self, *commands: Words) -> None:
+        """Send commands, and leave their replies for `reply`."""
+        parts = []
+        for command in commands:
+            parts.append(b"*%d\r\n" % len(command))
+            parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in command]
         self._socket.sendall(b"".join(parts))
-        return self._reply()
 
     def close(self) -> None:
         self._file.close()
         self._socket.close()
 
-    def _reply(self) -> Any:
+    def reply(self) -> Any:
+        """Wait for the next reply."""
         line = self._file.readline()[:-2]
         kind, rest = line[:1], line[1:]
         if kind == b"+":
@@ -48,7 +62,7 @@ class Redis:
             return None
         if kind == b"$":
             return self._file.read(length + 2)[:-2]
-        return [self._reply() for _ in range(length)]
+        return [self.reply() for _ in range(length)]
 
 
 def server_path() -> str | None:
@@ -62,8 +76,8 @@ def redis_server(folder: Path) -> Iterator[Redis]:
         port = listening.getsockname()[1]
     path = server_path()
     assert path is not None
-    command = [path, "--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    options = ["--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(folder)]
+    process = subprocess.Popen([path, *options], stdout=subprocess.DEVNULL)
     try:
         redis = _connected(port)
         try:

@@ -18,6 +18,9 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
     return {
         "epoch": keyspace.epoch,
         "aging": sorted(keyspace.aging),
+        "keyed": sorted(keyspace.keyed),
+        "expiring": list(keyspace.expiring),
+        "defaults": keyspace.defaults,
         "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
     }
 
@@ -26,6 +29,9 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
         "detail": views.stream_detail(keyspace, stream.name, count=None, now_ms=_NOW_MS),
         "trimmed_through": stream.trimmed_through,
+        "expires_at_ms": stream.expires_at_ms,
+        "keys": [(name, list(keys.items())) for name, keys in stream.keys.by_producer.items()],
+        "keys_used": (stream.keys.added, stream.keys.duplicates),
         "groups": [_group(stream, group) for group in stream.groups.values()],
     }
 

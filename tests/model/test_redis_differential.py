@@ -26,18 +26,20 @@ from engine.engine import Engine
 from engine.errors import StreamError
 from engine.log import NodeLimits
 from engine.storage import MemoryStorage
-from tests.model.redis_server import Redis, RedisError, redis_server, server_path
+from tests.model.redis_server import (
+    Redis,
+    RedisError,
+    Words,
+    redis_server,
+    server_path,
+    words,
+)
 
 HISTORIES = 200
 STEPS = 200
 KEYS = [b"s", b"t"]
 GROUPS = [b"g", b"h"]
 CONSUMERS = [b"a", b"b", b"c"]
-Words = list[bytes]
-
-
-def words(*parts: object) -> Words:
-    return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
 
 
 class History:

@@ -487,6 +487,17 @@ async def test_reading_without_ack_holds_new_entries_back_from_nobody(engine: Dr
     assert [item.delivery_count for item in await engine.held()] == [2]
 
 
+async def test_a_stream_that_is_named_twice_is_read_again_after_the_first_read(
+    engine: Driver,
+) -> None:
+    await engine.start(1, 2, 3)
+    reads = await engine.take(b"a", 1, streams=(S, S))
+    assert numbers(reads) == [1, 2]
+    assert [read.pending_count for read in reads] == [1, 2]
+    assert numbers(await engine.take(b"a", streams=(S, S))) == [3]
+    assert [one.delivery_count for one in await engine.held()] == [1, 1, 1]
+
+
 # Claiming while reading
 
 
@@ -568,6 +579,15 @@ async def test_anyone_may_ack_anything_once_unless_a_consumer_is_named(engine: D
     assert await engine.ack(S, G, [entry_id(2)], consumer=b"b") == [Outcome.CLAIMED]
     assert await engine.held_numbers() == [2]
     assert await engine.ack(S, G, [entry_id(2)], consumer=b"a") == [Outcome.ACKED]
+
+
+async def test_a_read_that_is_refused_has_acknowledged_nothing(engine: Driver) -> None:
+    await engine.start(1)
+    await engine.take(b"a")
+    request = GroupRequest(G, b"a", [GroupCursor(S), GroupCursor(b"missing")])
+    with pytest.raises(GroupNotFound):
+        await engine.read_group(request, acked=[entry_id(1)])
+    assert await engine.held_numbers() == [1]
 
 
 @pytest.mark.parametrize(

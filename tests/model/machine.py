@@ -1,0 +1,244 @@
+"""A machine that runs each command on the engine and on the reference, and compares the answers.
+
+Its subclasses have the rules: which commands there are, and with which arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from app.redis_syntax.table import find
+from engine import commands
+from engine.decisions.streams import References
+from engine.defaults import Defaults
+from engine.engine import Engine, Step
+from engine.entry import MAX_ID, MIN_ID, EntryId
+from engine.errors import StreamError
+from engine.keyspace import Keyspace
+from engine.limits import U64_MAX
+from engine.log import NodeLimits
+from engine.storage import MemoryStorage
+from tests.model.reference import Reference
+from tests.model.reference_stream import RefStream
+from tests.model.snapshot import held_by, snapshot
+from tests.virtual_time import HandClock, VirtualLoop
+
+DEFAULTS = Defaults(NodeLimits(entries_max=3, size_bytes_max=0), 60, 2)
+START_MS = 1_000
+
+
+class Pick(NamedTuple):
+    """An id chosen when the history is known: one the stream has given out, or a neighbour."""
+
+    back: int  # counted from the newest
+    shift: int  # -1: the id below, 1: the id above
+    is_pending: bool = False  # only what is pending in one of the stream's groups
+
+
+streams = st.sampled_from([*[b"s"] * 7, b"t"])
+groups = st.sampled_from([b"g", b"g", b"g", b"h"])
+consumers = st.sampled_from([b"a", b"b"])
+maybe_consumers = st.one_of(st.none(), consumers)
+durations = st.sampled_from([0, 0, 1, 10, 50])
+counts = st.one_of(st.none(), st.integers(1, 4))
+sizes = st.sampled_from([None, None, None, 0, 3, 5])
+references = st.sampled_from([References.KEEP, *References])
+fixed_ids = st.one_of(
+    st.builds(EntryId, st.integers(START_MS - 5, START_MS + 40), st.integers(0, 3)),
+    st.sampled_from([MIN_ID, EntryId(0, 1), EntryId(5, U64_MAX), MAX_ID]),
+)
+picks = st.one_of(
+    st.builds(Pick, st.integers(0, 12), st.just(0)),
+    st.builds(Pick, st.integers(0, 12), st.sampled_from([-1, 0, 1])),
+    fixed_ids,
+)
+pick_lists = st.lists(picks, min_size=1, max_size=4)
+pending_picks = st.builds(Pick, st.integers(0, 5), st.just(0), st.just(True))
+pending_lists = st.lists(st.one_of(pending_picks, pending_picks, picks), min_size=1, max_size=4)
+Answer = tuple[str, Any]
+
+
+class Command(NamedTuple):
+    """A step of the engine, and what the reference does instead."""
+
+    step: Step[Any]
+    expect: Callable[[], Any]
+
+
+class Machine(RuleBasedStateMachine):
+    """Runs each command on both and compares the answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        self.clock = HandClock(START_MS)
+        self.storage = MemoryStorage()
+        self.engine = Engine(self.storage, clock=self.clock)
+        self.engine.keyspace.defaults = DEFAULTS
+        self.reference = Reference(DEFAULTS)
+        self.given_out: dict[bytes, list[EntryId]] = {}
+
+    def both(self, ask: Awaitable[Any], expect: Callable[[], Any]) -> Answer:
+        """Assert that engine and reference answer alike; returns the answer."""
+
+        async def asked() -> Any:
+            return await ask
+
+        answer = answer_of(lambda: self.loop.run_until_complete(asked()))
+        expected = answer_of(expect)
+        assert answer == expected, f"\n  engine:    {answer}\n  reference: {expected}"
+        return answer
+
+    def pass_time(self, delta_ms: int) -> None:
+        self.clock.now_ms += delta_ms
+        self.reference.drop_expired(self.clock.now_ms)
+
+    def perform(self, command: Command) -> Answer:
+        """Run a decision as one command."""
+        return self.both(self.engine.perform(command.step), command.expect)
+
+    def perform_all(self, chosen: Sequence[Command]) -> list[Answer]:
+        """Run decisions at one moment: each sees what those before it have done."""
+
+        async def asked() -> list[Answer]:
+            replies = await self.engine.perform_all([one.step for one in chosen])
+            return [answer_with(reply) for reply in replies]
+
+        _, answers = self.both(asked(), lambda: [answer_of(one.expect) for one in chosen])
+        return list(answers)
+
+    def run_words(self, words: Sequence[object], expect: Callable[[], Any]) -> None:
+        """Run a command whose decision is made where its words are read."""
+        written = [one if isinstance(one, bytes) else str(one).encode() for one in words]
+        self.perform(Command(find(written)[0].plan(written).step, expect))
+
+    def pick(self, stream: bytes, choice: Pick | EntryId) -> EntryId:
+        if isinstance(choice, EntryId):
+            return choice
+        known = self.pending_ids(stream) if choice.is_pending else self.given_out.get(stream, [])
+        chosen = known[-1 - choice.back % len(known)] if known else EntryId(choice.back, 1)
+        return {-1: chosen.previous(), 0: chosen, 1: chosen.next()}[choice.shift]
+
+    def pending_ids(self, stream: bytes) -> list[EntryId]:
+        found = self.reference.streams.get(stream)
+        groups = [] if found is None else found.groups.values()
+        return [one.id for group in groups for one in group.pel]
+
+    def pick_all(self, stream: bytes, choices: list[Pick | EntryId]) -> list[EntryId]:
+        return [self.pick(stream, choice) for choice in choices]
+
+    # What holds at any time
+
+    @invariant()
+    def everything_that_can_be_asked_has_the_same_answer(self) -> None:
+        assert list(self.engine.keyspace.streams) == sorted(self.reference.streams)
+        assert self.engine.keyspace.defaults == self.reference.defaults
+        for name in sorted(self.reference.streams):
+            self.both(
+                self.engine.stream_detail(name, count=None),
+                partial(self.reference.stream_detail, name, None, self.clock.now_ms),
+            )
+
+    @invariant()
+    def the_same_idempotency_keys_are_remembered(self) -> None:
+        for name, stream in self.reference.streams.items():
+            keys = self.engine.keyspace.stream(name).keys
+            found = {
+                producer: [(key, *made) for key, made in of_producer.items()]
+                for producer, of_producer in keys.by_producer.items()
+            }
+            assert found == keys_by_producer(stream)
+            counters = keys.added, keys.duplicates, len(keys)
+            assert counters == (stream.keys_added, stream.keys_repeated, len(stream.keys))
+
+    @invariant()
+    def what_will_go_by_time_is_watched(self) -> None:
+        keyspace, streams = self.engine.keyspace, self.reference.streams.items()
+        assert keyspace.keyed == {name for name, one in streams if one.keys}
+        assert keyspace.aging == {
+            name for name, one in streams if one.config.max_age_ms is not None
+        }
+        leaving = [(one.expires_at_ms, name) for name, one in streams]
+        assert list(keyspace.expiring) == sorted(
+            (at_ms, name) for at_ms, name in leaving if at_ms is not None
+        )
+
+    @invariant()
+    def every_entry_is_found_by_its_id(self) -> None:
+        for name, stream in self.reference.streams.items():
+            log = self.engine.keyspace.stream(name).log
+            assert [log.get(slot.id) for slot in stream.slots if slot.alive] == stream.entries
+            assert (log.first_id, log.length) == (stream.first_id, len(stream.entries))
+            assert log.last_id == max(stream.ids, default=MIN_ID)
+            trimmed_through = self.engine.keyspace.stream(name).trimmed_through
+            assert trimmed_through == stream.trimmed_max
+
+    @invariant()
+    def ids_ascend_and_none_is_above_the_last_one(self) -> None:
+        for stream in self.engine.keyspace.streams.values():
+            ids = [entry.id for entry in stream.log.range(MIN_ID, MAX_ID)]
+            assert ids == sorted(set(ids))
+            assert not ids or ids[-1] <= stream.last_id
+
+    @invariant()
+    def a_group_holds_what_its_consumers_hold_and_what_nobody_owns(self) -> None:
+        for stream in self.engine.keyspace.streams.values():
+            for group in stream.groups.values():
+                for consumer in group.consumers.values():
+                    assert list(consumer.pending.walk()) == held_by(group, consumer.name)
+                owners = {one.owner.name for one in group.pel.by_id.walk() if one.owner is not None}
+                assert owners <= set(group.consumers)
+
+    @invariant()
+    def the_longest_idle_is_found_first(self) -> None:
+        for name, stream in self.reference.streams.items():
+            for group_name, group in stream.groups.items():
+                pel = self.engine.keyspace.group(name, group_name).pel
+                found = [one.id for one in pel.longest_idle_first() if stream.get(one.id)]
+                assert found == [one.id for one in group.longest_idle_first() if stream.get(one.id)]
+
+    @invariant()
+    def nobody_is_left_waiting(self) -> None:
+        assert self.engine.waiter_count == 0
+
+    def teardown(self) -> None:
+        """Replay what was recorded: the same state comes out."""
+        self.loop.close()
+        replayed = Keyspace()
+        replayed.defaults = DEFAULTS
+        for record in self.storage.records:
+            for command in commands.decode(record):
+                replayed.apply(command)
+        assert snapshot(replayed) == snapshot(self.engine.keyspace)
+
+
+def answer_of(call: Callable[[], Any]) -> Answer:
+    """Return a reply, or an error with its type, its text and its facts."""
+    try:
+        return answer_with(call())
+    except StreamError as error:
+        return answer_with(error)
+
+
+def answer_with(reply: Any) -> Answer:
+    if isinstance(reply, StreamError):
+        return "error", (type(reply), str(reply), vars(reply))
+    return "reply", reply
+
+
+def keys_by_producer(
+    stream: RefStream,
+) -> dict[bytes, list[tuple[bytes, EntryId, int, bytes, int]]]:
+    return {
+        producer: [
+            (one.key, one.ids[0], len(one.ids), one.digest, one.at_ms)
+            for one in stream.keys
+            if one.producer == producer
+        ]
+        for producer in {one.producer for one in stream.keys}
+    }

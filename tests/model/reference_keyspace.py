@@ -1,0 +1,415 @@
+"""All streams: the commands on names, entries, counters and idempotency keys, made obvious."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.redis_syntax.words import CommandError
+from engine.decisions.streams import Deletion, References, TrimRequest
+from engine.defaults import Defaults
+from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields, IdRequest, PartialId
+from engine.errors import (
+    GroupNotFound,
+    IdempotencyMismatch,
+    IdNotGreater,
+    IdsExhausted,
+    Invalid,
+    LastIdMismatch,
+    StreamExists,
+    StreamNotFound,
+)
+from engine.idempotency import Idempotent
+from engine.replies import Added, Gap, StreamInfo, StreamRead
+from engine.stream import StreamConfig
+from engine.views import From, StreamCursor
+from tests.model.reference_stream import RefGroup, RefStream, UsedKey
+
+
+class RefKeyspace:
+    """All streams by name."""
+
+    def __init__(self, defaults: Defaults) -> None:
+        self.defaults = defaults
+        self.streams: dict[bytes, RefStream] = {}
+        self.epoch = 0
+
+    @property
+    def node_max(self) -> int:
+        return self.defaults.node_limits.entries_max
+
+    # Streams
+
+    def _stream(self, name: bytes) -> RefStream:
+        if name not in self.streams:
+            raise StreamNotFound(name)
+        return self.streams[name]
+
+    def _group(self, name: bytes, group: bytes) -> tuple[RefStream, RefGroup]:
+        if name not in self.streams or group not in self.streams[name].groups:
+            raise GroupNotFound(name, group, stream_exists=name in self.streams)
+        return self.streams[name], self.streams[name].groups[group]
+
+    def _make(self, name: bytes, config: StreamConfig, now_ms: int) -> RefStream:
+        self.epoch = max(now_ms, self.epoch + 1)
+        self.streams[name] = RefStream(self.epoch, config)
+        return self.streams[name]
+
+    def create_stream(self, name: bytes, config: StreamConfig, now_ms: int) -> bool:
+        if name not in self.streams:
+            self._make(name, config, now_ms)
+            return True
+        if self.streams[name].config != config:
+            raise StreamExists(name)
+        return False
+
+    def configure_stream(self, name: bytes, config: StreamConfig, now_ms: int) -> None:
+        stream = self._stream(name)
+        if stream.config == config:
+            return
+        before = self._window_ms(stream), self._keys_max(stream)
+        stream.config = config
+        if (self._window_ms(stream), self._keys_max(stream)) != before:
+            stream.keys = []
+        self._retain(stream, now_ms)
+
+    def delete_stream(self, name: bytes) -> bool:
+        return self.streams.pop(name, None) is not None
+
+    def keep_house(self, now_ms: int) -> None:
+        """Ours: retention by age holds by itself. Keys go by the time at which they were used."""
+        for stream in self.streams.values():
+            if stream.config.max_age_ms is not None:
+                self._retain(stream, now_ms)
+            stream.keys = [one for one in stream.keys if self._protects(stream, one, now_ms)]
+
+    def rename(self, name: bytes, to: bytes) -> None:
+        self._stream(name)
+        self.streams[to] = self.streams.pop(name)
+
+    # Keys whose time comes
+
+    def drop_expired(self, now_ms: int) -> None:
+        for name, stream in list(self.streams.items()):
+            if stream.expires_at_ms is not None and stream.expires_at_ms <= now_ms:
+                del self.streams[name]
+
+    def expire_in(self, name: bytes, left_ms: int, condition: bytes | None, now_ms: int) -> int:
+        """Set when a stream goes (PEXPIRE). Without a time it is as if that were never."""
+        if name not in self.streams:
+            return 0
+        stream, at_ms = self.streams[name], now_ms + left_ms
+        before = float("inf") if stream.expires_at_ms is None else stream.expires_at_ms
+        may = {
+            None: True,
+            b"NX": stream.expires_at_ms is None,
+            b"XX": stream.expires_at_ms is not None,
+            b"GT": at_ms > before,
+            b"LT": at_ms < before,
+        }
+        if not may[condition]:
+            return 0
+        stream.expires_at_ms = at_ms
+        self.drop_expired(now_ms)
+        return 1
+
+    def persist(self, name: bytes) -> int:
+        if name not in self.streams or self.streams[name].expires_at_ms is None:
+            return 0
+        self.streams[name].expires_at_ms = None
+        return 1
+
+    def time_left(self, name: bytes, now_ms: int) -> int:
+        if name not in self.streams:
+            return -2
+        at_ms = self.streams[name].expires_at_ms
+        return -1 if at_ms is None else at_ms - now_ms
+
+    def list_streams(self, prefix: bytes, after: bytes | None, limit: int) -> list[StreamInfo]:
+        names = sorted(name for name in self.streams if name.startswith(prefix))
+        names = [name for name in names if after is None or name > after]
+        return [self.stream_info(name) for name in names[:limit]]
+
+    def stream_info(self, name: bytes) -> StreamInfo:
+        stream = self._stream(name)
+        entries = stream.entries
+        return StreamInfo(
+            name=name,
+            epoch=stream.epoch,
+            config=stream.config,
+            length=len(entries),
+            chunk_count=len(stream.nodes),
+            first_id=stream.first_id,
+            last_id=stream.last_id,
+            max_deleted_id=stream.deleted_max,
+            entries_added=stream.added,
+            group_count=len(stream.groups),
+        )
+
+    # Entries
+
+    def add_once(
+        self,
+        name: bytes,
+        drafts: Sequence[Draft],
+        idempotent: Idempotent | None,
+        *,
+        create_stream: bool,
+        expected_last_id: EntryId | None,
+        trim: TrimRequest | None,
+        now_ms: int,
+    ) -> Added:
+        if trim is not None:
+            check_trim(trim)
+        if name not in self.streams and not create_stream:
+            raise StreamNotFound(name)
+        if idempotent is not None and name in self.streams:
+            made = self._made_before(self.streams[name], idempotent, now_ms)
+            if made is not None:
+                return Added(made.ids, is_repeat=True)
+        last_id = self.streams[name].last_id if name in self.streams else MIN_ID
+        if expected_last_id not in (None, last_id):
+            raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
+        entries: list[Entry] = []
+        for index, draft in enumerate(drafts):
+            check_fields(draft.fields, index)
+            last_id = generate_id(draft.id, last_id, index, now_ms)
+            entries.append(Entry(last_id, draft.fields))
+        stream = self.streams.get(name) or self._make(name, StreamConfig(), now_ms)
+        for entry in entries:
+            stream.append(entry, self.node_max)
+        ids = [entry.id for entry in entries]
+        if ids and idempotent is not None:
+            self._remember(stream, UsedKey(*idempotent[:2], ids, idempotent.digest, now_ms))
+        if ids:
+            self._trim_after(stream, trim, now_ms)
+        return Added(ids, is_repeat=False)
+
+    def _trim_after(self, stream: RefStream, trim: TrimRequest | None, now_ms: int) -> None:
+        """Ours: both the retention and the request look at the stream as it is after the append."""
+        retained = self._too_old_or_many(stream, now_ms)
+        if trim is not None:
+            self._trim(stream, trim)
+        stream.trim([entry_id for entry_id in retained if stream.get(entry_id) is not None])
+
+    def _trim(self, stream: RefStream, request: TrimRequest) -> int:
+        gone = stream.to_trim(request, self.node_max)
+        if request.references is References.DELETE:
+            stream.purge(gone)
+        return stream.trim(gone)
+
+    def _retain(self, stream: RefStream, now_ms: int) -> None:
+        stream.trim(self._too_old_or_many(stream, now_ms))
+
+    def _too_old_or_many(self, stream: RefStream, now_ms: int) -> list[EntryId]:
+        """Ours: a stream can be configured to forget by number and by age."""
+        gone: list[EntryId] = []
+        if stream.config.max_length is not None:
+            by_length = TrimRequest(max_length=stream.config.max_length)
+            gone += stream.to_trim(by_length, self.node_max)
+        if stream.config.max_age_ms is not None:
+            oldest = EntryId(max(now_ms - stream.config.max_age_ms, 0), 0)
+            gone += stream.to_trim(TrimRequest(min_id=oldest), self.node_max)
+        return gone
+
+    # Idempotency keys
+
+    def _window_ms(self, stream: RefStream) -> int:
+        own_ms = stream.config.idempotency_window_ms
+        return self.defaults.idempotency_window_ms if own_ms is None else own_ms
+
+    def _keys_max(self, stream: RefStream) -> int:
+        own = stream.config.idempotency_max
+        return self.defaults.idempotency_max if own is None else own
+
+    def _protects(self, stream: RefStream, one: UsedKey, now_ms: int) -> bool:
+        """Ours: a key protects from the moment of its use, whatever the time in the entry's id."""
+        return now_ms - one.at_ms <= self._window_ms(stream)
+
+    def _find_key(
+        self, stream: RefStream, producer: bytes, key: bytes, now_ms: int
+    ) -> UsedKey | None:
+        for one in stream.keys:
+            if (one.producer, one.key) == (producer, key) and self._protects(stream, one, now_ms):
+                return one
+        return None
+
+    def _made_before(
+        self, stream: RefStream, idempotent: Idempotent, now_ms: int
+    ) -> UsedKey | None:
+        made = self._find_key(stream, idempotent.producer, idempotent.key, now_ms)
+        if made is not None:
+            # Ours: a key can be bound to its request, and then another request is a mistake.
+            if idempotent.digest not in (b"", made.digest):
+                raise IdempotencyMismatch(idempotent.key)
+            stream.keys_repeated += 1
+        return made
+
+    def _remember(self, stream: RefStream, used: UsedKey) -> None:
+        place = used.producer, used.key
+        stream.keys = [one for one in stream.keys if (one.producer, one.key) != place]
+        stream.keys.append(used)
+        stream.keys_added += 1
+        of_producer = [one for one in stream.keys if one.producer == used.producer]
+        if len(of_producer) > self._keys_max(stream):
+            stream.keys.remove(of_producer[0])
+
+    def record_key(
+        self, name: bytes, producer: bytes, key: bytes, entry_id: EntryId, now_ms: int
+    ) -> str:
+        """Note what a live entry was appended under (XIDMPRECORD)."""
+        stream = self._stream(name)
+        if stream.get(entry_id) is None:
+            raise CommandError("ERR No such message in stream")
+        made = self._find_key(stream, producer, key, now_ms)
+        if made is None:
+            self._remember(stream, UsedKey(producer, key, [entry_id], b"", now_ms))
+        elif made.ids[0] != entry_id:
+            text = "IID already exists for this producer with a different stream ID"
+            raise CommandError(f"ERR {text}")
+        return "OK"
+
+    # Reading
+
+    def length(self, name: bytes) -> int:
+        return len(self.streams[name].entries) if name in self.streams else 0
+
+    def range(
+        self, name: bytes, start: EntryId, end: EntryId, limit: int | None, size_max: int | None
+    ) -> list[Entry]:
+        found = [one for one in self._stream(name).entries if start <= one.id <= end]
+        return fitting(found[:limit], size_max)
+
+    def reverse_range(
+        self, name: bytes, end: EntryId, start: EntryId, limit: int | None, size_max: int | None
+    ) -> list[Entry]:
+        found = [one for one in self._stream(name).entries if start <= one.id <= end]
+        return fitting(found[::-1][:limit], size_max)
+
+    def read(
+        self,
+        cursors: Sequence[StreamCursor],
+        limit: int | None,
+        size_max: int | None,
+        *,
+        missing_ok: bool,
+    ) -> list[StreamRead]:
+        for cursor in cursors:
+            if not missing_ok:
+                self._stream(cursor.stream)
+        return [self._read_one(cursor, limit, size_max) for cursor in cursors]
+
+    def _read_one(
+        self, cursor: StreamCursor, limit: int | None, size_max: int | None
+    ) -> StreamRead:
+        stream = self.streams.get(cursor.stream, RefStream(0, StreamConfig()))
+        after = MIN_ID
+        if isinstance(cursor.after, EntryId):
+            after = cursor.after
+        elif cursor.after is From.NOW:
+            after = stream.last_id
+        found = [entry for entry in stream.entries if entry.id > after][:limit]
+        found = fitting(found, size_max)
+        if cursor.after is From.LAST:
+            found = stream.entries[-1:]
+        # Ours: a cursor above 0-0 that trimming has overtaken learns what it missed.
+        missed = MIN_ID < after < stream.trimmed_max
+        return StreamRead(
+            stream=cursor.stream,
+            entries=found,
+            next_after=found[-1].id if found else (stream.trimmed_max if missed else after),
+            last_id=stream.last_id,
+            gap=Gap(after, stream.trimmed_max) if missed else None,
+            after=after,
+        )
+
+    # Removing
+
+    def delete(self, name: bytes, ids: Sequence[EntryId], references: References) -> list[Deletion]:
+        if name not in self.streams:
+            return [Deletion.NOT_FOUND for _ in ids]
+        return [self._delete(self.streams[name], entry_id, references) for entry_id in ids]
+
+    def _delete(self, stream: RefStream, entry_id: EntryId, references: References) -> Deletion:
+        if references is References.ACKED and stream.is_needed(entry_id):
+            return Deletion.REFERENCED  # looked at first, even for an id that was never there
+        if references is References.DELETE:
+            stream.purge([entry_id])
+        if stream.get(entry_id) is None:
+            return Deletion.NOT_FOUND
+        stream.remove([entry_id])
+        stream.deleted_max = max(stream.deleted_max, entry_id)
+        return Deletion.DELETED
+
+    def trim(self, name: bytes, request: TrimRequest) -> int:
+        check_trim(request)
+        return self._trim(self.streams[name], request) if name in self.streams else 0
+
+    def set_stream(
+        self, name: bytes, last_id: EntryId, entries_added: int | None, deleted_max: EntryId
+    ) -> None:
+        stream, subject = self._stream(name), "ERR The ID specified in XSETID is smaller than"
+        if last_id < stream.deleted_max:
+            raise Invalid(f"{subject} current max_deleted_entry_id", field="last_id")
+        if stream.ids and last_id < stream.ids[-1]:
+            raise Invalid(f"{subject} the target stream top item", field="last_id")
+        if entries_added is not None and entries_added < len(stream.ids):
+            text = "entries_added specified in XSETID is smaller than the target stream length"
+            raise Invalid(f"ERR The {text}", field="entries_added")
+        stream.set_last_id(last_id)
+        if entries_added is not None:
+            stream.added = entries_added
+        if deleted_max != MIN_ID:
+            stream.deleted_max = deleted_max
+
+
+def fitting(found: Sequence[Entry], size_max: int | None) -> list[Entry]:
+    """Return the first entry, and what follows it within a bound in bytes (ours)."""
+    taken: list[Entry] = []
+    for entry in found:
+        size = sum(one.size_bytes for one in [*taken, entry])
+        if taken and size_max is not None and size > size_max:
+            break
+        taken.append(entry)
+    return taken
+
+
+def generate_id(asked: IdRequest, last_id: EntryId, index: int, now_ms: int) -> EntryId:
+    if asked == MIN_ID:
+        text = "ERR The ID specified in XADD must be greater than 0-0"
+        raise IdNotGreater(text, last_id=last_id, index=index)
+    if last_id == MAX_ID:
+        raise IdsExhausted
+    if asked is None:
+        if now_ms > last_id.ms:
+            return EntryId(now_ms, 0)
+        is_full = last_id.seq == MAX_ID.seq
+        return EntryId(last_id.ms + 1, 0) if is_full else EntryId(last_id.ms, last_id.seq + 1)
+    if isinstance(asked, PartialId):
+        seq = last_id.seq + 1 if asked.ms == last_id.ms else 0
+        asked = EntryId(asked.ms, seq if seq <= MAX_ID.seq else 0)
+    if asked <= last_id:
+        text = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+        raise IdNotGreater(text, last_id=last_id, index=index)
+    return asked
+
+
+def check_fields(fields: Fields, index: int) -> None:
+    if not fields or len(fields) % 2:
+        text = "ERR wrong number of arguments for 'xadd' command"
+        raise Invalid(text, field=f"entries[{index}].fields")
+
+
+def check_trim(request: TrimRequest) -> None:
+    if request.max_length is not None and request.min_id is not None:
+        text = "MAXLEN and MINID options at the same time are not compatible"
+        raise Invalid(f"ERR syntax error, {text}", field="min_id")
+    if request.max_length is None and request.min_id is None:
+        text = "XTRIM must be called with a trimming strategy"
+        raise Invalid(f"ERR syntax error, {text}", field="max_length")
+    if request.max_length is not None and request.max_length < 0:
+        raise Invalid("ERR The MAXLEN argument must be >= 0.", field="max_length")
+    if request.limit is not None and request.limit < 0:
+        raise Invalid("ERR The LIMIT argument must be >= 0.", field="limit")
+    if request.limit is not None and not request.approximate:
+        text = "LIMIT cannot be used without the special ~ option"
+        raise Invalid(f"ERR syntax error, {text}", field="limit")

@@ -1,0 +1,268 @@
+"""One stream as plain lists: entries dead and alive, groups, what is pending, remembered keys.
+
+Written from the description of Redis Streams, never from the engine, and scanned from end to end
+for every question. Where Headgate differs from Redis on purpose, the line says `Ours:`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.decisions.streams import References, TrimRequest
+from engine.entry import MIN_ID, Entry, EntryId, Fields
+from engine.stream import StreamConfig
+
+NODES_PER_TRIM = 100
+TRIM_DEFAULT = 10_000  # where nodes are without bound
+TRIM_MAX = 1_000_000
+
+
+@dataclass
+class Slot:
+    """Where an entry is, or was: a dead one still takes its place in the node."""
+
+    id: EntryId
+    fields: Fields
+    node: int
+    alive: bool = True
+
+
+@dataclass
+class Pending:
+    """One line of the PEL."""
+
+    id: EntryId
+    owner: bytes | None = None
+    at_ms: int = 0
+    count: int = 0
+    turn: int = 0  # order of arrival
+
+
+@dataclass
+class Reader:
+    """A consumer."""
+
+    seen_ms: int
+    active_ms: int | None = None
+
+
+@dataclass
+class RefGroup:
+    """A consumer group."""
+
+    last_id: EntryId
+    entries_read: int | None
+    pel: list[Pending] = field(default_factory=list)
+    readers: dict[bytes, Reader] = field(default_factory=dict)
+    turns: int = 0
+
+    def find(self, entry_id: EntryId) -> Pending | None:
+        found = [one for one in self.pel if one.id == entry_id]
+        return found[0] if found else None
+
+    def held_by(self, consumer: bytes | None) -> list[Pending]:
+        return [one for one in self.pel if one.owner == consumer]
+
+    def see(self, consumer: bytes, now_ms: int) -> Reader:
+        reader = self.readers.setdefault(consumer, Reader(now_ms))
+        reader.seen_ms = now_ms
+        return reader
+
+    def stamp(self, one: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
+        self.turns += 1
+        one.owner, one.at_ms, one.count, one.turn = owner, at_ms, count, self.turns
+        if one not in self.pel:
+            self.pel = sorted([*self.pel, one], key=lambda each: each.id)
+
+    def drop(self, entry_id: EntryId) -> bool:
+        before = len(self.pel)
+        self.pel = [one for one in self.pel if one.id != entry_id]
+        return len(self.pel) < before
+
+    def longest_idle_first(self) -> list[Pending]:
+        """Nobody's come first, in the order in which they were given back; then by time."""
+        nobodys = sorted(self.held_by(None), key=lambda one: one.turn)
+        owned = [one for one in self.pel if one.owner is not None]
+        return nobodys + sorted(owned, key=lambda one: (one.at_ms, one.turn))
+
+
+@dataclass
+class UsedKey:
+    """What was appended under an idempotency key."""
+
+    producer: bytes
+    key: bytes
+    ids: list[EntryId]
+    digest: bytes
+    at_ms: int
+
+
+@dataclass
+class RefStream:
+    """A stream."""
+
+    epoch: int
+    config: StreamConfig
+    slots: list[Slot] = field(default_factory=list)
+    last_id: EntryId = MIN_ID
+    deleted_max: EntryId = MIN_ID
+    trimmed_max: EntryId = MIN_ID
+    added: int = 0
+    groups: dict[bytes, RefGroup] = field(default_factory=dict)
+    open_node: int = 0  # where the next entry goes
+    keys: list[UsedKey] = field(default_factory=list)  # in order of use
+    keys_added: int = 0
+    keys_repeated: int = 0
+    expires_at_ms: int | None = None
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [Entry(slot.id, slot.fields) for slot in self.slots if slot.alive]
+
+    @property
+    def ids(self) -> list[EntryId]:
+        return [entry.id for entry in self.entries]
+
+    @property
+    def first_id(self) -> EntryId:
+        return self.ids[0] if self.ids else MIN_ID
+
+    @property
+    def nodes(self) -> list[list[Slot]]:
+        numbers = sorted({slot.node for slot in self.slots})
+        return [[slot for slot in self.slots if slot.node == number] for number in numbers]
+
+    def get(self, entry_id: EntryId) -> Entry | None:
+        found = [entry for entry in self.entries if entry.id == entry_id]
+        return found[0] if found else None
+
+    def append(self, entry: Entry, node_max: int) -> None:
+        """Add an entry. Ours: a node that another one has followed is never added to again."""
+        newest = [slot for slot in self.slots if slot.node == self.open_node]
+        if not newest or 0 < node_max <= len(newest):
+            self.open_node += 1
+        self.slots.append(Slot(entry.id, entry.fields, self.open_node))
+        self.last_id = entry.id
+        self.added += 1
+
+    def remove(self, ids: Sequence[EntryId]) -> None:
+        """Mark entries dead, and free the nodes in which nothing lives."""
+        for slot in self.slots:
+            slot.alive = slot.alive and slot.id not in ids
+        living = {slot.node for slot in self.slots if slot.alive}
+        self.slots = [slot for slot in self.slots if slot.node in living]
+
+    def set_last_id(self, last_id: EntryId) -> None:
+        """Set the last id, even to one below entries that are gone: such ids may come again.
+
+        Ours: then the newest node is closed, and ends with its last live entry.
+        """
+        self.last_id = last_id
+        if self.slots and self.slots[-1].id > last_id:
+            self.open_node += 1
+            while not self.slots[-1].alive:
+                self.slots.pop()
+
+    def trim(self, ids: Sequence[EntryId]) -> int:
+        self.remove(ids)
+        self.trimmed_max = max([self.trimmed_max, *ids])
+        return len(ids)
+
+    def purge(self, ids: Sequence[EntryId]) -> None:
+        """Drop ids from the PEL of every group (DELREF)."""
+        for group in self.groups.values():
+            for entry_id in ids:
+                group.drop(entry_id)
+
+    def is_needed(self, entry_id: EntryId) -> bool:
+        """Tell whether a group has not read the entry, or has it pending (ACKED)."""
+        groups = self.groups.values()
+        unread = bool(groups) and entry_id > min(group.last_id for group in groups)
+        return unread or any(group.find(entry_id) is not None for group in groups)
+
+    def to_trim(self, request: TrimRequest, node_max: int) -> list[EntryId]:
+        """Return what a trim takes: node by node, and within a node entry by entry."""
+        gone: list[EntryId] = []
+        limit = trim_limit(request, node_max)
+        only_whole = request.approximate and request.references is References.KEEP
+        for node in self.nodes:
+            alive = [slot.id for slot in node if slot.alive]
+            left = len(self.ids) - len(gone)
+            if limit and len(gone) + len(alive) > limit:
+                break
+            if request.max_length is not None:
+                goes_whole = left - len(alive) >= request.max_length
+            else:
+                goes_whole = request.min_id is not None and node[-1].id < request.min_id
+            if only_whole and not goes_whole:
+                break
+            gone += self._to_trim_of(alive, request, left)
+            if not goes_whole:
+                break
+        return gone
+
+    def _to_trim_of(
+        self, alive: Sequence[EntryId], request: TrimRequest, left: int
+    ) -> list[EntryId]:
+        gone: list[EntryId] = []
+        for entry_id in alive:
+            if request.max_length is not None and left - len(gone) <= request.max_length:
+                break
+            if request.min_id is not None and entry_id >= request.min_id:
+                break
+            if request.references is not References.ACKED or not self.is_needed(entry_id):
+                gone.append(entry_id)
+        return gone
+
+    # What a group has read, and what is left
+
+    def has_tombstone_from(self, entry_id: EntryId) -> bool:
+        return bool(self.ids) and self.deleted_max != MIN_ID and entry_id <= self.deleted_max
+
+    def estimate(self, entry_id: EntryId) -> int | None:
+        added, length, first = self.added, len(self.ids), self.first_id
+        if added == 0:
+            return 0
+        if length == 0 and entry_id <= self.last_id:
+            return added
+        if entry_id != MIN_ID and entry_id < self.deleted_max:
+            return None
+        if entry_id == self.last_id:
+            return added
+        if entry_id > self.last_id:
+            return None
+        if self.deleted_max == MIN_ID or self.deleted_max < first:
+            if entry_id < first:
+                return added - length
+            if entry_id == first:
+                return added - length + 1
+        return None
+
+    def lag(self, group: RefGroup) -> int | None:
+        if self.added == 0 or not self.ids:
+            return 0
+        if group.last_id < self.first_id and self.deleted_max < self.first_id:
+            return len(self.ids)
+        if group.entries_read is not None and not self.has_tombstone_from(group.last_id):
+            return self.added - group.entries_read
+        place = self.estimate(group.last_id)
+        return self.added - place if place is not None else None
+
+    def advance(self, group: RefGroup, entry_id: EntryId) -> None:
+        """Move a group past an entry that it is given."""
+        counts_on = group.last_id >= self.first_id and not self.has_tombstone_from(group.last_id)
+        if group.entries_read is not None and counts_on:
+            group.entries_read += 1
+        else:
+            group.entries_read = self.estimate(entry_id)
+        group.last_id = entry_id
+
+
+def trim_limit(request: TrimRequest, node_max: int) -> int:
+    """Return how many entries a trim takes at most; 0 is without bound."""
+    if not request.approximate:
+        return 0
+    if request.limit is not None:
+        return min(request.limit, TRIM_MAX)
+    return min(NODES_PER_TRIM * node_max if node_max > 0 else TRIM_DEFAULT, TRIM_MAX)

@@ -1,0 +1,352 @@
+"""Rules about streams, their entries, their names and their idempotency keys."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from engine.decisions import streams as decisions
+from engine.decisions.streams import References, TrimRequest
+from engine.entry import MIN_ID, Draft, EntryId, PartialId
+from engine.idempotency import Idempotent
+from engine.limits import U64_MAX
+from engine.stream import StreamConfig
+from engine.views import From, StreamCursor
+from tests.model.machine import (
+    START_MS,
+    Command,
+    Machine,
+    Pick,
+    counts,
+    fixed_ids,
+    pick_lists,
+    picks,
+    references,
+    sizes,
+    streams,
+)
+
+HOUSEKEEPING_MS = 1_500  # how long to let housekeeping run: once
+
+explicit = st.one_of(
+    st.builds(EntryId, st.integers(START_MS, START_MS + 40), st.integers(0, 3)),
+    st.builds(PartialId, st.integers(START_MS - 5, START_MS + 40)),
+    st.sampled_from([MIN_ID, PartialId(0), EntryId(START_MS, U64_MAX)]),
+)
+id_requests = st.one_of(st.none(), st.none(), st.none(), explicit)
+fields = st.one_of(
+    st.builds(lambda value: (b"f", b"%d" % value), st.integers(0, 9)),
+    st.sampled_from([(b"a", b"1", b"a", b"2"), (b"x", b""), (b"a", b"1", b"b"), ()]),
+)
+drafts = st.builds(Draft, id_requests, fields)
+trims = st.builds(
+    TrimRequest,
+    max_length=st.one_of(st.none(), st.integers(0, 6)),
+    min_id=st.one_of(st.none(), fixed_ids),
+    approximate=st.booleans(),
+    limit=st.sampled_from([None, None, None, 0, 1, 3, 4]),
+    references=references,
+)
+configs = st.builds(
+    StreamConfig,
+    max_length=st.sampled_from([None, None, None, 0, 2, 5]),
+    max_age_ms=st.sampled_from([None, None, None, 0, 30, 100]),
+    idempotency_window_ms=st.sampled_from([None, None, 10, 60]),
+    idempotency_max=st.sampled_from([None, None, 1, 2]),
+)
+idempotents = st.builds(
+    Idempotent,
+    producer=st.sampled_from([b"p", b"p", b"q"]),
+    key=st.sampled_from([b"1", b"2", b"3"]),
+    digest=st.sampled_from([b"", b"", b"", b"x", b"y"]),
+)
+
+
+class StreamRules(Machine):
+    """Commands on streams."""
+
+    @rule(delta_ms=st.sampled_from([1, 5, 10, 20, 60, 200, -30, -7]))
+    def time_passes(self, delta_ms: int) -> None:
+        self.pass_time(delta_ms)
+
+    # Entries
+
+    @rule(
+        stream=streams,
+        batch=st.lists(drafts, max_size=3),
+        create=st.sampled_from([True, True, False]),
+        expected=st.one_of(st.none(), st.none(), st.none(), picks),
+        trim=st.one_of(st.none(), st.none(), trims),
+    )
+    def add(
+        self,
+        stream: bytes,
+        batch: list[Draft],
+        create: bool,
+        expected: Pick | EntryId | None,
+        trim: TrimRequest | None,
+    ) -> None:
+        last_id = None if expected is None else self.pick(stream, expected)
+        kind, ids = self.both(
+            self.engine.add(
+                stream, batch, create_stream=create, expected_last_id=last_id, trim=trim
+            ),
+            lambda: (
+                self.reference.add_once(
+                    stream,
+                    batch,
+                    None,
+                    create_stream=create,
+                    expected_last_id=last_id,
+                    trim=trim,
+                    now_ms=self.clock.now_ms,
+                ).ids
+            ),
+        )
+        if kind == "reply":
+            self.given_out.setdefault(stream, []).extend(ids)
+
+    @rule(
+        stream=streams,
+        size=st.integers(1, 3),
+        idempotent=idempotents,
+        create=st.sampled_from([True, True, False]),
+        trim=st.one_of(st.none(), st.none(), trims),
+    )
+    def add_once(
+        self,
+        stream: bytes,
+        size: int,
+        idempotent: Idempotent,
+        create: bool,
+        trim: TrimRequest | None,
+    ) -> None:
+        batch = [Draft(None, (b"f", b"v"))] * size  # a key goes with generated ids only
+        kind, added = self.both(
+            self.engine.add_once(stream, batch, idempotent, create_stream=create, trim=trim),
+            lambda: self.reference.add_once(
+                stream,
+                batch,
+                idempotent,
+                create_stream=create,
+                expected_last_id=None,
+                trim=trim,
+                now_ms=self.clock.now_ms,
+            ),
+        )
+        if kind == "reply" and not added.is_repeat:
+            self.given_out.setdefault(stream, []).extend(added.ids)
+
+    @rule(
+        stream=streams,
+        first=idempotents,
+        second=idempotents,
+        delta_ms=st.sampled_from([0, 0, 9, 11, 61, 2001]),
+    )
+    def add_again(
+        self, stream: bytes, first: Idempotent, second: Idempotent, delta_ms: int
+    ) -> None:
+        """A retry that comes in time appends nothing; one that comes too late does."""
+        self.add_once(stream, 1, first, True, None)
+        self.add_once(stream, 2, second, True, None)
+        self.pass_time(delta_ms)
+        self.add_once(stream, 3, first, True, None)
+
+    @rule(stream=streams, idempotent=idempotents, choice=picks)
+    def record_key(self, stream: bytes, idempotent: Idempotent, choice: Pick | EntryId) -> None:
+        producer, key, _ = idempotent
+        entry_id = self.pick(stream, choice)
+        self.run_words(
+            [b"XIDMPRECORD", stream, producer, key, entry_id],
+            lambda: self.reference.record_key(stream, producer, key, entry_id, self.clock.now_ms),
+        )
+
+    @rule(stream=streams, count=st.integers(1, 4))
+    def add_plainly(self, stream: bytes, count: int) -> None:
+        self.add(stream, [Draft(None, (b"f", b"v"))] * count, True, None, None)
+
+    @rule(stream=streams, choices=pick_lists, spared=references)
+    def delete(self, stream: bytes, choices: list[Pick | EntryId], spared: References) -> None:
+        ids = self.pick_all(stream, choices)
+        self.both(
+            self.engine.delete(stream, ids, spared),
+            lambda: self.reference.delete(stream, ids, spared),
+        )
+
+    @rule(stream=streams, request=trims)
+    def trim(self, stream: bytes, request: TrimRequest) -> None:
+        self.both(self.engine.trim(stream, request), lambda: self.reference.trim(stream, request))
+
+    @rule(
+        stream=streams,
+        last_id=picks,
+        entries_added=st.one_of(st.none(), st.integers(0, 20)),
+        deleted_max=st.one_of(st.just(MIN_ID), st.just(MIN_ID), picks),
+    )
+    def set_stream(
+        self,
+        stream: bytes,
+        last_id: Pick | EntryId,
+        entries_added: int | None,
+        deleted_max: Pick | EntryId,
+    ) -> None:
+        last, deleted = self.pick(stream, last_id), self.pick(stream, deleted_max)
+        deleted = min(last, deleted)  # what XSETID demands of its own words
+        self.perform(
+            Command(
+                lambda keyspace, _: decisions.set_stream(
+                    keyspace, stream, last, entries_added, deleted
+                ),
+                lambda: self.reference.set_stream(stream, last, entries_added, deleted),
+            )
+        )
+
+    # Reading
+
+    @rule(stream=streams, start=picks, end=picks, limit=counts, size_max=sizes)
+    def read_ranges(
+        self,
+        stream: bytes,
+        start: Pick | EntryId,
+        end: Pick | EntryId,
+        limit: int | None,
+        size_max: int | None,
+    ) -> None:
+        low, high = self.pick(stream, start), self.pick(stream, end)
+        self.both(
+            self.engine.range(stream, low, high, limit=limit, size_bytes_max=size_max),
+            lambda: self.reference.range(stream, low, high, limit, size_max),
+        )
+        self.both(
+            self.engine.reverse_range(stream, high, low, limit=limit, size_bytes_max=size_max),
+            lambda: self.reference.reverse_range(stream, high, low, limit, size_max),
+        )
+
+    @rule(
+        places=st.lists(
+            st.tuples(streams, st.one_of(picks, st.sampled_from(From))), min_size=1, max_size=3
+        ),
+        limit=counts,
+        size_max=sizes,
+        wait_ms=st.sampled_from([0, 5]),
+        missing_ok=st.booleans(),
+    )
+    def read(
+        self,
+        places: list[tuple[bytes, Pick | EntryId | From]],
+        limit: int | None,
+        size_max: int | None,
+        wait_ms: int,
+        missing_ok: bool,
+    ) -> None:
+        cursors = [
+            StreamCursor(name, after if isinstance(after, From) else self.pick(name, after))
+            for name, after in places
+        ]
+        self.both(
+            self.engine.read(
+                cursors,
+                limit=limit,
+                size_bytes_max=size_max,
+                wait_ms=wait_ms,
+                missing_ok=missing_ok,
+            ),
+            lambda: self.reference.read(cursors, limit, size_max, missing_ok=missing_ok),
+        )
+
+    # Streams
+
+    @rule(stream=streams, config=configs)
+    def create_stream(self, stream: bytes, config: StreamConfig) -> None:
+        self.both(
+            self.engine.create_stream(stream, config),
+            lambda: self.reference.create_stream(stream, config, self.clock.now_ms),
+        )
+
+    @rule(stream=streams, config=configs)
+    def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
+        self.both(
+            self.engine.configure_stream(stream, config),
+            lambda: self.reference.configure_stream(stream, config, self.clock.now_ms),
+        )
+
+    @rule(stream=streams, really=st.integers(0, 9))
+    def delete_stream(self, stream: bytes, really: int) -> None:
+        if really == 0:
+            self.both(
+                self.engine.delete_stream(stream), lambda: self.reference.delete_stream(stream)
+            )
+
+    @rule(stream=streams, to=streams)
+    def rename(self, stream: bytes, to: bytes) -> None:
+        kind, _ = self.perform(
+            Command(
+                lambda keyspace, _: decisions.rename(keyspace, stream, to),
+                lambda: self.reference.rename(stream, to),
+            )
+        )
+        if kind == "reply":
+            self.given_out[to] = self.given_out.pop(stream, [])
+
+    @rule(
+        stream=streams,
+        left_ms=st.sampled_from([30, 100, 300, 300, 1000, 1000, 0, -5]),
+        condition=st.sampled_from([None, None, None, b"NX", b"XX", b"GT", b"LT"]),
+    )
+    def expire(self, stream: bytes, left_ms: int, condition: bytes | None) -> None:
+        self.run_words(
+            [b"PEXPIRE", stream, left_ms, *([condition] if condition else [])],
+            lambda: self.reference.expire_in(stream, left_ms, condition, self.clock.now_ms),
+        )
+
+    @rule(stream=streams)
+    def persist(self, stream: bytes) -> None:
+        self.run_words(
+            [b"PTTL", stream], lambda: self.reference.time_left(stream, self.clock.now_ms)
+        )
+        self.run_words([b"PERSIST", stream], lambda: self.reference.persist(stream))
+
+    @rule(
+        prefix=st.sampled_from([b"", b"s", b"x"]),
+        after=st.sampled_from([None, b"", b"a", b"s", b"t"]),
+        limit=st.integers(1, 2),
+    )
+    def list_streams(self, prefix: bytes, after: bytes | None, limit: int) -> None:
+        self.both(
+            self.engine.list_streams(prefix=prefix, after=after, limit=limit),
+            lambda: self.reference.list_streams(prefix, after, limit),
+        )
+
+    # What holds for all of them
+
+    @rule(
+        entries_max=st.sampled_from([0, 1, 2, 3, 3, 4]),
+        window_s=st.sampled_from([1, 2]),
+        keys_max=st.sampled_from([1, 2, 3]),
+    )
+    def set_defaults(self, entries_max: int, window_s: int, keys_max: int) -> None:
+        def expect() -> str:
+            now = self.reference.defaults
+            self.reference.defaults = msgspec.structs.replace(
+                now,
+                node_limits=now.node_limits._replace(entries_max=entries_max),
+                idempotency_window_ms=window_s * 1000,
+                idempotency_max=keys_max,
+            )
+            return "OK"
+
+        nodes = [b"stream-node-max-entries", entries_max]
+        keys = [b"stream-idmp-duration", window_s, b"stream-idmp-maxsize", keys_max]
+        self.run_words([b"CONFIG", b"SET", *nodes, *keys], expect)
+
+    @rule()
+    def keep_house(self) -> None:
+        async def once() -> None:
+            task = self.loop.create_task(self.engine.keep_house())
+            self.loop.call_later(HOUSEKEEPING_MS / 1000, task.cancel)
+            await asyncio.wait([task])
+
+        self.both(once(), lambda: self.reference.keep_house(self.clock.now_ms))
