@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from app.redis_syntax.table import find
 from engine import commands
+from engine.blocks import Kind, read_blocks, read_header
 from engine.decisions.streams import References
 from engine.defaults import Defaults
 from engine.engine import Engine, Step
@@ -22,6 +24,7 @@ from engine.errors import StreamError
 from engine.keyspace import Keyspace
 from engine.limits import U64_MAX
 from engine.log import NodeLimits
+from engine.snapshot import load, pieces
 from engine.storage import MemoryStorage
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream
@@ -207,7 +210,7 @@ class Machine(RuleBasedStateMachine):
         assert self.engine.waiter_count == 0
 
     def teardown(self) -> None:
-        """Replay what was recorded: the same state comes out."""
+        """Replay what was recorded, and write the state down: the same comes out both ways."""
         self.loop.close()
         replayed = Keyspace()
         replayed.defaults = DEFAULTS
@@ -215,6 +218,14 @@ class Machine(RuleBasedStateMachine):
             for command in commands.decode(record):
                 replayed.apply(command)
         assert snapshot(replayed) == snapshot(self.engine.keyspace)
+        assert snapshot(written_and_loaded(replayed)) == snapshot(replayed)
+
+
+def written_and_loaded(keyspace: Keyspace) -> Keyspace:
+    """Return what a file of a keyspace is read as."""
+    file = BytesIO(b"".join(pieces(keyspace, position=1)))
+    assert read_header(file, "file", Kind.SNAPSHOT) == 1
+    return load(read_blocks(file, "file"), "file")
 
 
 def answer_of(call: Callable[[], Any]) -> Answer:
