@@ -26,6 +26,10 @@ _CONFIG = click.option(
 )
 
 
+_GC_THRESHOLDS = (50_000, 20, 100)
+"""Measured (tests/bench/README.md): appends a fifth faster, and claims among a million pending
+entries stall for 1 ms instead of 26."""
+
 _LARGE_BYTES = 8 * 2**20
 """A journal smaller than this is loaded before anybody could read about it."""
 
@@ -100,6 +104,7 @@ def serve(config: Path | None, **flags: Any) -> None:
         raise click.ClickException(f"{settings.data_dir}: {error}") from None
 
     gc.freeze()  # nor will it be: what is collected from now on is what requests leave
+    gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
 
     def greet(url: str) -> None:

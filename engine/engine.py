@@ -633,8 +633,8 @@ class Engine:
         """Tell the waiters what a command may mean to them."""
         waiters = self._waiters
         match command:
-            case c.Add(stream):
-                waiters.appended(stream)
+            case c.Add():
+                waiters.appended(command.stream)
             case c.DeleteStream(stream) | c.Purge(stream):
                 waiters.changed(stream)
             case c.RenameStream(stream, name):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
 
 from engine.errors import InvalidId
 from engine.limits import U64_MAX
@@ -84,6 +86,11 @@ class Entry(NamedTuple):
     def size_bytes(self) -> int:
         """Return the length of all names and values."""
         return sum(map(len, self.fields))
+
+
+# The constructor of a NamedTuple is a Python function; that of a tuple is not. For long runs.
+make_id: Callable[[Iterable[int]], EntryId] = partial(tuple.__new__, EntryId)
+make_entry: Callable[[Iterable[Any]], Entry] = partial(tuple.__new__, Entry)
 
 
 class PartialId(NamedTuple):

@@ -131,8 +131,7 @@ class Keyspace:
     def _add(self, command: c.Add) -> None:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
-        for entry in command.entries:
-            stream.append(entry, self.defaults.node_limits)
+        stream.extend(command.entries, self.defaults.node_limits)
 
     def _trim(self, command: c.Trim) -> None:
         self.streams[command.stream].trim(command.through)

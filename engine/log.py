@@ -9,8 +9,9 @@ chunks), and `trim_through` removes a prefix.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from engine.chunk import Chunk, ChunkState
@@ -24,17 +25,55 @@ class Cut(NamedTuple):
     length: int
 
 
+class Run(NamedTuple):
+    """Neighbouring entries that go into one chunk, and their size together."""
+
+    entries: Sequence[Entry]
+    size_bytes: int
+
+
 class NodeLimits(NamedTuple):
     """When a chunk is full (stream-node-max-entries, stream-node-max-bytes); 0 is no limit."""
 
     entries_max: int
     size_bytes_max: int
 
-    def admit(self, count: int, size_bytes: int, entry: Entry) -> bool:
-        """Tell whether an open chunk that holds so much takes one more entry (Redis: XADD)."""
-        if self.size_bytes_max and size_bytes + entry.size_bytes >= self.size_bytes_max:
+    def runs(self, last: Chunk | None, entries: Sequence[Entry]) -> list[Run]:
+        """Split entries as they will be laid into chunks (Redis: XADD).
+
+        Args:
+            last: the newest chunk, None if there is none. The first run goes into it, and is empty
+                if it takes nothing more. Each other run makes a chunk of its own.
+            entries: to be appended.
+        """
+        sizes = [sum(map(len, fields)) for _, fields in entries]
+        held = last if last is not None and last.is_open else None
+        if held is not None and self._admit(held, len(entries), sum(sizes)):
+            return [Run(entries, sum(sizes))]
+        ends = list(accumulate(sizes, initial=0))
+        at = 0 if held is None else self._fitting(held.count, held.size_bytes, ends, 0)
+        runs = [Run(entries[:at], ends[at])]
+        while at < len(entries):
+            end = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
+            runs.append(Run(entries[at:end], ends[end] - ends[at]))
+            at = end
+        return runs
+
+    def _admit(self, chunk: Chunk, count: int, size_bytes: int) -> bool:
+        """Tell whether a chunk takes so much more, all of it."""
+        if 0 < self.entries_max < chunk.count + count:
             return False
-        return not 0 < self.entries_max <= count
+        return not 0 < self.size_bytes_max <= chunk.size_bytes + size_bytes
+
+    def _fitting(self, held: int, held_bytes: int, ends: list[int], at: int) -> int:
+        """Return where the entries from `at` on cease to fit into a chunk that holds so much."""
+        end = len(ends) - 1
+        if self.entries_max > 0:
+            end = min(end, max(at + self.entries_max - held, at))
+        if self.size_bytes_max > 0:
+            too_much = ends[at] + self.size_bytes_max - held_bytes
+            end = bisect_left(ends, too_much, at + 1, end + 1) - 1
+        return end
 
 
 class Log:
@@ -84,20 +123,15 @@ class Log:
         self._firsts.append(chunk.first_id)
         self.length += chunk.live_count
 
-    def append(self, entry: Entry, limits: NodeLimits) -> None:
-        """Add an entry whose id is above all ids ever held."""
-        chunk = self._chunks[-1] if self._chunks else None
-        is_open = chunk is not None and chunk.is_open
-        if chunk is not None and is_open and not limits.admit(chunk.count, chunk.size_bytes, entry):
-            chunk.seal()
-        if chunk is None or not chunk.is_open:
-            chunk = Chunk()
-            self._chunks.append(chunk)
-            self._firsts.append(entry.id)
-            if len(self._chunks) == 1:
-                self._first_id = entry.id
-        chunk.append(entry)
-        self.length += 1
+    def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
+        """Add entries, in order, whose ids are above all ids ever held."""
+        last = self._chunks[-1] if self._chunks else None
+        first, *others = limits.runs(last, entries)
+        if last is not None and first.entries:
+            last.extend(*first)
+        for run in others:
+            self._new_chunk(run.entries[0].id).extend(*run)
+        self.length += len(entries)
 
     def free_above(self, last_id: EntryId) -> None:
         """Let ids above `last_id` come again, which is not below a live entry."""
@@ -257,8 +291,11 @@ class Log:
         return before - self.length
 
     def _chunks_from(self, start: EntryId) -> Iterator[Chunk]:
-        for index in range(max(bisect_right(self._firsts, start) - 1, 0), len(self._chunks)):
-            yield self._chunks[index]
+        index = max(bisect_right(self._firsts, start) - 1, 0)
+        if index < len(self._chunks) and self._chunks[index].last_id < start:
+            index += 1  # a page ended with it: not worth unpacking
+        for at in range(index, len(self._chunks)):
+            yield self._chunks[at]
 
     def nodes(self, appended: Sequence[Entry], limits: NodeLimits) -> Iterator[Sequence[Entry]]:
         """Yield the live entries of each chunk, as they will lie once `appended` are added."""
@@ -279,20 +316,22 @@ class Log:
         """Yield last id and live count of each chunk, as they will be once `appended` are added."""
         for index in range(len(self._chunks) - 1):
             yield Cut(self._chunks[index].last_id, self._chunks[index].live_count)
-        last = self._chunks[-1] if self._chunks else Chunk()
-        span = Cut(last.last_id, last.live_count) if self._chunks else None
-        count, size_bytes = last.count, last.size_bytes
-        admits = last.is_open
-        for entry in appended:
-            if count and not (admits and limits.admit(count, size_bytes, entry)):
-                if span is not None:
-                    yield span
-                count, size_bytes, span, admits = 0, 0, None, True
-            count += 1
-            size_bytes += entry.size_bytes
-            span = Cut(entry.id, span.length + 1 if span else 1)
-        if span is not None:
-            yield span
+        last = self._chunks[-1] if self._chunks else None
+        first, *others = limits.runs(last, appended)
+        if last is not None:
+            through = first.entries[-1].id if first.entries else last.last_id
+            yield Cut(through, last.live_count + len(first.entries))
+        for run in others:
+            yield Cut(run.entries[-1].id, len(run.entries))
+
+    def _new_chunk(self, first_id: EntryId) -> Chunk:
+        if not self._chunks:
+            self._first_id = first_id
+        elif self._chunks[-1].is_open:
+            self._chunks[-1].seal()
+        self._chunks.append(Chunk())
+        self._firsts.append(first_id)
+        return self._chunks[-1]
 
     def _drop(self, low: int, high: int) -> None:
         del self._chunks[low:high]

@@ -6,6 +6,8 @@ moves with deletes and never with trims; a stream may be empty and still exist.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from sortedcontainers import SortedDict
 
@@ -55,11 +57,11 @@ class Stream:
         self.keys = Keys()
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
 
-    def append(self, entry: Entry, limits: NodeLimits) -> None:
-        """Add an entry above `last_id`."""
-        self.log.append(entry, limits)
-        self.last_id = entry.id
-        self.entries_added += 1
+    def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
+        """Add entries above `last_id`, in order."""
+        self.log.extend(entries, limits)
+        self.last_id = entries[-1].id
+        self.entries_added += len(entries)
 
     def delete(self, entry_id: EntryId) -> None:
         """Remove a live entry."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import takewhile
+from itertools import chain, repeat, takewhile
 from typing import NamedTuple
 
 from engine.commands import (
@@ -25,7 +25,18 @@ from engine.commands import (
     Trim,
 )
 from engine.decisions import Decision
-from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
+from engine.entry import (
+    MAX_ID,
+    MIN_ID,
+    Draft,
+    Entry,
+    EntryId,
+    Fields,
+    IdRequest,
+    PartialId,
+    make_entry,
+    make_id,
+)
 from engine.errors import (
     IdempotencyMismatch,
     IdNotGreater,
@@ -147,11 +158,7 @@ def add(
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected_last_id is not None and expected_last_id != last_id:
         raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
-    entries: list[Entry] = []
-    for index, draft in enumerate(drafts):
-        _check_fields(draft.fields, index)
-        last_id = _next_id(draft.id, last_id, now_ms, index)
-        entries.append(Entry(last_id, draft.fields))
+    entries = _entries(drafts, last_id, now_ms)
     commands: list[Command] = []
     if stream is None:
         epoch = keyspace.next_epoch(now_ms)
@@ -165,6 +172,17 @@ def add(
             commands.append(Remember(name, producer, key, made, keys_max(keyspace, stream)))
         commands += _trims_after(keyspace, stream, entries, trim, now_ms)
     return Decision(Added([entry.id for entry in entries], is_repeat=False), commands)
+
+
+def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
+    """Give each draft its id; of several faults the first draft's is raised."""
+    fields = [draft.fields for draft in drafts]
+    faulty = _first_faulty(fields)
+    ids = _ids([draft.id for draft in drafts[:faulty]], last_id, now_ms)
+    if faulty is not None:
+        text = _fault_of(fields[faulty]) or ""
+        raise Invalid(text, field=f"entries[{faulty}].fields")
+    return list(map(make_entry, zip(ids, fields, strict=True)))
 
 
 def _made_before(
@@ -356,15 +374,46 @@ def check_trim(request: TrimRequest) -> None:
         raise Invalid(f"ERR syntax error, {text}", field="limit")
 
 
-def _check_fields(fields: tuple[bytes, ...], index: int) -> None:
+def _fault_of(fields: Fields) -> str | None:
+    """Return what keeps an entry from being stored, None if nothing does."""
     if not fields or len(fields) % 2:
-        text = "ERR wrong number of arguments for 'xadd' command"
-        raise Invalid(text, field=f"entries[{index}].fields")
+        return "ERR wrong number of arguments for 'xadd' command"
     if sum(map(len, fields)) > ENTRY_BYTES_MAX:
-        raise Invalid("ERR Elements are too large to be stored", field=f"entries[{index}].fields")
+        return "ERR Elements are too large to be stored"
+    return None
 
 
-def _next_id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryId:
+def _first_faulty(many: Sequence[Fields]) -> int | None:
+    """Return the index of the first fields that cannot be stored, None if all can."""
+    unpaired = [fields for fields in many if not fields or len(fields) % 2]
+    if not unpaired and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
+        return None  # seen at once: together they are no larger than one alone may be
+    return next((at for at, fields in enumerate(many) if _fault_of(fields) is not None), None)
+
+
+def _ids(requests: Sequence[IdRequest], last_id: EntryId, now_ms: int) -> list[EntryId]:
+    """Return the id that each request gets, above `last_id` and in order."""
+    if len(requests) > 1 and not any(requests):
+        return _next_ids(len(requests), last_id, now_ms)
+    ids: list[EntryId] = []
+    for index, request in enumerate(requests):
+        last_id = _id(request, last_id, now_ms, index)
+        ids.append(last_id)
+    return ids
+
+
+def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
+    """Return what `*` gets, so many times: neighbours but where the sequence is exhausted."""
+    ids: list[EntryId] = []
+    while len(ids) < count:
+        first = _id(None, last_id, now_ms, len(ids))
+        seqs = range(first.seq, min(first.seq + count - len(ids), U64_MAX + 1))
+        ids += map(make_id, zip(repeat(first.ms), seqs, strict=False))
+        last_id = ids[-1]
+    return ids
+
+
+def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryId:
     if request == MIN_ID:
         text = "ERR The ID specified in XADD must be greater than 0-0"
         raise IdNotGreater(text, last_id=last_id, index=index)

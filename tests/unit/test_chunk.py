@@ -1,5 +1,7 @@
 """Chunks: sealing changes nothing a reader can see."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +25,7 @@ entry_lists = st.dictionaries(ids, fields, min_size=1, max_size=8).map(
 
 def chunk_of(entries: list[Entry], *, seal: bool) -> Chunk:
     chunk = Chunk()
-    for entry in entries:
-        chunk.append(entry)
+    chunk.extend(entries, sum(entry.size_bytes for entry in entries))
     if seal:
         chunk.seal()
     return chunk
@@ -105,3 +106,12 @@ def test_positions_of_ids_never_held_are_none(seal: bool) -> None:
     assert [chunk.position(EntryId(2, seq)) for seq in (0, 1)] == [1, None]
     assert chunk.position(MIN_ID) is None
     assert chunk.position(MAX_ID) is None
+
+
+def test_a_sealed_chunk_keeps_no_more_memory_than_it_needs() -> None:
+    chunk = chunk_of(numbered(100), seal=False)
+    tracemalloc.start()
+    chunk.seal()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < len(chunk._packed) + 200

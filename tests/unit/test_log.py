@@ -33,9 +33,8 @@ class LogMachine(RuleBasedStateMachine):
         self.last_id = MIN_ID
 
     def _append(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            self.log.append(entry, LIMITS)
-            self.last_id = entry.id
+        self.log.extend(entries, LIMITS)
+        self.last_id = entries[-1].id if entries else self.last_id
         self.naive += entries
 
     @rule(value_sizes=st.lists(sizes, min_size=1, max_size=5))
@@ -163,7 +162,7 @@ def whole_chunks(
 def numbered_log(count: int, limits: NodeLimits) -> Log:
     log = Log()
     for number in range(1, count + 1):
-        log.append(Entry(EntryId(number, 0), (b"n", b"%d" % number)), limits)
+        log.extend([Entry(EntryId(number, 0), (b"n", b"%d" % number))], limits)
     return log
 
 
@@ -185,7 +184,7 @@ def test_zero_is_no_limit_for_a_chunk() -> None:
 def test_a_chunk_is_full_when_the_next_entry_would_reach_the_byte_limit() -> None:
     log = Log()
     for number in range(1, 5):
-        log.append(Entry(EntryId(number, 0), (b"", b"x" * 20)), NodeLimits(0, 60))
+        log.extend([Entry(EntryId(number, 0), (b"", b"x" * 20))], NodeLimits(0, 60))
     assert [chunk.count for chunk in log._chunks] == [2, 2]
 
 

@@ -1,5 +1,7 @@
 """The ordered map against the obvious one: a dict that is sorted whenever it is looked at."""
 
+from itertools import islice
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +25,8 @@ def fill(size: int) -> OrderedMap[Key, int]:
 def agree(ordered: OrderedMap[Key, int], naive: dict[Key, int], probe: Key) -> bool:
     expected = sorted(naive.items())
     from_probe = [value for key, value in expected if key >= probe]
+    assert ordered._key_count == sum(map(len, ordered._blocks))
+    assert all(ordered._blocks)
     return (
         dict(ordered) == naive
         and list(ordered.walk()) == [value for _, value in expected]
@@ -48,9 +52,11 @@ def step(ordered: OrderedMap[Key, int], naive: dict[Key, int], name: str, key: K
 
 
 @settings(max_examples=300)
-@given(steps)
-def test_any_history_leaves_the_same_as_in_a_sorted_dict(history: list[tuple[str, Key]]) -> None:
-    ordered: OrderedMap[Key, int] = OrderedMap()
+@given(steps, st.sampled_from([1, 2, 4, 512]))
+def test_any_history_leaves_the_same_as_in_a_sorted_dict(
+    history: list[tuple[str, Key]], block_max: int
+) -> None:
+    ordered: OrderedMap[Key, int] = OrderedMap(block_max)
     naive: dict[Key, int] = {}
     for name, key in history:
         size = len(naive)
@@ -78,8 +84,16 @@ def test_shadows_do_not_pile_up_whatever_the_order_of_removal() -> None:
         front.remove((number, 0))
         scattered.remove((number * 7919 % 10_000, 0))
     assert len(front) == len(scattered) == 10
-    assert len(front._keys) < 200
-    assert len(scattered._keys) < 200
+    assert sum(map(len, front._blocks)) <= 512
+    assert sum(map(len, scattered._blocks)) <= 2 * 512
+
+
+def test_a_walk_sweeps_the_shadows_it_has_passed() -> None:
+    ordered = fill(10_000)
+    for number in range(1000, 9_000):
+        ordered.remove((number, 0))
+    assert list(islice(ordered.walk((999, 0)), 2)) == [999, 9000]
+    assert sum(map(len, ordered._blocks)) <= 2000 + 2 * 512
 
 
 def test_a_removed_key_can_come_back_in_its_place() -> None:

@@ -1,0 +1,126 @@
+"""The engine in process, side by side with fakeredis and a real Redis. Storage keeps nothing."""
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+
+from engine.decisions.deliveries import GroupCursor, GroupRequest
+from engine.decisions.groups import GroupStart
+from engine.engine import Engine
+from engine.entry import MIN_ID, Draft
+from engine.storage import MemoryStorage
+from engine.views import StreamCursor
+from tests.bench import peers
+from tests.bench.entries import dated_drafts, drafts
+from tests.bench.table import Figure
+
+ENTRIES = 200_000
+SINGLES = 40_000
+FAKE_ENTRIES = 10_000
+BATCH = 1000
+PAGE = 100
+ROUNDS = 5
+
+
+async def measure() -> list[Figure]:
+    """Return the engine's figures: the best of some rounds, each with every peer in turn."""
+    entries = drafts(ENTRIES)
+    best: dict[str, float] = {}
+    with peers.redis() as redis:
+        for number in range(ROUNDS):
+            print(f"engine: round {number + 1} of {ROUNDS}", flush=True)
+            for name, per_second in (await _round(entries)).items():
+                best[name] = max(best.get(name, 0.0), per_second)
+            fake = peers.fakeredis_appends_per_second(entries[:FAKE_ENTRIES])
+            real = peers.redis_appends_per_second(redis) if redis is not None else None
+            best["fakeredis"] = max(best.get("fakeredis", 0.0), fake or 0.0)
+            best["redis"] = max(best.get("redis", 0.0), real or 0.0)
+        print("engine: memory", flush=True)
+        dated = dated_drafts(ENTRIES)
+        theirs = peers.redis_bytes_per_entry(redis, dated) if redis is not None else None
+    return _figures(best, await _bytes_per_entry(), theirs)
+
+
+def _figures(best: dict[str, float], ours: float, theirs: float | None) -> list[Figure]:
+    unit, fake = "entries/s", best["fakeredis"] or None
+    return [
+        Figure(f"append, {BATCH} a call", best["batch"], unit, "fakeredis, XADD", fake, 500e3, 25),
+        Figure(
+            f"append, {BATCH} a call",
+            best["batch"],
+            unit,
+            "redis-benchmark -P 64",
+            best["redis"] or None,
+        ),
+        Figure("append, one a call", best["single"], unit, "fakeredis, XADD", fake),
+        Figure(f"append, {BATCH} a call, records encoded and kept", best["recorded"], unit),
+        Figure(f"range scan, {BATCH} a page", best["pages"], unit, at_least=2e6),
+        Figure("range scan, all in one list", best["whole"], unit),
+        Figure(f"read_group + ack, {PAGE} a call", best["group"], unit, at_least=150e3),
+        Figure("memory per entry", ours, "B", "Redis MEMORY USAGE", theirs, ratio_at_most=0.5),
+    ]
+
+
+async def _round(entries: Sequence[Draft]) -> dict[str, float]:
+    engine = Engine(MemoryStorage(records_max=0))
+    recorded = Engine(MemoryStorage(records_max=1))
+
+    async def append(to: Engine, name: bytes, count: int, batch: int) -> int:
+        for start in range(0, count, batch):
+            await to.add(name, entries[start : start + batch])
+        return count
+
+    works: dict[str, Callable[[], Awaitable[int]]] = {
+        "batch": lambda: append(engine, b"batches", ENTRIES, BATCH),
+        "single": lambda: append(engine, b"singles", SINGLES, 1),
+        "recorded": lambda: append(recorded, b"batches", ENTRIES, BATCH),
+        "pages": lambda: _scan(engine),
+        "whole": lambda: _list(engine),
+        "group": lambda: _consume(engine),
+    }
+    figures = {}
+    for name, work in works.items():
+        gc.collect()
+        started = time.perf_counter()
+        count = await work()
+        figures[name] = count / (time.perf_counter() - started)
+    return figures
+
+
+async def _scan(engine: Engine) -> int:
+    count, after = 0, MIN_ID
+    while True:
+        (read,) = await engine.read([StreamCursor(b"batches", after)], limit=BATCH)
+        if not read.entries:
+            return count
+        count, after = count + len(read.entries), read.next_after
+
+
+async def _list(engine: Engine) -> int:
+    return len(await engine.range(b"batches"))
+
+
+async def _consume(engine: Engine) -> int:
+    await engine.create_group(b"batches", b"g", GroupStart(MIN_ID))
+    request = GroupRequest(b"g", b"c", [GroupCursor(b"batches")], limit=PAGE)
+    count = 0
+    while (read := (await engine.read_group(request))[0]).deliveries:
+        await engine.ack(b"batches", b"g", [one.id for one in read.deliveries], consumer=b"c")
+        count += len(read.deliveries)
+    return count
+
+
+async def _bytes_per_entry() -> float:
+    """Return all that the engine allocates and keeps, its objects included."""
+    engine = Engine(MemoryStorage(records_max=0))
+    gc.collect()
+    tracemalloc.start()
+    entries = dated_drafts(ENTRIES)
+    while batch := list(islice(entries, BATCH)):
+        await engine.add(b"bench", batch)
+    gc.collect()
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return used / ENTRIES

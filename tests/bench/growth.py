@@ -1,0 +1,198 @@
+"""How the cost of one operation grows with the stream, and with what is pending.
+
+One stream grows, and one group's pending entries; at each size every operation is done some
+hundred times at random places, and the median time is kept. The cache of unpacked chunks is
+emptied before each, or a small stream would be served from it and a large one not.
+"""
+
+import random
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.chunk import _unpack_cached
+from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest
+from engine.decisions.groups import GroupStart
+from engine.decisions.streams import TrimRequest
+from engine.engine import Engine
+from engine.entry import MIN_ID, EntryId
+from engine.storage import MemoryStorage
+from engine.views import PendingRequest, StreamCursor
+from tests.bench.entries import STARTED_AT_MS, drafts
+from tests.bench.plot import plot
+from tests.bench.table import keep, markdown, short
+
+ENTRIES = [10_000, 100_000, 1_000_000, 10_000_000]
+PENDING = [1_000, 10_000, 100_000, 1_000_000]
+BATCH = 1000
+PAGE = 100
+TIMES = 200
+STREAM, GROUP = b"growing", b"g"
+
+Operation = Callable[[], Awaitable[object]]
+
+
+class Curve(NamedTuple):
+    """One operation: microseconds at each size, by the median and by the 99th percentile."""
+
+    work: str
+    grows: str  # what the sizes count
+    sizes: list[int]
+    median_us: list[float]
+    p99_us: list[float]
+
+    @property
+    def ratio(self) -> float:
+        """Return what the largest size costs of what the smallest does."""
+        return self.median_us[-1] / self.median_us[0]
+
+
+class Clock:
+    """A millisecond goes by whenever somebody looks, so that ids tell places apart."""
+
+    def __init__(self) -> None:
+        self._ticks = count(STARTED_AT_MS)
+
+    def wall_ms(self) -> int:
+        return next(self._ticks)
+
+
+async def measure() -> list[Curve]:
+    """Return one curve per operation."""
+    return [
+        *await _measured("entries", ENTRIES, GrowingStream()),
+        *await _measured("pending", PENDING, GrowingGroup()),
+    ]
+
+
+def show(curves: Sequence[Curve], folder: Path) -> None:
+    """Print how much more the largest size costs, and keep table, figures and picture."""
+    tables = []
+    for grows in ("entries", "pending"):
+        alike = [curve for curve in curves if curve.grows == grows]
+        heads = [f"median µs at so many {grows}", *map(short, alike[0].sizes), "last : first"]
+        rows = [
+            [one.work, *(f"{figure:.1f}" for figure in one.median_us), f"{one.ratio:.2f}"]
+            for one in alike
+        ]
+        tables.append(markdown(heads, rows))
+    print("\n".join(tables))
+    keep("growth", "\n".join(tables), [curve._asdict() for curve in curves], folder)
+    plot(curves, folder / "growth.svg")
+
+
+class GrowingStream:
+    """A stream that is filled up, and what is done to it at each size."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(MemoryStorage(records_max=0), clock=Clock())
+        self._batch = drafts(BATCH)
+        self._chance = random.Random(3)
+
+    async def grow(self, size: int) -> None:
+        while await self._engine.length(STREAM) < size:
+            await self._engine.add(STREAM, self._batch)
+
+    async def operations(self) -> dict[str, Operation]:
+        engine, one = self._engine, self._batch[:1]
+        doomed = iter([await self._random_id() for _ in range(TIMES)])
+        cursors = iter([await self._random_id() for _ in range(TIMES)])
+        kept = TrimRequest(max_length=await engine.length(STREAM))
+        return {
+            "XDEL one, anywhere": lambda: engine.delete(STREAM, [next(doomed)]),
+            f"read {PAGE}, from anywhere": lambda: engine.read(
+                [StreamCursor(STREAM, next(cursors))], limit=PAGE
+            ),
+            "append one": lambda: engine.add(STREAM, one),
+            "append one, trim to length": lambda: engine.add(STREAM, one, trim=kept),
+            f"append {BATCH}, trim to length": lambda: engine.add(STREAM, self._batch, trim=kept),
+        }
+
+    async def _random_id(self) -> EntryId:
+        info = await self._engine.stream_info(STREAM)
+        ms = self._chance.randrange(info.first_id.ms, info.last_id.ms)
+        seq = self._chance.randrange(BATCH - 1)
+        found = await self._engine.range(STREAM, EntryId(ms, seq), limit=1)
+        return found[0].id
+
+
+class GrowingGroup:
+    """A group whose two consumers hold more and more, and what is done to it at each size."""
+
+    def __init__(self) -> None:
+        self._engine = Engine(MemoryStorage(records_max=0), clock=Clock())
+        self._batch = drafts(BATCH)
+        self._chance = random.Random(4)
+        self._ids: list[EntryId] = []
+
+    async def grow(self, size: int) -> None:
+        engine = self._engine
+        if not self._ids:
+            await engine.create_group(STREAM, GROUP, GroupStart(MIN_ID), create_stream=True)
+        for turn in count():
+            missing = size - (await engine.group(STREAM, GROUP)).pending_count
+            if missing <= 0:
+                break
+            if not turn % (BATCH // PAGE):
+                await engine.add(STREAM, self._batch)
+            (read,) = await engine.read_group(self._request(turn, min(missing, PAGE)))
+            self._ids += [one.id for one in read.deliveries]
+        await engine.add(STREAM, drafts(2 * TIMES * PAGE))  # for those who read on
+
+    async def operations(self) -> dict[str, Operation]:
+        engine, turns = self._engine, count()
+        picked = self._chance.sample(self._ids, 3 * TIMES)
+        acked, claimed, starts = (picked[part::3] for part in range(3))
+        gone, taken, places = iter(acked), iter(claimed), iter(starts * 2)
+        without = set(acked)
+        self._ids = [one for one in self._ids if one not in without]
+
+        async def read_and_ack() -> None:
+            (read,) = await engine.read_group(self._request(next(turns), PAGE))
+            await engine.ack(STREAM, GROUP, [one.id for one in read.deliveries])
+
+        return {
+            "XACK one, anywhere": lambda: engine.ack(STREAM, GROUP, [next(gone)]),
+            "XCLAIM one, anywhere": lambda: engine.claim(
+                STREAM, GROUP, _name(next(turns)), [next(taken)], ClaimRequest(0)
+            ),
+            f"XAUTOCLAIM {PAGE}, from anywhere": lambda: engine.autoclaim(
+                STREAM, GROUP, _name(next(turns)), min_idle_ms=0, start=next(places), limit=PAGE
+            ),
+            f"XPENDING {PAGE}, from anywhere": lambda: engine.pending(
+                STREAM, GROUP, PendingRequest(next(places), limit=PAGE)
+            ),
+            f"XREADGROUP {PAGE} and XACK": read_and_ack,
+        }
+
+    def _request(self, turn: int, limit: int) -> GroupRequest:
+        return GroupRequest(GROUP, _name(turn), [GroupCursor(STREAM)], limit=limit)
+
+
+def _name(turn: int) -> bytes:
+    return b"consumer-%d" % (turn % 2)
+
+
+async def _measured(
+    grows: str, sizes: Sequence[int], subject: GrowingStream | GrowingGroup
+) -> list[Curve]:
+    curves: dict[str, Curve] = {}
+    for size in sizes:
+        print(f"growth: {short(size)} {grows}", flush=True)
+        await subject.grow(size)
+        for work, operation in (await subject.operations()).items():
+            curve = curves.setdefault(work, Curve(work, grows, list(sizes), [], []))
+            took_us = sorted([await _took_us(operation) for _ in range(TIMES)])
+            curve.median_us.append(statistics.median(took_us))
+            curve.p99_us.append(took_us[len(took_us) * 99 // 100])
+    return list(curves.values())
+
+
+async def _took_us(operation: Operation) -> float:
+    _unpack_cached.cache_clear()
+    started = time.perf_counter()
+    await operation()
+    return (time.perf_counter() - started) * 1e6

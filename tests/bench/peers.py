@@ -1,0 +1,76 @@
+"""What a user would pick instead, as far as it is installed here. A missing peer is left out."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.entry import Draft
+from tests.bench.servers import pin_to_server_core
+from tests.model.redis_server import Redis, redis_server, server_path
+
+FAKEREDIS = importlib.util.find_spec("fakeredis")
+
+
+def missing() -> list[str]:
+    """Return the names of the peers that are not there."""
+    found = {
+        "fakeredis": FAKEREDIS,
+        "redis-server": server_path(),
+        "redis-benchmark": shutil.which("redis-benchmark"),
+    }
+    return [name for name, there in found.items() if there is None]
+
+
+def fakeredis_appends_per_second(drafts: Sequence[Draft]) -> float | None:
+    """Return how many entries fakeredis takes: Redis as a Python object, in this process."""
+    if FAKEREDIS is None:
+        return None
+    import fakeredis  # noqa: PLC0415 - only a machine that develops Headgate has it
+
+    client = fakeredis.FakeRedis()
+    started = time.perf_counter()
+    for _, fields in drafts:
+        client.xadd("bench", dict(zip(fields[::2], fields[1::2], strict=True)))
+    return len(drafts) / (time.perf_counter() - started)
+
+
+@contextmanager
+def redis() -> Iterator[Redis | None]:
+    """Run a real Redis with its default settings, if there is one."""
+    if server_path() is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as server:
+        pid = re.search(rb"process_id:(\d+)", server.run([b"INFO", b"server"]))
+        if pid is not None:
+            pin_to_server_core(int(pid[1]))
+        yield server
+
+
+def redis_bytes_per_entry(server: Redis, drafts: Iterable[Draft]) -> float:
+    """Return what a stream of these entries takes in Redis, every node counted."""
+    for entry_id, fields in drafts:
+        server.run([b"XADD", b"bench", str(entry_id).encode(), *fields])
+    count = server.run([b"XLEN", b"bench"])
+    used = server.run([b"MEMORY", b"USAGE", b"bench", b"SAMPLES", b"0"])
+    server.run([b"DEL", b"bench"])
+    return float(used) / float(count)
+
+
+def redis_appends_per_second(server: Redis) -> float | None:
+    """Return what Redis takes from its own benchmark in C, 64 commands in flight."""
+    path = shutil.which("redis-benchmark")
+    if path is None:
+        return None
+    port = server.run([b"CONFIG", b"GET", b"port"])[1].decode()
+    command = [path, "-p", port, "-P", "64", "-n", "300000", "--csv"]
+    command += ["xadd", "bench", "*", "temp", "21.37", "hum", "64", "site", "s123"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    server.run([b"DEL", b"bench"])
+    return float(lines[-1].split('","')[1])

@@ -1,0 +1,92 @@
+"""Figures as a table: here, at a peer, their ratio, what was aimed at, whether it was reached."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HEADS = ["work", "here", "peer", "there", "ratio", "target", "reached"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line. `at_least` and `ratio_at_least` are targets; a smaller figure can be the better."""
+
+    work: str
+    here: float
+    unit: str
+    peer: str = ""
+    there: float | None = None
+    at_least: float | None = None
+    ratio_at_least: float | None = None
+    ratio_at_most: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if not self.there else self.here / self.there
+
+    @property
+    def reached(self) -> bool | None:
+        """Tell whether every target that can be judged was reached; None without any."""
+        verdicts = []
+        if self.at_least is not None:
+            verdicts.append(self.here >= self.at_least)
+        if self.ratio is not None and self.ratio_at_least is not None:
+            verdicts.append(self.ratio >= self.ratio_at_least)
+        if self.ratio is not None and self.ratio_at_most is not None:
+            verdicts.append(self.ratio <= self.ratio_at_most)
+        return all(verdicts) if verdicts else None
+
+    def cells(self) -> list[str]:
+        targets = []
+        if self.at_least is not None:
+            targets.append(f"≥ {short(self.at_least)}")
+        if self.ratio_at_least is not None:
+            targets.append(f"≥ {self.ratio_at_least:g} ×")
+        if self.ratio_at_most is not None:
+            targets.append(f"≤ {self.ratio_at_most:g} ×")
+        return [
+            self.work,
+            f"{short(self.here)} {self.unit}",
+            self.peer,
+            "" if self.there is None else f"{short(self.there)} {self.unit}",
+            "" if self.ratio is None else f"{self.ratio:.2f} ×",
+            ", ".join(targets),
+            {True: "yes", False: "no", None: ""}[self.reached],
+        ]
+
+
+def short(number: float) -> str:
+    """Return a figure with three digits that count."""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table whose columns line up."""
+    lines = [heads, *rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
+    shown = [
+        "| "
+        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        + " |"
+        for line in lines
+    ]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([shown[0], rule, *shown[1:]]) + "\n"
+
+
+def show(name: str, figures: Sequence[Figure], folder: Path) -> None:
+    """Print the figures of one part and keep them as Markdown and JSON."""
+    table = markdown(HEADS, [figure.cells() for figure in figures])
+    print(table)
+    keep(name, table, [asdict(figure) | {"ratio": figure.ratio} for figure in figures], folder)
+
+
+def keep(name: str, table: str, data: object, folder: Path) -> None:
+    """Write a table as Markdown and what it shows as JSON."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.md").write_text(table)
+    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")
