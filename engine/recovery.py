@@ -19,6 +19,9 @@ from engine.disk import Disk
 from engine.errors import Broken, Corrupt, NewerFormat
 from engine.keyspace import Keyspace
 
+SYNC_BYTES = 4 * 2**20
+"""A snapshot is forced to disk in portions of this size (Redis: the same)."""
+
 Progress = Callable[[int, int], None]
 """Told how many bytes were read, and of how many."""
 
@@ -183,8 +186,13 @@ def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
     unfinished = name + _UNFINISHED
     if unfinished in disk.names():
         disk.remove(unfinished)
+    unsynced_bytes = 0
     for data in snapshot.pieces(keyspace, position):
         disk.append(unfinished, data)
+        unsynced_bytes += len(data)
+        if unsynced_bytes >= SYNC_BYTES:  # one great sync in the end would hold up the journal's
+            disk.sync(unfinished)
+            unsynced_bytes = 0
     disk.sync(unfinished)
     disk.rename(unfinished, name)
     disk.sync_names()

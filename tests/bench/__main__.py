@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import engine, gateway, growth, peers
+from tests.bench import durability, engine, gateway, growth, peers
 from tests.bench.servers import LOAD_CORE
 from tests.bench.table import show
 
@@ -27,7 +27,16 @@ def _gateway() -> None:
     show("gateway", asyncio.run(gateway.measure()), RESULTS)
 
 
-PARTS: dict[str, Callable[[], None]] = {"engine": _engine, "growth": _growth, "gateway": _gateway}
+def _durability() -> None:
+    show("durability", asyncio.run(durability.measure()), RESULTS)
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "engine": _engine,
+    "growth": _growth,
+    "durability": _durability,
+    "gateway": _gateway,
+}
 
 
 def main() -> None:

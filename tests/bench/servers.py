@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,14 +26,21 @@ async def bare(scope: Message, receive: Any, send: Any) -> None:
 
 
 @contextmanager
-def serving(name: str) -> Iterator[int]:
-    """Run a server while the context lasts; yields its port."""
+def serving(name: str, fsync: str = "everysec") -> Iterator[int]:
+    """Run a server while the context lasts, on data of its own; yields its port."""
+    with tempfile.TemporaryDirectory() as data_dir:
+        commands = {
+            "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
+            "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
+        }
+        with _running(commands[name]) as port:
+            yield port
+
+
+@contextmanager
+def _running(words: list[str]) -> Iterator[int]:
     port = _free_port()
-    commands = {
-        "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
-        "headgate": ["-m", "app.cli", "serve"],
-    }
-    command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
+    command = [sys.executable, *words, "--port", str(port), "--log-level", "warning"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         pin_to_server_core(process.pid)

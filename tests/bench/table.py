@@ -18,6 +18,7 @@ class Figure:
     peer: str = ""
     there: float | None = None
     at_least: float | None = None
+    at_most: float | None = None
     ratio_at_least: float | None = None
     ratio_at_most: float | None = None
 
@@ -31,6 +32,8 @@ class Figure:
         verdicts = []
         if self.at_least is not None:
             verdicts.append(self.here >= self.at_least)
+        if self.at_most is not None:
+            verdicts.append(self.here <= self.at_most)
         if self.ratio is not None and self.ratio_at_least is not None:
             verdicts.append(self.ratio >= self.ratio_at_least)
         if self.ratio is not None and self.ratio_at_most is not None:
@@ -41,6 +44,8 @@ class Figure:
         targets = []
         if self.at_least is not None:
             targets.append(f"≥ {short(self.at_least)}")
+        if self.at_most is not None:
+            targets.append(f"≤ {short(self.at_most)} {self.unit}")
         if self.ratio_at_least is not None:
             targets.append(f"≥ {self.ratio_at_least:g} ×")
         if self.ratio_at_most is not None:
