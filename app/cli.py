@@ -15,7 +15,7 @@ from app.settings import MEMORY, LogLevel, Settings, read_settings
 from app.telemetry import set_up_logging
 from engine import recovery
 from engine.disk import SystemDisk
-from engine.errors import Broken, StreamError
+from engine.errors import Corrupt, NewerFormat, StreamError
 from engine.journal import FsyncPolicy
 
 _CONFIG = click.option(
@@ -153,7 +153,8 @@ def check(data_dir: Path, repair: bool) -> None:
         kept = recovery.repair(disk) if repair else []
         loaded = recovery.load(disk, progress=_show_progress)
     except (StreamError, OSError) as error:
-        hint = "" if repair or not isinstance(error, Broken) else "\n--repair saves what is before."
+        can_help = isinstance(error, Corrupt) and not isinstance(error, NewerFormat)
+        hint = "\n--repair saves what is before." if can_help and not repair else ""
         raise click.ClickException(f"{data_dir}: {error}{hint}") from None
     for name in kept:
         click.echo(f"put aside into {name}")

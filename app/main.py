@@ -132,7 +132,9 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         disk.close()
         raise
     if loaded.torn is not None:
-        log.warning("torn tail put aside", extra=loaded.torn._asdict())
+        name, offset, size_bytes, why = loaded.torn
+        facts = {"file": name, "offset": offset, "size_bytes": size_bytes, "why": why}
+        log.warning("torn tail put aside", extra=facts)
     journal = Journal(
         disk,
         settings.fsync,

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
@@ -31,6 +32,11 @@ class Server(uvicorn.Server):
         super().__init__(_config(app, settings))
         self._gateway: Gateway = app.state.gateway
         self._on_listening = on_listening
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop; being told to is no failure, so the process ends with 0."""
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()  # or uvicorn would end by this signal, once it has stopped
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""

@@ -3,12 +3,14 @@ r"""Blocks: the container of every file the engine writes, journal and snapshot 
 A file is a header and then blocks. A block is what one write wrote, checked as a whole: it is there
 or it is not. All numbers are little-endian.
 
-    file   = "HEADGATE" version:u16 kind:u16 position:u64 crc32c:u32        24 bytes
-    block  = "\xb1ock" crc32c:u32 length:u32 first:u64 synced:u64 payload   28 + length bytes
+    file   = "HEADGATE" version:u16 kind:u16 position:u64 salt:u64 crc32c:u32         32 bytes
+    block  = "\xb1ock" crc32c:u32 length:u32 first:u64 synced:u64 body:u32 payload    32 + length
 
-The checksum of the header covers all before it, that of a block all behind it. `first` numbers the
-first thing in the block. `synced` is what was safe on disk before the block was written: it tells a
-tail that a crash tore from damage to what had been safe.
+The checksum of the header covers all before it. That of a block covers the file's salt and then the
+rest of the block's head; `body` is the checksum of the payload. `first` numbers the first thing in
+the block. `synced` is what was safe on disk before the block was written: it tells a tail that a
+crash tore from damage to what had been safe. The salt is random, so that nothing somebody stored
+can look like a block of this file.
 """
 
 from __future__ import annotations
@@ -21,16 +23,18 @@ from typing import BinaryIO, NamedTuple
 import google_crc32c
 
 from engine.errors import Broken, Corrupt, NewerFormat
+from engine.limits import BLOCK_BYTES_MAX
 
 VERSION = 1
-HEADER_BYTES = 24
+HEADER_BYTES = 32
 
 _MAGIC = b"HEADGATE"
 _BLOCK_MAGIC = b"\xb1ock"
-_HEADER = struct.Struct("<8sHHQ")
+_HEADER = struct.Struct("<8sHHQQ")
 _CHECKSUM = struct.Struct("<I")
 _PREFIX = struct.Struct("<4sI")
-_BLOCK = struct.Struct("<IQQ")
+_BLOCK = struct.Struct("<IQQI")
+_SALT = struct.Struct("<Q")
 _BLOCK_BYTES = _PREFIX.size + _BLOCK.size
 
 
@@ -39,6 +43,14 @@ class Kind(IntEnum):
 
     JOURNAL = 1
     SNAPSHOT = 2
+
+
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    kind: Kind
+    position: int
+    salt: int = 0
 
 
 class Block(NamedTuple):
@@ -55,20 +67,20 @@ class Block(NamedTuple):
         return self.offset + _BLOCK_BYTES + len(self.payload)
 
 
-def header(kind: Kind, position: int) -> bytes:
-    """Return the header of a file."""
-    plain = _HEADER.pack(_MAGIC, VERSION, kind, position)
+def pack_header(header: Header) -> bytes:
+    """Return the first bytes of a file."""
+    plain = _HEADER.pack(_MAGIC, VERSION, *header)
     return plain + _CHECKSUM.pack(google_crc32c.value(plain))
 
 
-def block(first: int, synced: int, payload: bytes) -> bytes:
-    """Return a block."""
-    checked = _BLOCK.pack(len(payload), first, synced) + payload
-    return _PREFIX.pack(_BLOCK_MAGIC, google_crc32c.value(checked)) + checked
+def pack_block(header: Header, first: int, synced: int, payload: bytes) -> bytes:
+    """Return a block of the file with that header."""
+    head = _BLOCK.pack(len(payload), first, synced, google_crc32c.value(payload))
+    return _PREFIX.pack(_BLOCK_MAGIC, _checksum(header, head)) + head + payload
 
 
-def read_header(file: BinaryIO, name: str, kind: Kind) -> int:
-    """Return the position in a file's header; the file is then at its first block.
+def read_header(file: BinaryIO, name: str, kind: Kind) -> Header:
+    """Return a file's header; the file is then at its first block.
 
     Raises:
         Broken: it is no header.
@@ -78,7 +90,7 @@ def read_header(file: BinaryIO, name: str, kind: Kind) -> int:
     data = file.read(HEADER_BYTES)
     if len(data) < HEADER_BYTES:
         raise Broken(name, 0, f"the header is cut off after {len(data)} of {HEADER_BYTES} bytes")
-    magic, version, found, position = _HEADER.unpack_from(data)
+    magic, version, found, position, salt = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise Broken(name, 0, "this is no file of Headgate")
     if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != google_crc32c.value(data[: _HEADER.size]):
@@ -88,11 +100,11 @@ def read_header(file: BinaryIO, name: str, kind: Kind) -> int:
         raise NewerFormat(name, 0, f"{text}: use a newer one")
     if found != kind:
         raise Corrupt(name, 0, f"this is no {kind.name.lower()}")
-    return int(position)
+    return Header(kind, position, salt)
 
 
-def read_blocks(file: BinaryIO, name: str) -> Iterator[Block]:
-    """Yield the blocks of a file from where it stands to its end.
+def read_blocks(file: BinaryIO, name: str, header: Header) -> Iterator[Block]:
+    """Yield the blocks of a file with that header, from where it stands to its end.
 
     Raises:
         Broken: what follows is no block.
@@ -102,39 +114,55 @@ def read_blocks(file: BinaryIO, name: str) -> Iterator[Block]:
         start = file.read(_BLOCK_BYTES)
         if not start:
             return
-        found, why = _read_block(file, start, offset)
+        found, why = _read_block(file, header, start, offset)
         if found is None:
             raise Broken(name, offset, why)
         yield found
         offset = found.end
 
 
-def blocks_behind(file: BinaryIO, offset: int) -> Iterator[Block]:
+def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block]:
     """Yield what intact blocks there are behind a place in a file where there is none."""
     file.seek(offset)
     data = file.read()
     at = data.find(_BLOCK_MAGIC, 1)
     while at >= 0:
         file.seek(offset + at)
-        found, _ = _read_block(file, file.read(_BLOCK_BYTES), offset + at)
+        found, _ = _read_block(file, header, file.read(_BLOCK_BYTES), offset + at)
         if found is not None:
             yield found
         following = at + 1 if found is None else found.end - offset
         at = data.find(_BLOCK_MAGIC, following)
 
 
-def _read_block(file: BinaryIO, start: bytes, offset: int) -> tuple[Block | None, str]:
+def _read_block(
+    file: BinaryIO, header: Header, start: bytes, offset: int
+) -> tuple[Block | None, str]:
     """Return the block whose first bytes are `start`, or None and why there is none."""
     if len(start) < _BLOCK_BYTES:
         return None, f"a block is cut off after {len(start)} bytes"
     magic, checksum = _PREFIX.unpack_from(start)
     if magic != _BLOCK_MAGIC:
         return None, "no block begins here"
-    length, first, synced = _BLOCK.unpack_from(start, _PREFIX.size)
-    payload = file.read(length)
+    if _checksum(header, start[_PREFIX.size :]) != checksum:
+        return None, "the checksum of a block's head is wrong"
+    length, first, synced, body = _BLOCK.unpack_from(start, _PREFIX.size)
+    payload = _read(file, length)
     if len(payload) < length:
         return None, f"a block is cut off after {len(payload)} of its {length} bytes"
-    checked = google_crc32c.extend(google_crc32c.value(start[_PREFIX.size :]), payload)
-    if checked != checksum:
+    if google_crc32c.value(payload) != body:
         return None, "the checksum of a block is wrong"
     return Block(offset, first, synced, payload), ""
+
+
+def _read(file: BinaryIO, size_bytes: int) -> bytes:
+    """Return so many bytes, or as many as there are: a damaged length must not cost its memory."""
+    pieces = []
+    while size_bytes and (piece := file.read(min(size_bytes, BLOCK_BYTES_MAX))):
+        pieces.append(piece)
+        size_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+def _checksum(header: Header, head: bytes) -> int:
+    return int(google_crc32c.value(_SALT.pack(header.salt) + head))

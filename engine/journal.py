@@ -14,7 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from random import Random, SystemRandom
 from typing import NamedTuple
 
 from engine import blocks, commands, recovery
@@ -69,6 +71,7 @@ class Journal:
         *,
         position: int = 0,
         growth: Growth = REDIS_GROWTH,
+        chance: Random | None = None,
         tell: Tell = lambda event, facts: None,  # noqa: ARG005
     ) -> None:
         """Go on behind what was recovered.
@@ -79,6 +82,7 @@ class Journal:
             rewriter: who writes snapshots.
             position: of the last record recovered.
             growth: when a rewrite starts by itself.
+            chance: where the salts of segments come from; the system's unless given.
             tell: told what happens.
         """
         self.position = position
@@ -95,9 +99,11 @@ class Journal:
         self._is_closing = False
         self._is_closed = asyncio.Event()
         self._failure: str | None = None
+        self._random = chance or SystemRandom()
+        self._header = blocks.Header(blocks.Kind.JOURNAL, 0)
         self._segment = ""
         self._segment_bytes = 0
-        self._size_bytes = sum(map(disk.size_bytes, recovery.names_in_use(disk)))
+        self._size_bytes = sum(self._sizes().values())
         self._base_bytes = self._size_bytes  # after the last rewrite
         self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
         self._sync_began_s: float | None = None
@@ -218,6 +224,8 @@ class Journal:
         except (OSError, Corrupt) as error:
             self._rewrite_failure = str(error)
             self._tell("rewrite failed", {"reason": str(error)})
+            with suppress(OSError):  # the room it took is needed
+                await self._disk.aside(lambda: recovery.remove_unfinished(self._disk))
         finally:
             self._base_bytes = self._size_bytes  # a failed one is tried again after as much growth
 
@@ -227,10 +235,14 @@ class Journal:
         through = await self._rotation
         await self._rewriter(through)
         await self._disk.aside(lambda: recovery.clean(self._disk))
-        names = await self._disk.aside(lambda: recovery.names_in_use(self._disk))
-        self._size_bytes = await self._disk.aside(lambda: sum(map(self._disk.size_bytes, names)))
+        sizes = await self._disk.aside(self._sizes)
+        sizes[self._segment] = self._segment_bytes  # a write may be under way
+        self._size_bytes = sum(sizes.values())
         self._rewrite_count += 1
         self._tell("rewrite done", {"size_bytes": self._size_bytes, "position": through})
+
+    def _sizes(self) -> dict[str, int]:
+        return {name: self._disk.size_bytes(name) for name in recovery.names_in_use(self._disk)}
 
     async def _keep_writing(self) -> None:
         while True:
@@ -254,7 +266,7 @@ class Journal:
         records = self._take()
         last = self.durable_position + len(records)
         payload = commands.join(records)
-        data = blocks.block(self.durable_position + 1, self._synced, payload)
+        data = blocks.pack_block(self._header, self.durable_position + 1, self._synced, payload)
         is_forced = self._policy is FsyncPolicy.ALWAYS
         segment = self._segment
 
@@ -309,8 +321,10 @@ class Journal:
             rotation.set_result(self.durable_position)
 
     async def _open_segment(self) -> None:
-        self._segment = segment = journal_name(self.durable_position + 1)
-        data = blocks.header(blocks.Kind.JOURNAL, self.durable_position + 1)
+        segment = journal_name(self.durable_position + 1)
+        salt = self._random.getrandbits(64)
+        self._header = blocks.Header(blocks.Kind.JOURNAL, self.durable_position + 1, salt)
+        data = blocks.pack_header(self._header)
 
         def make() -> None:
             if segment in self._disk.names():  # of a start that recorded nothing
@@ -320,6 +334,7 @@ class Journal:
             self._disk.sync_names()
 
         await self._disk.aside(make)
+        self._segment = segment
         self._segment_bytes = len(data)
         self._size_bytes += len(data)
 

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from engine import commands, snapshot
-from engine.blocks import Block, Kind, blocks_behind, read_blocks, read_header
+from engine.blocks import (
+    HEADER_BYTES,
+    Block,
+    Header,
+    Kind,
+    blocks_behind,
+    read_blocks,
+    read_header,
+)
 from engine.disk import Disk
 from engine.errors import Broken, Corrupt, NewerFormat
 from engine.keyspace import Keyspace
@@ -86,11 +94,13 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
     keyspace, position = Keyspace(), 0
     if newest is not None:
         keyspace, position = _load_snapshot(disk, newest)
+        if through is not None and position > through:
+            raise Corrupt(newest, 0, f"it holds everything up to {position}")
         done += sizes[newest]
         progress(done, total)
     torn = None
     for name in segments:
-        if through is not None and position >= through:
+        if position == through:
             break  # what comes now is still being written to, perhaps
         replay = _Replay(disk, name, keyspace, position, through, is_last=name == segments[-1])
         for offset in replay.steps():
@@ -105,7 +115,7 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
 def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
     """Return what the files stand for, and leave them fit to go on with.
 
-    A torn tail is put aside; what was replaced by a snapshot is removed.
+    A torn tail is put aside; all else is safe then; what a snapshot has replaced is removed.
 
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
@@ -114,6 +124,11 @@ def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
     loaded = load(disk, progress=progress)
     if loaded.torn is not None:
         put_aside(disk, loaded.torn.name, loaded.torn.offset)
+    # What a killed process wrote last is there to be read, and perhaps not yet safe. What comes
+    # next counts on it, so it must not be lost when that is kept.
+    for name in names_in_use(disk)[-1:]:
+        disk.sync(name)
+    disk.sync_names()
     clean(disk)
     return loaded
 
@@ -154,12 +169,10 @@ def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
 
 def put_aside(disk: Disk, name: str, offset: int) -> str:
     """Cut a file, and keep what is cut off in a file of its own; returns that one's name."""
-    kept = f"aside-{name}-{offset}"
     with disk.open(name) as file:
         file.seek(offset)
         tail = file.read()
-    if kept in disk.names():  # of an attempt that did not end
-        disk.remove(kept)
+    kept = _name_aside(disk, f"aside-{name}-{offset}", tail)
     disk.append(kept, tail)
     disk.sync(kept)
     disk.sync_names()
@@ -171,6 +184,20 @@ def put_aside(disk: Disk, name: str, offset: int) -> str:
     return kept
 
 
+def _name_aside(disk: Disk, wanted: str, tail: bytes) -> str:
+    """Return a name that is free for a tail, so that nothing put aside before is lost."""
+    kept, number = wanted, 1
+    while kept in disk.names():
+        with disk.open(kept) as file:
+            is_same = tail.startswith(file.read())
+        if is_same:  # of an attempt that did not end
+            disk.remove(kept)
+            break
+        number += 1
+        kept = f"{wanted}-{number}"
+    return kept
+
+
 def clean(disk: Disk) -> None:
     """Remove what no recovery will ever read: what a snapshot has replaced, unfinished ones."""
     kept = names_in_use(disk)
@@ -178,6 +205,13 @@ def clean(disk: Disk) -> None:
         if name.startswith((_JOURNAL, _SNAPSHOT)) and name not in kept:
             disk.remove(name)
     disk.sync_names()
+
+
+def remove_unfinished(disk: Disk) -> None:
+    """Remove snapshots whose writing did not end, and will not."""
+    for name in disk.names():
+        if name.startswith(_SNAPSHOT) and name.endswith(_UNFINISHED):
+            disk.remove(name)
 
 
 def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
@@ -233,18 +267,19 @@ def _number(name: str, prefix: str) -> int | None:
 
 def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
     with disk.open(name) as file:
-        position = read_header(file, name, Kind.SNAPSHOT)
+        header = read_header(file, name, Kind.SNAPSHOT)
+        position = header.position
         if snapshot_name(position) != name:
             raise Corrupt(name, 0, f"it says that it is {snapshot_name(position)}")
-        return snapshot.load(read_blocks(file, name), name), position
+        return snapshot.load(read_blocks(file, name, header), name), position
 
 
 def _load_what_can_be(disk: Disk, name: str) -> tuple[Keyspace, int]:
     """Return what a damaged snapshot holds before the damage."""
     loading = snapshot.Loading()
     with suppress(Corrupt), disk.open(name) as file:
-        read_header(file, name, Kind.SNAPSHOT)
-        for block in read_blocks(file, name):
+        header = read_header(file, name, Kind.SNAPSHOT)
+        for block in read_blocks(file, name, header):
             loading.take(block, name)
     return loading.keyspace, _number(name, _SNAPSHOT) or 0
 
@@ -276,25 +311,28 @@ class _Replay:
         Raises:
             Corrupt: the segment is damaged.
         """
+        header = None
         with self._disk.open(self._name) as file:
             try:
-                first = read_header(file, self._name, Kind.JOURNAL)
-                if journal_name(first) != self._name:
-                    raise Corrupt(self._name, 0, f"it says that it is {journal_name(first)}")
-                if first > self.position + 1:
-                    text = f"records {self.position + 1} to {first - 1} are missing before it"
-                    raise Corrupt(self._name, 0, text)
-                for block in read_blocks(file, self._name):
+                header = read_header(file, self._name, Kind.JOURNAL)
+                self._check_place(header.position)
+                for block in read_blocks(file, self._name, header):
                     self._apply(block)
                     yield block.end
                     if self._is_through():
                         return
             except Broken as error:
-                behind = blocks_behind(file, error.offset)
-                if not self._is_last or self._was_safe(behind, error.offset):
+                if not self._is_last or self._was_safe(file, header, error.offset):
                     raise
                 size_bytes = self._disk.size_bytes(self._name) - error.offset
                 self.torn = Torn(self._name, error.offset, size_bytes, error.why)
+
+    def _check_place(self, first: int) -> None:
+        if journal_name(first) != self._name:
+            raise Corrupt(self._name, 0, f"it says that it is {journal_name(first)}")
+        if first > self.position + 1:
+            text = f"records {self.position + 1} to {first - 1} are missing before it"
+            raise Corrupt(self._name, 0, text)
 
     def _apply(self, block: Block) -> None:
         try:
@@ -317,8 +355,9 @@ class _Replay:
     def _is_through(self) -> bool:
         return self._through is not None and self.position >= self._through
 
-    def _was_safe(self, behind: Iterator[Block], offset: int) -> bool:
+    def _was_safe(self, file: BinaryIO, header: Header | None, offset: int) -> bool:
         """Tell whether what should stand at `offset` was safe on disk once."""
-        if offset == 0:  # the header is safe before any block is written
-            return next(behind, None) is not None
+        if header is None:  # it is safe before any block is written
+            return self._disk.size_bytes(self._name) > HEADER_BYTES
+        behind = blocks_behind(file, header, offset)
         return any(block.synced > self.position for block in behind)

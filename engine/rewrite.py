@@ -2,7 +2,8 @@
 
 `python -m engine.rewrite DIRECTORY POSITION` recovers what the directory stood for at a position
 and writes that down as a snapshot. The process that serves requests does not notice: it goes on in
-segments behind that position.
+segments behind that position. It holds the other end of this one's standard input: if it is gone,
+this one ends too, or it would go on beside whoever takes hold of the directory next.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import asyncio
 import gc
 import os
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from engine import recovery
@@ -32,14 +35,17 @@ def in_process_of_its_own(directory: Path) -> Rewriter:
             *command,
             str(through),
             cwd=importable,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
+        assert process.stderr is not None
         try:
-            _, said = await process.communicate()
+            said = await process.stderr.read()  # not `communicate`: it ends the standard input
+            await process.wait()
         except asyncio.CancelledError:
-            process.kill()
+            with suppress(ProcessLookupError):  # it has just ended
+                process.kill()
             await process.wait()
             raise
         if process.returncode != 0:
@@ -51,6 +57,7 @@ def in_process_of_its_own(directory: Path) -> Rewriter:
 
 def main(directory: str, through: str) -> None:
     """Write the snapshot, or say in one line why not."""
+    threading.Thread(target=_end_with_gateway, daemon=True).start()
     os.nice(_NICENESS)
     gc.disable()  # nothing is garbage in here
     disk = SystemDisk(Path(directory), is_shared=True)
@@ -58,6 +65,13 @@ def main(directory: str, through: str) -> None:
         recovery.rewrite(disk, int(through))
     except (OSError, Corrupt) as error:
         sys.exit(str(error))
+
+
+def _end_with_gateway() -> None:
+    """Wait until nobody holds the other end of standard input, and end."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(1)
 
 
 if __name__ == "__main__":

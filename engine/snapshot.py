@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.blocks import Block, Kind, block, header
+from engine.blocks import Block, Header, Kind, pack_block, pack_header
 from engine.chunk import ChunkState
 from engine.defaults import Defaults
 from engine.entry import EntryId
@@ -105,17 +105,18 @@ def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
         keyspace: the state; it must not change meanwhile.
         position: of the last record that led to it.
     """
-    yield header(Kind.SNAPSHOT, position)
+    header = Header(Kind.SNAPSHOT, position)
+    yield pack_header(header)
     count, size_bytes = 0, 0
     items: list[Item] = []
     for item in _items(keyspace):
         items.append(item)
         size_bytes += len(item.chunk.packed) if isinstance(item, ChunkItem) else 0
         if len(items) == SNAPSHOT_ITEMS_MAX or size_bytes >= BLOCK_BYTES_MAX:
-            yield block(count, 0, _encode(items))
+            yield pack_block(header, count, 0, _encode(items))
             count += len(items)
             items, size_bytes = [], 0
-    yield block(count, 0, _encode([*items, EndItem(count + len(items))]))
+    yield pack_block(header, count, 0, _encode([*items, EndItem(count + len(items))]))
 
 
 def load(found: Iterable[Block], name: str) -> Keyspace:

@@ -224,8 +224,9 @@ class Machine(RuleBasedStateMachine):
 def written_and_loaded(keyspace: Keyspace) -> Keyspace:
     """Return what a file of a keyspace is read as."""
     file = BytesIO(b"".join(pieces(keyspace, position=1)))
-    assert read_header(file, "file", Kind.SNAPSHOT) == 1
-    return load(read_blocks(file, "file"), "file")
+    header = read_header(file, "file", Kind.SNAPSHOT)
+    assert header.position == 1
+    return load(read_blocks(file, "file", header), "file")
 
 
 def answer_of(call: Callable[[], Any]) -> Answer:

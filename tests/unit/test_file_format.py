@@ -52,15 +52,18 @@ def crc32c(data: bytes) -> int:
 
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
-    magic, version, found, _, checksum = struct.unpack_from("<8sHHQI", data)
-    assert (magic, version, found, checksum) == (b"HEADGATE", 1, kind, crc32c(data[:20]))
-    at = 24
+    magic, version, found, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
+    assert (magic, version, found, checksum) == (b"HEADGATE", 1, kind, crc32c(data[:28]))
+    assert (salt == 0) == (kind == 2)
+    at = 32
     while at < len(data):
-        magic, checksum, length, first, synced = struct.unpack_from("<4sIIQQ", data, at)
+        magic, checksum, length, first, synced, body = struct.unpack_from("<4sIIQQI", data, at)
         assert magic == b"\xb1ock"
-        assert checksum == crc32c(data[at + 8 : at + 28 + length])
-        yield first, synced, msgspec.msgpack.decode(data[at + 28 : at + 28 + length])
-        at += 28 + length
+        assert checksum == crc32c(salt.to_bytes(8, "little") + data[at + 8 : at + 32])
+        payload = data[at + 32 : at + 32 + length]
+        assert body == crc32c(payload)
+        yield first, synced, msgspec.msgpack.decode(payload)
+        at += 32 + length
 
 
 async def keep(directory: Path) -> None:

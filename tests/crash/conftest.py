@@ -1,0 +1,15 @@
+"""No process outlives the test that started it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.crash.gateway import Gateway
+
+
+@pytest.fixture(autouse=True)
+async def no_gateway_left() -> AsyncIterator[None]:
+    """Kill what a test that failed has left."""
+    yield
+    for gateway in list(Gateway.running):
+        await gateway.kill()

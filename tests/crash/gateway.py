@@ -1,0 +1,134 @@
+"""A gateway in a process of its own, to be killed; and the `headgate` command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+ROOT = Path(__file__).parent.parent.parent
+START_S_MAX = 30.0
+END_S_MAX = 30.0
+
+
+def headgate(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line of this checkout, and return what became of it."""
+    command = [sys.executable, "-m", "app.cli", *map(str, words)]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=END_S_MAX, check=False
+    )
+
+
+class Gateway:
+    """One life of `headgate serve` on a directory."""
+
+    running: ClassVar[set[Gateway]] = set()
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.url = ""
+        self.said: list[str] = []  # lines of its standard error
+        self._process = process
+        self._is_killed = False
+        self.running.add(self)
+        self._listening = asyncio.create_task(self._listen())
+        self._greeting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def begin(
+        cls,
+        data_dir: Path,
+        settings: Mapping[str, object] | None = None,
+        *,
+        file_size_bytes_max: int = resource.RLIM_INFINITY,
+    ) -> Gateway:
+        """Start the process, and do not wait for anything.
+
+        Args:
+            data_dir: where it keeps its journal.
+            settings: by name, given as variables.
+            file_size_bytes_max: what the system lets a file of it grow to.
+        """
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)),
+            cwd=ROOT,
+            env={**os.environ, **_variables(settings or {})},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (file_size_bytes_max, file_size_bytes_max)
+            ),
+        )
+        return cls(process)
+
+    @classmethod
+    async def start(
+        cls,
+        data_dir: Path,
+        settings: Mapping[str, object] | None = None,
+        *,
+        file_size_bytes_max: int = resource.RLIM_INFINITY,
+    ) -> Gateway:
+        """Start the process, and return once it accepts connections."""
+        gateway = await cls.begin(data_dir, settings, file_size_bytes_max=file_size_bytes_max)
+        await gateway.until_greeting()
+        return gateway
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    async def until_greeting(self) -> None:
+        """Return once it accepts connections; `url` is known then."""
+        async with asyncio.timeout(START_S_MAX):
+            await self._greeting
+
+    def kill_now(self) -> None:
+        """End it as a power switch does, if it has not ended, before the next statement."""
+        if self._process.returncode is None and not self._is_killed:
+            self._is_killed = True  # from now on its id may be that of another process
+            os.kill(self._process.pid, signal.SIGKILL)
+
+    async def kill(self) -> None:
+        """End it as a power switch does, and return once it has ended."""
+        self.kill_now()
+        await self.until_end()
+
+    async def stop(self) -> None:
+        """Ask it to end, and return once it has."""
+        self._process.send_signal(signal.SIGTERM)
+        assert await self.until_end() == 0
+
+    async def until_end(self) -> int:
+        """Return its exit code once it has ended and everything it said is known."""
+        async with asyncio.timeout(END_S_MAX):
+            code = await self._process.wait()
+            await self._listening
+        self.running.discard(self)
+        return code
+
+    async def _listen(self) -> None:
+        """Note what it says; its pipe is never full."""
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            self.said.append(line.decode().rstrip("\n"))
+            found = re.search(r"Headgate is at (http://\S+),", self.said[-1])
+            if found and not self._greeting.done():
+                self.url = found[1]
+                self._greeting.set_result(None)
+        if not self._greeting.done():
+            said: Sequence[str] = self.said or ["nothing"]
+            self._greeting.set_exception(ChildProcessError("\n".join(said)))
+            self._greeting.exception()  # whoever waits is told; nobody need wait
+
+
+def _variables(settings: Mapping[str, object]) -> dict[str, str]:
+    return {f"HEADGATE_{name.upper()}": str(value) for name, value in settings.items()}

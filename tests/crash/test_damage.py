@@ -1,0 +1,274 @@
+"""Files that are not as they were written: nothing is made of them by guessing.
+
+Each byte of a directory is damaged in turn, each file is cut at each length and left out. What
+recovery makes of the rest is the state after some record, or it says which file is damaged where.
+Only what no later block vouches for may go unnoticed: the last block, or a whole end.
+"""
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import recovery
+from engine.blocks import HEADER_BYTES, Kind, read_blocks, read_header
+from engine.disk import SystemDisk
+from engine.errors import Corrupt
+from engine.recovery import Loaded, journal_name
+from tests.crash.gateway import Gateway, headgate
+from tests.memory_disk import MemoryDisk
+from tests.model.snapshot import snapshot
+from tests.records import History, newer, recorded, written
+
+RECORD_COUNT = 24
+SEED = 5
+
+
+@pytest.fixture
+async def one_segment() -> History:
+    return await written((await recorded(SEED, 60))[:RECORD_COUNT])
+
+
+@pytest.fixture
+async def snapshot_and_segments() -> History:
+    """A snapshot of eight records, and two segments of eight each."""
+    return await written((await recorded(SEED, 60))[:RECORD_COUNT], rewrite_at=8, restart_at=16)
+
+
+@pytest.fixture(params=["one_segment", "snapshot_and_segments"])
+def history(request: pytest.FixtureRequest) -> History:
+    found: History = request.getfixturevalue(request.param)
+    assert len(set(map(str, found.states))) > RECORD_COUNT / 2  # or a wrong prefix would do
+    return found
+
+
+def position_in(disk: MemoryDisk, history: History) -> int | None:
+    """Return how many records a disk stands for, once it does exactly that; None if refused.
+
+    The files are the same afterwards if it is refused, and stand for the same if it is not.
+    """
+    before = dict(disk.copy().files)
+    error, loaded = recovered(disk)
+    if loaded is None:
+        assert error is not None
+        assert error.name in before
+        assert str(error).startswith(f"{error.name}, byte {error.offset}: ")
+        assert 0 <= error.offset <= len(before[error.name])
+        assert disk.files == before
+        return None
+    assert snapshot(loaded.keyspace) == history.states[loaded.position]
+    assert recovery.load(disk).position == loaded.position
+    return loaded.position
+
+
+def recovered(disk: MemoryDisk) -> tuple[Corrupt | None, Loaded | None]:
+    """Return why a disk was refused, or what it stands for; any other error is a failure."""
+    try:
+        return None, recovery.recover(disk)
+    except Corrupt as error:
+        return error, None
+
+
+def block_ends(disk: MemoryDisk, name: str) -> list[int]:
+    """Return where the blocks of a segment end, with the end of its header before them."""
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.JOURNAL)
+        return [HEADER_BYTES, *(one.end for one in read_blocks(file, name, header))]
+
+
+def places(disk: MemoryDisk) -> Iterator[tuple[str, int]]:
+    """Yield each byte of each file."""
+    for name in disk.names():
+        for offset in range(disk.size_bytes(name)):
+            yield name, offset
+
+
+def test_a_byte_that_changed_is_found(history: History) -> None:
+    last = history.disk.names()[-1] if len(history.disk.files) == 1 else journal_name(17)
+    last_block = block_ends(history.disk, last)[-2]
+    rng = random.Random(SEED)
+    count = 0
+    for name, offset in places(history.disk):
+        for pattern in (0xFF, 1 << rng.randrange(8)):
+            disk = history.disk.copy()
+            disk.files[name][offset] ^= pattern
+            position = position_in(disk, history)
+            if (name, offset) < (last, last_block) or name != last:
+                assert position is None, (name, offset, pattern)
+            else:  # it looks as if a crash had torn it
+                assert position == RECORD_COUNT - 1, (name, offset, pattern)
+            count += 1
+    assert count == 2 * sum(map(len, history.disk.files.values()))
+
+
+def test_a_file_that_was_cut_is_found_unless_it_was_the_end(history: History) -> None:
+    last = history.disk.names()[-1] if len(history.disk.files) == 1 else journal_name(17)
+    first = int(last.removeprefix("journal-"))
+    ends = block_ends(history.disk, last)
+    for name, length in places(history.disk):
+        disk = history.disk.copy()
+        del disk.files[name][length:]
+        position = position_in(disk, history)
+        if name == last:
+            assert position == first - 1 + max(sum(end <= length for end in ends) - 1, 0)
+        else:
+            assert position is None, (name, length)
+
+
+def test_a_file_that_is_missing_is_found_unless_it_was_the_end(history: History) -> None:
+    names = history.disk.names()
+    for name in names:
+        disk = history.disk.copy()
+        disk.remove(name)
+        position = position_in(disk, history)
+        is_last = name == max(one for one in names if one.startswith("journal-"))
+        assert position == (int(name.removeprefix("journal-")) - 1 if is_last else None)
+
+
+def test_what_stands_in_the_place_of_another_file_is_found(
+    snapshot_and_segments: History,
+) -> None:
+    names = snapshot_and_segments.disk.names()
+    for name in names:
+        for other in names:
+            disk = snapshot_and_segments.disk.copy()
+            disk.files[name][:] = snapshot_and_segments.disk.files[other]
+            position = position_in(disk, snapshot_and_segments)
+            assert position == (RECORD_COUNT if name == other else None)
+
+
+def test_a_repair_saves_everything_before_the_damage(history: History) -> None:
+    for name, offset in places(history.disk):
+        if offset % 7 or name.startswith("snapshot-"):
+            continue
+        first = int(name.removeprefix("journal-"))
+        intact = sum(end <= offset for end in block_ends(history.disk, name)) - 1
+        disk = history.disk.copy()
+        disk.files[name][offset] ^= 0xFF
+        recovery.repair(disk)
+        assert position_in(disk, history) == first - 1 + max(intact, 0), (name, offset)
+        size_bytes = sum(map(len, disk.files.values()))
+        assert size_bytes == sum(map(len, history.disk.files.values()))  # all bytes are kept
+
+
+# From the command line
+
+
+def put_down(disk: MemoryDisk, directory: Path) -> Path:
+    directory.mkdir()
+    for name in disk.names():
+        (directory / name).write_bytes(disk.files[name])
+    return directory
+
+
+def damage(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0xFF
+    path.write_bytes(data)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "lock"}
+
+
+def test_check_tells_what_is_there(history: History, tmp_path: Path) -> None:
+    directory = put_down(history.disk, tmp_path / "data")
+    before = contents(directory)
+    checked = headgate("check", "--data-dir", directory)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert f"{RECORD_COUNT} records: " in checked.stdout
+    for name in history.disk.names():
+        assert f"{name}  {history.disk.size_bytes(name)} bytes" in checked.stdout
+    assert contents(directory) == before
+
+
+def test_check_tells_of_a_torn_end_and_does_not_call_it_damage(
+    one_segment: History, tmp_path: Path
+) -> None:
+    directory = put_down(one_segment.disk, tmp_path / "data")
+    [name] = one_segment.disk.names()
+    os.truncate(directory / name, one_segment.disk.size_bytes(name) - 1)
+    checked = headgate("check", "--data-dir", directory)
+    assert checked.returncode == 0
+    assert f"{RECORD_COUNT - 1} records" in checked.stdout
+    assert re.search(rf"{name} is torn at byte \d+: a block is cut off after", checked.stdout)
+
+
+async def test_a_gateway_starts_on_a_torn_end_and_says_so(
+    one_segment: History, tmp_path: Path
+) -> None:
+    directory = put_down(one_segment.disk, tmp_path / "data")
+    [name] = one_segment.disk.names()
+    os.truncate(directory / name, one_segment.disk.size_bytes(name) - 1)
+    gateway = await Gateway.start(directory)
+    [told] = [json.loads(line) for line in gateway.said if "torn tail put aside" in line]
+    assert (told["level"], told["file"]) == ("WARNING", name)
+    assert told["offset"] + told["size_bytes"] == one_segment.disk.size_bytes(name) - 1
+    assert "cut off" in told["why"]
+    await gateway.stop()
+    assert f"aside-{name}-{told['offset']}" in contents(directory)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+async def test_damage_is_named_and_a_repair_makes_it_start_again(
+    snapshot_and_segments: History, tmp_path: Path, place: int
+) -> None:
+    history = snapshot_and_segments
+    directory = put_down(history.disk, tmp_path / "data")
+    name = history.disk.names()[place]
+    offset = random.Random(place).randrange(HEADER_BYTES, history.disk.size_bytes(name) // 2)
+    damage(directory / name, offset)
+    before = contents(directory)
+
+    checked = headgate("check", "--data-dir", directory)
+    assert (checked.returncode, checked.stdout) == (1, "")
+    assert re.search(rf"Error: {directory}: {name}, byte \d+: .+", checked.stderr)
+    assert "--repair saves what is before." in checked.stderr
+    assert contents(directory) == before
+
+    served = headgate("serve", "--port", "0", "--data-dir", directory)
+    assert served.returncode == 1
+    assert re.fullmatch(rf"Error: {directory}: {name}, byte \d+: .+\n", served.stderr)
+    assert contents(directory) == before
+
+    repaired = headgate("check", "--data-dir", directory, "--repair")
+    assert (repaired.returncode, repaired.stderr) == (0, "")
+    assert f"put aside into aside-{name}-" in repaired.stdout
+    disk = SystemDisk(directory)
+    loaded = recovery.load(disk)
+    disk.close()
+    if name.startswith("journal-"):
+        assert snapshot(loaded.keyspace) == history.states[loaded.position]
+        assert loaded.position >= int(name.removeprefix("journal-")) - 1
+    assert f"{loaded.position} records: " in repaired.stdout
+
+    gateway = await Gateway.start(directory)
+    await gateway.stop()
+
+
+def test_a_newer_format_is_named_and_left_alone(one_segment: History, tmp_path: Path) -> None:
+    directory = put_down(one_segment.disk, tmp_path / "data")
+    [name] = one_segment.disk.names()
+    (directory / name).write_bytes(newer(bytes(one_segment.disk.files[name])))
+    before = contents(directory)
+    for words in (["check"], ["check", "--repair"], ["serve", "--port", "0"]):
+        refused = headgate(*words, "--data-dir", directory)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert f"{name}, byte 0: its format has version 2, and this Headgate" in refused.stderr
+        assert "--repair" not in refused.stderr
+        assert contents(directory) == before
+
+
+async def test_who_comes_second_is_told_who_holds_the_directory(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path / "data")
+    for words in (["serve", "--port", "0"], ["check"], ["check", "--repair"]):
+        refused = headgate(*words, "--data-dir", tmp_path / "data")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        holder = rf"in use by process {gateway.process_id} on \S+"
+        assert re.fullmatch(rf"Error: {tmp_path}/data: {holder}\n", refused.stderr)
+    await gateway.stop()
+    assert headgate("check", "--data-dir", tmp_path / "data").returncode == 0

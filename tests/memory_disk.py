@@ -1,0 +1,111 @@
+"""A disk in memory: as a `Disk` says, with the time that it takes, and with room for so much.
+
+What was asked of it is written down. Acts aside take their time on the running loop, so that with
+a virtual one the order of everything is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import os
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, TypeVar
+
+T = TypeVar("T")
+
+
+class MemoryDisk:
+    """A directory of byte arrays."""
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        sync_s: float = 0.0,
+        size_bytes_max: int = 2**40,
+    ) -> None:
+        """Start with files.
+
+        Args:
+            files: by name.
+            sync_s: how long forcing a file to disk takes.
+            size_bytes_max: how much fits.
+        """
+        self.files = {name: bytearray(data) for name, data in (files or {}).items()}
+        self.sync_s = sync_s
+        self.size_bytes_max = size_bytes_max
+        self.synced: list[str] = []  # which file, each time
+        self.appended: list[str] = []  # likewise
+        self.sync_failure: OSError | None = None  # raised by every sync from now on
+        self.is_closed = False
+        self._safe_bytes = {name: len(data) for name, data in self.files.items()}
+
+    def names(self) -> list[str]:
+        return sorted(self.files)
+
+    def size_bytes(self, name: str) -> int:
+        return len(self._file(name))
+
+    def free_bytes(self) -> int:
+        return self.size_bytes_max - sum(map(len, self.files.values()))
+
+    def open(self, name: str) -> BinaryIO:
+        return io.BytesIO(self._file(name))
+
+    def append(self, name: str, data: bytes) -> None:
+        self.appended.append(name)
+        file = self.files.setdefault(name, bytearray())
+        room = self.free_bytes()
+        file += data[: max(room, 0)]
+        if room < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sync(self, name: str) -> None:
+        self.synced.append(name)
+        self._file(name)
+        if self.sync_failure is not None:
+            raise self.sync_failure
+        self._safe_bytes[name] = len(self._file(name))
+
+    def sync_names(self) -> None:
+        """Do nothing: names are safe at once."""
+
+    def truncate(self, name: str, size_bytes: int) -> None:
+        del self._file(name)[size_bytes:]
+        self.sync(name)
+
+    def rename(self, name: str, to: str) -> None:
+        self._file(name)
+        self.files[to] = self.files.pop(name)
+        self._safe_bytes[to] = self._safe_bytes.pop(name, 0)
+
+    def remove(self, name: str) -> None:
+        self._file(name)
+        del self.files[name]
+        self._safe_bytes.pop(name, None)
+
+    async def aside(self, act: Callable[[], T]) -> T:
+        sync_count = len(self.synced)
+        try:
+            return act()
+        finally:
+            await asyncio.sleep(self.sync_s * (len(self.synced) - sync_count))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def lose_power(self) -> None:
+        """Forget what was not forced to disk."""
+        for name, file in self.files.items():
+            del file[self._safe_bytes.get(name, 0) :]
+
+    def copy(self) -> MemoryDisk:
+        """Return another disk that holds the same."""
+        return MemoryDisk({name: bytes(data) for name, data in self.files.items()})
+
+    def _file(self, name: str) -> bytearray:
+        if name not in self.files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return self.files[name]

@@ -1,0 +1,93 @@
+"""Records: what a history has written, so that tests know the state after each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any, NamedTuple
+
+import google_crc32c
+
+from engine import commands, recovery
+from engine.blocks import HEADER_BYTES
+from engine.engine import Engine
+from engine.journal import FsyncPolicy, Growth, Journal
+from engine.keyspace import Keyspace
+from engine.storage import MemoryStorage
+from tests.memory_disk import MemoryDisk
+from tests.model.snapshot import snapshot
+from tests.virtual_time import HandClock
+from tests.workload import Workload
+
+
+class History(NamedTuple):
+    """A history of commands as files, and the state after each record."""
+
+    disk: MemoryDisk
+    states: list[dict[str, Any]]  # by position: first that of nothing
+
+
+async def recorded(seed: int, count: int) -> list[bytes]:
+    """Return the records of a random history of so many commands."""
+    storage, clock = MemoryStorage(), HandClock()
+    engine = Engine(storage, clock=clock)
+    workload = Workload(engine, clock, seed)
+    await workload.begin()
+    await workload.run(count)
+    return list(storage.records)
+
+
+async def written(
+    records: list[bytes], *, rewrite_at: int | None = None, restart_at: int | None = None
+) -> History:
+    """Write records one block each, with fsync always.
+
+    Args:
+        records: what to write.
+        rewrite_at: replace history by a snapshot once so many are written.
+        restart_at: go on in a new segment once so many are written.
+    """
+    disk = MemoryDisk()
+    journal, run = await _start(disk)
+    for count, record in enumerate(records):
+        if count == rewrite_at:
+            journal.start_rewrite()
+            while journal.status.is_rewriting:
+                await asyncio.sleep(0)
+        if count == restart_at:
+            await _stop(journal, run)
+            journal, run = await _start(disk)
+        await journal.wait_durable(journal.append(commands.decode(record)))
+    await _stop(journal, run)
+    return History(disk, states_after(records))
+
+
+def states_after(records: list[bytes]) -> list[dict[str, Any]]:
+    """Return the state before the first record, and after each."""
+    keyspace = Keyspace()
+    states = [snapshot(keyspace)]
+    for record in records:
+        for command in commands.decode(record):
+            keyspace.apply(command)
+        states.append(snapshot(keyspace))
+    return states
+
+
+def newer(data: bytes) -> bytes:
+    """Return a file as the next version might write it."""
+    plain = data[:8] + struct.pack("<H", 2) + data[10:28]
+    return plain + struct.pack("<I", google_crc32c.value(plain)) + data[HEADER_BYTES:]
+
+
+async def _start(disk: MemoryDisk) -> tuple[Journal, asyncio.Task[None]]:
+    async def rewrite(through: int) -> None:
+        recovery.rewrite(disk, through)
+
+    position = recovery.recover(disk).position
+    journal = Journal(disk, FsyncPolicy.ALWAYS, rewrite, position=position, growth=Growth(0))
+    return journal, asyncio.create_task(journal.run())
+
+
+async def _stop(journal: Journal, run: asyncio.Task[None]) -> None:
+    await journal.close()
+    await run

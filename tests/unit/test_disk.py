@@ -1,0 +1,169 @@
+"""The directory of the machine: who holds it, and what is written where."""
+
+import asyncio
+import errno
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.disk import LOCK, SystemDisk
+from engine.errors import Unavailable
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SystemDisk]:
+    found = SystemDisk(tmp_path / "data")
+    yield found
+    found.close()
+
+
+def content(disk: SystemDisk, name: str) -> bytes:
+    with disk.open(name) as file:
+        return file.read()
+
+
+@contextmanager
+def file_size_bytes_max(size_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow above a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# Who holds it
+
+
+def test_who_comes_second_is_told_who_holds_the_directory(disk: SystemDisk, tmp_path: Path) -> None:
+    holder = f"in use by process {os.getpid()} on {os.uname().nodename}"
+    with pytest.raises(Unavailable, match=holder):
+        SystemDisk(tmp_path / "data")
+
+
+def test_the_lock_goes_with_its_holder_and_the_old_name_with_the_lock(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("process 1 on a machine with a rather long name, long ago\n")
+    SystemDisk(tmp_path).close()
+    assert (tmp_path / LOCK).read_text() == f"process {os.getpid()} on {os.uname().nodename}\n"
+    SystemDisk(tmp_path).close()
+
+
+def test_a_lock_that_names_nobody_holds_all_the_same(disk: SystemDisk, tmp_path: Path) -> None:
+    (tmp_path / "data" / LOCK).write_bytes(b"")
+    with pytest.raises(Unavailable, match="in use by another process"):
+        SystemDisk(tmp_path / "data")
+
+
+def test_the_process_that_rewrites_shares_the_directory(disk: SystemDisk, tmp_path: Path) -> None:
+    disk.append("x", b"1")
+    shared = SystemDisk(tmp_path / "data", is_shared=True)
+    assert content(shared, "x") == b"1"
+    shared.close()
+    with pytest.raises(Unavailable):
+        SystemDisk(tmp_path / "data")
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="Not a directory"):
+        SystemDisk(tmp_path / "file" / "data")
+
+
+# Names
+
+
+def test_names_come_in_order_and_without_the_lock(disk: SystemDisk) -> None:
+    for name in ("b", "a", "c"):
+        disk.append(name, b"")
+    disk.sync_names()
+    assert disk.names() == ["a", "b", "c"]
+    disk.remove("b")
+    assert disk.names() == ["a", "c"]
+
+
+def test_a_renamed_file_takes_the_place_of_another(disk: SystemDisk) -> None:
+    disk.append("old", b"old")
+    disk.append("new", b"new")
+    disk.rename("new", "old")
+    disk.append("old", b"er")
+    assert disk.names() == ["old"]
+    assert content(disk, "old") == b"newer"
+
+
+def test_a_removed_name_begins_anew(disk: SystemDisk) -> None:
+    disk.append("x", b"one")
+    disk.remove("x")
+    disk.append("x", b"two")
+    assert content(disk, "x") == b"two"
+
+
+@pytest.mark.parametrize("ask", [SystemDisk.size_bytes, SystemDisk.open, SystemDisk.remove])
+def test_a_missing_name_is_an_error_of_the_system(
+    disk: SystemDisk, ask: "type[SystemDisk]"
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        ask(disk, "x")  # type: ignore[arg-type, call-arg]
+
+
+# What is written
+
+
+def test_files_grow_at_their_end_and_are_cut_there(disk: SystemDisk) -> None:
+    disk.append("x", b"one")
+    disk.append("x", b"two")
+    disk.sync("x")
+    assert (disk.size_bytes("x"), content(disk, "x")) == (6, b"onetwo")
+    disk.truncate("x", 4)
+    disk.append("x", b"!")
+    assert content(disk, "x") == b"onet!"
+
+
+def test_who_opens_a_directory_again_appends_behind(tmp_path: Path) -> None:
+    for data in (b"one", b"two"):
+        disk = SystemDisk(tmp_path)
+        disk.append("x", data)
+        disk.close()
+    assert (tmp_path / "x").read_bytes() == b"onetwo"
+
+
+def test_what_does_not_fit_is_an_error_and_its_beginning_is_there(disk: SystemDisk) -> None:
+    disk.append("x", b"a" * 60)
+    with file_size_bytes_max(100), pytest.raises(OSError, match="File too large") as refusal:
+        disk.append("x", b"b" * 60)
+    assert refusal.value.errno == errno.EFBIG
+    assert content(disk, "x") == b"a" * 60 + b"b" * 40
+
+
+def test_a_file_that_takes_nothing_is_an_error(disk: SystemDisk, tmp_path: Path) -> None:
+    (tmp_path / "data" / "x").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        disk.append("x", b"1")
+
+
+def test_there_is_room(disk: SystemDisk) -> None:
+    assert disk.free_bytes() > 0
+
+
+# Aside
+
+
+async def test_two_things_go_on_aside_at_once(disk: SystemDisk) -> None:
+    both = threading.Barrier(2)
+
+    def meet() -> int:
+        both.wait(10)
+        return threading.get_ident()
+
+    here, there = await asyncio.gather(disk.aside(meet), disk.aside(meet))
+    assert len({here, there, threading.get_ident()}) == 3
+
+
+async def test_what_fails_aside_fails_here(disk: SystemDisk) -> None:
+    with pytest.raises(FileNotFoundError):
+        await disk.aside(lambda: disk.size_bytes("x"))

@@ -1,0 +1,164 @@
+"""Workload: commands at random, of every kind that leaves a trace in the state.
+
+It knows the state it runs against and chooses from it, so two engines that are in the same state
+are asked the same by the same seed, and must answer the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from engine.commands import SetDefaults
+from engine.decisions import Decision, streams
+from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from engine.decisions.groups import GroupStart
+from engine.decisions.streams import TrimRequest
+from engine.defaults import Defaults
+from engine.engine import Engine
+from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from engine.errors import StreamError
+from engine.idempotency import Idempotent
+from engine.log import NodeLimits
+from engine.stream import StreamConfig
+from tests.virtual_time import HandClock
+
+STREAMS = [b"a", b"b", b"c"]
+GROUPS = [b"g", b"h"]
+CONSUMERS = [b"x", b"y", b"z"]
+SMALL_NODES = Defaults(node_limits=NodeLimits(4, 0), idempotency_max=6)
+"""Chunks that are sealed after four entries: soon there are many, and some mostly dead."""
+
+
+class Workload:
+    """A client that does what comes to its mind."""
+
+    def __init__(self, engine: Engine, clock: HandClock, seed: int) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._random = random.Random(seed)
+        self._commands: dict[Callable[[], Awaitable[Any]], int] = {
+            self._add: 30,
+            self._add_under_key: 10,
+            self._read_group: 20,
+            self._ack: 8,
+            self._nack: 8,
+            self._claim: 5,
+            self._delete: 12,
+            self._trim: 2,
+            self._create_group: 4,
+            self._delete_consumer: 1,
+            self._configure: 2,
+            self._expire: 1,
+            self._delete_stream: 1,
+        }
+
+    async def begin(self) -> None:
+        """Make chunks small; recorded as everything."""
+        await self._engine.perform(lambda *_: Decision(None, [SetDefaults(SMALL_NODES)]))
+
+    async def run(self, count: int) -> list[Any]:
+        """Give so many commands; returns what each was answered."""
+        return [await self.step() for _ in range(count)]
+
+    async def step(self) -> Any:
+        """Give a command; returns its reply, or its error as text."""
+        self._clock.now_ms += self._random.choice([0, 0, 1, 1, 7, -3])
+        [command] = self._random.choices(list(self._commands), list(self._commands.values()))
+        try:
+            return await command()
+        except StreamError as error:
+            return f"{type(error).__name__}: {error}"
+
+    def _stream(self) -> bytes:
+        return self._random.choices(STREAMS, [6, 3, 1])[0]
+
+    def _group(self) -> bytes:
+        return self._random.choices(GROUPS, [3, 1])[0]
+
+    def _drafts(self) -> list[Draft]:
+        value = b"%d" % self._random.randrange(1000)
+        fields = self._random.choice([(b"f", value), (b"f", value, b"f", b""), (b"\xff", value)])
+        return [Draft(None, fields)] * self._random.choice([1, 1, 2, 5])
+
+    def _ids(self, stream: bytes) -> list[EntryId]:
+        """Return up to three ids of live entries, the old ones more often."""
+        found = self._engine.keyspace.find(stream)
+        ids = [one.id for one in found.log.range(MIN_ID, MAX_ID, 30)] if found else []
+        return self._random.sample(ids, min(len(ids), 3)) or [EntryId(1, 1)]
+
+    def _pending(self, stream: bytes, group: bytes) -> list[EntryId]:
+        """Return up to three ids of pending entries."""
+        found = self._engine.keyspace.find(stream)
+        known = found.groups.get(group) if found else None
+        ids = [one.id for one in known.pel.by_id.walk()] if known else []
+        return self._random.sample(ids, min(len(ids), 3)) or [EntryId(1, 1)]
+
+    async def _add(self) -> Any:
+        return await self._engine.add(self._stream(), self._drafts())
+
+    async def _add_under_key(self) -> Any:
+        producer = self._random.choice([b"", b"p"])
+        key = Idempotent(producer, b"%d" % self._random.randrange(12))
+        return await self._engine.add_once(self._stream(), self._drafts(), key)
+
+    async def _read_group(self) -> Any:
+        request = GroupRequest(
+            self._group(),
+            self._random.choice(CONSUMERS),
+            [GroupCursor(self._stream(), self._random.choice([None, None, None, MIN_ID]))],
+            limit=self._random.choice([1, 3, 8]),
+            claim_idle_ms=self._random.choice([None, None, 5]),
+        )
+        return await self._engine.read_group(request)
+
+    async def _ack(self) -> Any:
+        stream, group = self._stream(), self._group()
+        return await self._engine.ack(stream, group, self._pending(stream, group))
+
+    async def _nack(self) -> Any:
+        stream, group, mode = self._stream(), self._group(), self._random.choice(list(NackMode))
+        return await self._engine.nack(stream, group, self._pending(stream, group), mode=mode)
+
+    async def _claim(self) -> Any:
+        stream, group = self._stream(), self._group()
+        ids, request = self._pending(stream, group), ClaimRequest(self._random.choice([0, 10]))
+        return await self._engine.claim(stream, group, self._random.choice(CONSUMERS), ids, request)
+
+    async def _delete(self) -> Any:
+        stream = self._stream()
+        return await self._engine.delete(stream, self._ids(stream))
+
+    async def _trim(self) -> Any:
+        request = TrimRequest(self._random.randrange(40), approximate=self._random.random() < 0.5)
+        return await self._engine.trim(self._stream(), request)
+
+    async def _create_group(self) -> Any:
+        start = GroupStart(self._random.choice([MIN_ID, None]))
+        return await self._engine.create_group(self._stream(), self._group(), start)
+
+    async def _delete_consumer(self) -> Any:
+        return await self._engine.delete_consumer(
+            self._stream(),
+            self._group(),
+            self._random.choice(CONSUMERS),
+            release=self._random.random() < 0.5,
+        )
+
+    async def _configure(self) -> Any:
+        config = StreamConfig(
+            max_length=self._random.choice([None, None, 60]),
+            max_age_ms=self._random.choice([None, None, 500]),
+            idempotency_max=self._random.choice([None, 4]),
+        )
+        return await self._engine.configure_stream(self._stream(), config)
+
+    async def _expire(self) -> Any:
+        name, delay_ms = self._stream(), self._random.choice([30, 10**6])
+        return await self._engine.perform(
+            lambda keyspace, now_ms: streams.set_expiry(keyspace, name, now_ms + delay_ms)
+        )
+
+    async def _delete_stream(self) -> Any:
+        return await self._engine.delete_stream(b"c")
