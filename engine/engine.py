@@ -509,6 +509,7 @@ class Engine:
                 await self._storage.run()
                 await self._closed.wait()
             except Unavailable as failure:
+                house.cancel()  # at once: it changes things
                 self._waiters.fail(failure)
                 self._everything = await self._storage.recall() or self._everything
             house.cancel()
@@ -659,6 +660,8 @@ class Engine:
 
     async def _block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
         """Wait until the read is served, fails, or its time is over (None)."""
+        if self.failure is not None:  # nothing will come any more
+            raise Unavailable(self.failure)
         self._waiters.add(waiter)
         loop = asyncio.get_running_loop()
         timer = None if wait_ms is None else loop.call_later(wait_ms / 1000, waiter.expire)

@@ -34,6 +34,8 @@ SYNC_INTERVAL_S = 1.0
 SYNC_PATIENCE_S = 2.0
 """How long writes go on beside a sync that does not end (Redis: the same)."""
 
+_CLOSED = "the journal is closed"
+
 
 class FsyncPolicy(StrEnum):
     """When what was written is forced to disk; the names and their meaning are Redis's."""
@@ -116,7 +118,7 @@ class Journal:
     @property
     def failure(self) -> str | None:
         """Return why nothing is taken any more, None if all is well."""
-        return self._failure
+        return self._failure or (_CLOSED if self._is_closed.is_set() else None)
 
     @property
     def status(self) -> JournalStatus:
@@ -135,12 +137,10 @@ class Journal:
         """Take a record behind all others; returns its position.
 
         Raises:
-            Unavailable: the disk has failed.
+            Unavailable: the disk has failed, or the journal is closed.
         """
-        if self._failure is not None:
-            raise Unavailable(self._failure)
-        if self._is_closed.is_set():  # nobody would ever write it
-            raise Unavailable("the journal is closed")
+        if self.failure is not None:
+            raise Unavailable(self.failure)
         self._records.append(commands.encode(record))
         self.position += 1
         self._wake.set()
@@ -210,7 +210,7 @@ class Journal:
             Unavailable: the disk has failed, or is not written to.
         """
         if self._failure is not None or self._tasks is None or self._is_closing:
-            raise Unavailable(self._failure or "the journal is closed")
+            raise Unavailable(self._failure or _CLOSED)
         if self._is_rewriting():
             return False
         self._rewriting = self._tasks.create_task(self._rewrite())
@@ -222,10 +222,10 @@ class Journal:
         try:
             await self._replace_history()
         except (OSError, Corrupt) as error:
-            self._rewrite_failure = str(error)
-            self._tell("rewrite failed", {"reason": str(error)})
             with suppress(OSError):  # the room it took is needed
                 await self._disk.aside(lambda: recovery.remove_unfinished(self._disk))
+            self._rewrite_failure = str(error)
+            self._tell("rewrite failed", {"reason": str(error)})
         finally:
             self._base_bytes = self._size_bytes  # a failed one is tried again after as much growth
 
@@ -254,7 +254,8 @@ class Journal:
                     self.start_rewrite()
             elif self._is_closing:
                 await self._sync()
-                return
+                if not self._records:  # or else some came meanwhile
+                    return
             else:
                 self._wake.clear()
                 await self._wake.wait()
@@ -352,11 +353,11 @@ class Journal:
             return
         self._sync_began_s = asyncio.get_running_loop().time()
         self._sync_ended.clear()
-        try:
-            await self._disk.aside(lambda: self._disk.sync(segment))
-        finally:
-            self._sync_began_s = None
-            self._sync_ended.set()
+        await self._disk.aside(lambda: self._disk.sync(segment))
+        # Had it failed, whoever waits for its end would do so until all is over: nothing is tried
+        # again, and nothing is written behind what may be lost.
+        self._sync_began_s = None
+        self._sync_ended.set()
         self._synced = max(self._synced, position)
 
     def _sync_lasts_too_long(self) -> bool:

@@ -115,7 +115,8 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
 def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
     """Return what the files stand for, and leave them fit to go on with.
 
-    A torn tail is put aside; all else is safe then; what a snapshot has replaced is removed.
+    A torn tail is put aside; what was replaced by a snapshot is removed. All that was read is safe
+    then: a process may have ended between a write and its sync, and what follows builds on it.
 
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
@@ -125,8 +126,9 @@ def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
     if loaded.torn is not None:
         put_aside(disk, loaded.torn.name, loaded.torn.offset)
     # What a killed process wrote last is there to be read, and perhaps not yet safe. What comes
-    # next counts on it, so it must not be lost when that is kept.
-    for name in names_in_use(disk)[-1:]:
+    # next counts on it, so it must not be lost when that is kept; nor may the newest snapshot be,
+    # once what it replaces is gone.
+    for name in names_in_use(disk)[-1:]:  # the others were safe before it was begun
         disk.sync(name)
     disk.sync_names()
     clean(disk)

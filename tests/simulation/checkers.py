@@ -1,0 +1,184 @@
+"""Checkers: what must hold whatever happens. This is the specification of the simulation.
+
+When a directory is recovered:
+
+1. Recovery succeeds. A crash, wherever it comes, tears at most the tail of the last segment; that
+   is cut off and put aside. It never reads as damage, and is never refused. (`recovered`)
+2. What is recovered is exactly what the records up to some position lead to, in order, each of
+   them whole, each once: entries with their fields, counters, groups, pending entries with owner,
+   time and count, idempotency keys, settings. (`recovered`)
+3. That position is not below the *floor*, and not above the last record. Under `always` the floor
+   is the highest position an answer depends on: a write's own record, and every record that was
+   there when a read was decided. Under the other policies it is that if only the process ended; if
+   the power went, what was synced, which under `everysec` is all that was answered longer ago than
+   a second and what a sync takes. What was recovered once is never lost again. (`recovered`)
+4. Within one life of a stream no id is given twice and every one is above all before it, over all
+   crashes and whatever the clock did, unless XSETID has set an empty stream back; no two lives
+   have one epoch. (`History.recover`)
+
+While it runs:
+
+5. No answer tells of a record that is not as safe as the policy asks. Whatever a read returns was
+   recorded. What one request adds is one record: recovered whole, or not at all. (`answered`)
+6. The state is what the records lead to. (`same_state`)
+7. Every request ends, with a reply or a `StreamError`; a blocked one at the latest when the engine
+   drains or fails. (`lives`)
+8. Once a write or a sync has failed, nothing is recorded any more, every write and whatever was
+   waiting raise `Unavailable` with the reason, the same file is never synced again, and reads show
+   exactly what is durable. (`refused`, `same_state`)
+9. A rewrite fails only if the disk does, and then leaves nothing behind. (`told`)
+10. An orderly stop leaves everything recorded safe, whatever the policy. (`recovered`)
+
+And when bytes that were safe are changed on the disk:
+
+11. It is told, `Corrupt`, unless nothing was written behind them since they were safe: then they
+   look like a torn tail. Under `always`. (`damaged`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+from engine import recovery, snapshot
+from engine.blocks import Kind, read_blocks, read_header
+from engine.entry import Entry
+from engine.errors import Corrupt, Draining, StreamError, Unavailable
+from engine.journal import Journal
+from engine.keyspace import Keyspace
+from engine.recovery import Loaded
+from engine.replies import GroupRead, StreamRead
+from tests.model import snapshot as model
+from tests.simulation.disk import Faults, SimulatedDisk
+from tests.simulation.history import History, Request
+from tests.simulation.platter import Platter
+
+
+class ViolationError(AssertionError):
+    """Something did not hold."""
+
+
+def ensure(holds: bool, text: str) -> None:
+    """Raise unless something holds."""
+    if not holds:
+        raise ViolationError(text)
+
+
+def recovered(history: History, loaded: Loaded, floor: int) -> None:
+    """Check what a recovery has found, and make that the history."""
+    position = loaded.position
+    ensure(position >= floor, f"recovered {position} records, and {floor} had to be there")
+    last = history.position
+    ensure(position <= last, f"recovered {position} records, and there were only {last}")
+    expected = history.recover(position)
+    found, wanted = (
+        b"".join(snapshot.pieces(one, position)) for one in (loaded.keyspace, expected)
+    )
+    if found != wanted or indexes(loaded.keyspace) != indexes(expected):
+        same_state(loaded.keyspace, expected, "recovered")
+        raise ViolationError("the recovered state is not what the records lead to")
+
+
+def indexes(keyspace: Keyspace) -> tuple[Any, ...]:
+    """Return what a keyspace knows by heart besides its streams."""
+    return (
+        sorted(keyspace.keyed),
+        sorted(keyspace.aging),
+        list(keyspace.expiring),
+        keyspace.defaults,
+    )
+
+
+def same_state(found: Keyspace, expected: Keyspace, when: str) -> None:
+    """Check that two states are equal as far as anybody can tell."""
+    for part in (model.snapshot, indexes, keys):
+        left, right = part(found), part(expected)
+        ensure(left == right, f"{when}: the state is\n{left}\nbut the records lead to\n{right}")
+
+
+def keys(keyspace: Keyspace) -> list[Any]:
+    """Return idempotency keys in order of use, and their counters."""
+    return [
+        (name, stream.keys.added, stream.keys.duplicates, stream.keys.by_producer)
+        for name, stream in keyspace.streams.items()
+    ]
+
+
+def answered(history: History, journal: Journal, request: Request, reply: Any) -> int:
+    """Check a reply; returns the position it depends on."""
+    position = max([request.position, *_positions(history, request, reply)])
+    durable = journal.durable_position
+    ensure(
+        position <= durable,
+        f"{request.name} was answered out of record {position}, and {durable} is durable",
+    )
+    ensure(len(request.added_at) <= 1, f"{request.name} added entries in more than one record")
+    return position
+
+
+def _positions(history: History, request: Request, reply: Any) -> Iterator[int]:
+    for one in reply if isinstance(reply, list) else ():
+        match one:
+            case Entry():
+                yield _added_at(history, one)
+            case StreamRead(entries=entries):
+                yield from (_added_at(history, entry) for entry in entries)
+            case GroupRead(stream, deliveries):
+                for each in deliveries:
+                    if each.fields is not None:
+                        yield _added_at(history, Entry(each.id, each.fields))
+                    if request.reader is not None:
+                        key = stream, *request.reader, each.id
+                        places = history.delivered_at.get(key, [])
+                        yield next((at for at in places if at > request.asked_at), 0)
+
+
+def _added_at(history: History, entry: Entry) -> int:
+    ensure(entry in history.added_at, f"{entry} was read, and nobody has added it")
+    return history.added_at[entry]
+
+
+def refused(journal: Journal, error: StreamError) -> None:
+    """Check that an error which says that nothing can be promised gives the reason."""
+    if isinstance(error, Unavailable) and not isinstance(error, Draining):
+        reasons = journal.failure, "the journal is closed"
+        ensure(str(error) in reasons, f"refused because of {error}, not of {journal.failure}")
+
+
+def told(disk: SimulatedDisk, event: str, facts: Mapping[str, object]) -> None:
+    """Check what the journal has to tell."""
+    if event in {"rewrite failed", "journal failed"}:
+        reason = str(facts["reason"])
+        excused = any(text in reason for text in disk.errors)
+        ensure(excused, f"{event}, and the disk did not: {reason}")
+    if event == "rewrite failed":
+        left = [name for name in disk.names() if name.endswith(".new")]
+        ensure(not left, f"{left[:1]} takes up room, and nobody will ever read it")
+
+
+def damaged(platter: Platter, random: Random) -> None:
+    """Damage a copy of what is safe, and check that it is told."""
+    copy = platter.copy()
+    disk = SimulatedDisk(copy, random, Faults())
+    name = random.choice(recovery.names_in_use(disk))
+    data = copy.names[name].data
+    at = random.randrange(len(data))
+    if at >= _end_of_what_is_vouched_for(disk, name):
+        return
+    data[at] ^= random.randint(1, 255)
+    try:
+        recovery.load(disk)
+    except Corrupt:
+        return
+    raise ViolationError(f"{name}: byte {at} was changed, and nobody noticed")
+
+
+def _end_of_what_is_vouched_for(disk: SimulatedDisk, name: str) -> int:
+    """Return where in a file the last block begins, if nothing says that it was ever safe."""
+    if name != recovery.names_in_use(disk)[-1] or name.startswith("snapshot-"):
+        return disk.size_bytes(name)
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.JOURNAL)
+        offsets = [block.offset for block in read_blocks(file, name, header)]
+    return offsets[-1] if offsets else 0

@@ -1,0 +1,129 @@
+"""History: what was recorded, over all lives, and how much of it nobody may lose any more."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any
+
+from engine import commands as c
+from engine.commands import Command
+from engine.entry import MIN_ID, Entry, EntryId
+from engine.journal import Journal
+from engine.keyspace import Keyspace
+
+Reader = tuple[bytes, bytes]  # group, consumer
+
+
+class Request:
+    """What a client asked, and what its reply will depend on."""
+
+    def __init__(self, name: str, position: int, reader: Reader | None = None) -> None:
+        self.name = name
+        self.asked_at = position
+        self.position = position
+        self.reader = reader
+        self.added_at: set[int] = set()  # positions of records in which it added entries
+        self.task: asyncio.Task[Any] | None = None
+
+
+asking: ContextVar[Request] = ContextVar("asking")
+"""The request on whose behalf something happens."""
+
+DeliveryKey = tuple[bytes, bytes, bytes, EntryId]  # stream, group, consumer
+
+
+class History:
+    """The records of a directory in order, whether they are safe or not."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []  # the first has position 1
+        self.acknowledged = 0  # the highest position an answer depends on
+        self.safe = 0  # the highest position that was recovered, or synced
+        self.is_over = False  # a crash came: what is still said is heard by nobody
+        self.added_at: dict[Entry, int] = {}  # no two entries have the same fields
+        self.delivered_at: dict[DeliveryKey, list[int]] = {}
+        self.answers: list[tuple[float, int]] = []  # in this life: when, and what `answer` notes
+        self._shadow = Keyspace()
+        self._shadow_position = 0
+        self._greatest_ids: dict[int, EntryId] = {}  # by epoch
+
+    @property
+    def position(self) -> int:
+        return len(self.records)
+
+    def append(self, position: int, record: list[Command]) -> None:
+        assert position == len(self.records) + 1, "positions have no gaps"
+        self.records.append(c.encode(record))
+        request = asking.get(None)
+        # A timer that a request has set runs on its behalf too, and is no part of its reply.
+        if request is not None and request.task is asyncio.current_task():
+            request.position = position
+            if any(isinstance(command, c.Add) for command in record):
+                request.added_at.add(position)
+        for command in record:
+            self._index(position, command)
+
+    def answer(self, position: int, at_s: float) -> None:
+        """Note that somebody knows of everything up to a position."""
+        if not self.is_over and position > self.acknowledged:
+            self.acknowledged = position
+            self.answers.append((at_s, position))
+
+    def recover(self, position: int) -> Keyspace:
+        """Forget what a crash took, and return what should be left."""
+        del self.records[position:]
+        self.safe = self.acknowledged = position
+        self.is_over = False
+        self.answers.clear()
+        self.added_at = {key: at for key, at in self.added_at.items() if at <= position}
+        self.delivered_at.clear()
+        for record in self.records[self._shadow_position :]:
+            for command in c.decode(record):
+                self._check_order(command)
+                self._shadow.apply(command)
+        self._shadow_position = position
+        return self._shadow
+
+    def state_at(self, position: int) -> Keyspace:
+        """Return what the records up to a position lead to."""
+        keyspace = Keyspace()
+        for record in self.records[:position]:
+            for command in c.decode(record):
+                keyspace.apply(command)
+        return keyspace
+
+    def _index(self, position: int, command: Command) -> None:
+        match command:
+            case c.Add(_, entries):
+                for entry in entries:
+                    self.added_at[entry] = position
+            case c.Deliver(stream, group, consumer, claimed=claimed, delivered=delivered):
+                for entry_id in [*claimed, *delivered]:
+                    key = stream, group, consumer, entry_id
+                    self.delivered_at.setdefault(key, []).append(position)
+
+    def _check_order(self, command: Command) -> None:
+        """Ids grow, unless XSETID says otherwise, and no two lives of streams have one epoch."""
+        if isinstance(command, c.CreateStream):
+            assert command.epoch > self._shadow.epoch, "the epoch of a stream is above all before"
+        if isinstance(command, c.SetStream):
+            self._greatest_ids[self._shadow.streams[command.stream].epoch] = command.last_id
+        if isinstance(command, c.Add):
+            epoch = self._shadow.streams[command.stream].epoch
+            for entry in command.entries:
+                greatest = self._greatest_ids.get(epoch, MIN_ID)
+                assert entry.id > greatest, f"{entry.id} is not above {greatest}"
+                self._greatest_ids[epoch] = entry.id
+
+
+class RecordedJournal(Journal):
+    """A journal whose records are also noted in a history."""
+
+    history: History
+
+    def append(self, record: list[Command]) -> int:
+        position = super().append(record)
+        if not self.history.is_over:
+            self.history.append(position, record)
+        return position

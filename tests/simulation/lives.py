@@ -1,0 +1,411 @@
+"""Lives: one directory, and the engine that starts on it again and again, whatever has happened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from random import Random
+from typing import Any, NamedTuple
+
+import engine.journal
+import engine.snapshot
+from engine import recovery
+from engine.engine import Engine
+from engine.errors import Corrupt, StreamError
+from engine.journal import FsyncPolicy, Growth
+from engine.keyspace import Keyspace
+from tests.simulation import checkers
+from tests.simulation.checkers import ViolationError, ensure
+from tests.simulation.disk import CrashError, Faults, SimulatedDisk
+from tests.simulation.history import History, RecordedJournal, Request, asking
+from tests.simulation.platter import Platter
+from tests.simulation.workload import Workload, name_of
+from tests.virtual_time import VirtualClock, VirtualLoop
+
+LIVES_MAX = 4
+
+PATIENCE_S = 120.0
+"""Longer than any request may take in virtual time."""
+
+Trace = Callable[[str], None]
+
+
+class Plan(NamedTuple):
+    """What one life is like."""
+
+    policy: FsyncPolicy
+    faults: Faults
+    is_orderly: bool  # it ends with a close, unless it crashes before
+    growth: Growth
+    client_count: int
+    request_count: int  # of each client
+
+
+class Simulation:
+    """All lives of one seed."""
+
+    def __init__(self, seed: int, lives: int = LIVES_MAX, trace: Trace | None = None) -> None:
+        self._random = Random(seed)
+        self._lives = lives
+        self._trace = trace
+        self._platter = Platter()
+        self._history = History()
+        self._floor = 0  # what the next recovery has to find, and after a power loss:
+        self._floor_without_power = 0
+        self._wall_ms = 1_700_000_000_000
+        self._serial = 0
+        self._was_unlucky = False  # the last crash was sent where crashes are rare
+        self._policy = self._random.choice([FsyncPolicy.ALWAYS, *FsyncPolicy])
+
+    def run(self) -> None:
+        """Live every life, and recover a last time.
+
+        Raises:
+            ViolationError: something did not hold.
+        """
+        with _small_limits(self._random):
+            for number in range(self._lives):
+                self._say(f"life {number + 1}")
+                self._live(self._plan())
+            self._say("after all")
+            self._recover(SimulatedDisk(self._platter, self._random, Faults(), self._trace))
+            if self._policy is FsyncPolicy.ALWAYS and recovery.names_in_use(
+                SimulatedDisk(self._platter, self._random, Faults())
+            ):
+                checkers.damaged(self._platter, self._random)
+
+    def _plan(self) -> Plan:
+        random = self._random
+        growth = Growth(random.choice([0, 50, 100]), random.choice([500, 4_000]))
+        return Plan(
+            self._policy,
+            self._faults(),
+            random.random() < 0.2,
+            growth,
+            client_count=random.randint(1, 6),
+            request_count=random.randint(3, 30),
+        )
+
+    def _faults(self) -> Faults:
+        random = self._random
+        crash_after = crash_at = capacity_bytes = sync_fails = slow_sync = None
+        fate = random.random()
+        if self._was_unlucky and fate < 0.5:  # again, while it cleans up
+            crash_after = random.randint(0, 8)
+        elif fate < 0.5:
+            crash_after = random.randint(0, random.choice([20, 150, 400]))
+        elif fate < 0.75:  # where it does not come to by itself
+            crash_at = random.choice(_RARE_POINTS), random.choice([0, 0, 0, 1, 2, 5])
+        self._was_unlucky = crash_at is not None
+        if random.random() < 0.1:
+            capacity_bytes = self._platter.size_bytes + random.randint(0, 8_000)
+        if random.random() < 0.15:
+            sync_fails = random.randint(0, random.choice([10, 40]))
+        if random.random() < 0.15:  # what fails may take its time
+            slow_sync = sync_fails or random.randint(0, 20)
+        return Faults(
+            crash_after=crash_after,
+            crash_at=crash_at,
+            is_power_lost=random.random() < 0.5,
+            capacity_bytes=capacity_bytes,
+            sync_fails=sync_fails,
+            latency_s_max=random.choice([0.0001, 0.01, 0.01, 0.1]),
+            slow_sync=slow_sync,
+            slow_sync_s=random.choice([0.05, 0.5, 5.0]),
+        )
+
+    def _live(self, plan: Plan) -> None:
+        self._say(f"{plan}")
+        disk = SimulatedDisk(self._platter, self._random, plan.faults, self._trace)
+        try:
+            keyspace = self._recover(disk)
+        except CrashError:
+            self._note_crash(plan, is_new=False)
+            return
+        except OSError as error:  # a disk that fails or is full: the start is refused
+            self._say(f"no start: {error}")
+            self._floor = self._floor_without_power  # a sync that fails may lose what it was for
+            return
+        _Life(self, plan, disk, keyspace).live()
+
+    def _recover(self, disk: SimulatedDisk) -> Keyspace:
+        try:
+            loaded = recovery.recover(disk)
+        except Corrupt as error:
+            raise ViolationError(f"recovery was refused: {error}") from error
+        self._say(f"recovered {loaded.position} records, torn: {loaded.torn}")
+        checkers.recovered(self._history, loaded, self._floor)
+        self._floor = self._floor_without_power = loaded.position
+        return loaded.keyspace
+
+    def _note_crash(self, plan: Plan, *, is_new: bool) -> None:
+        if plan.faults.is_power_lost:
+            self._floor = self._floor_without_power
+        if is_new:
+            self._say(f"the floor is {self._floor}")
+
+    def _say(self, text: str) -> None:
+        if self._trace is not None:
+            self._trace(text)
+
+
+class _Life:
+    """From a start to a stop or a crash."""
+
+    def __init__(
+        self, simulation: Simulation, plan: Plan, disk: SimulatedDisk, keyspace: Keyspace
+    ) -> None:
+        self._simulation = simulation
+        self._random = simulation._random
+        self._history = simulation._history
+        self._plan = plan
+        self._disk = disk
+        self._loop = VirtualLoop()
+        self._loop.set_task_factory(_numbering())
+        self._loop.set_exception_handler(self._on_error)
+        self._clock = VirtualClock(max(simulation._wall_ms + self._random.choice(_JUMPS_MS), 1))
+        self._journal = RecordedJournal(
+            disk,
+            plan.policy,
+            disk.rewrite,
+            position=self._history.position,
+            growth=plan.growth,
+            chance=self._random,
+            tell=self._tell,
+        )
+        self._journal.history = self._history
+        self._engine = Engine(
+            self._journal, keyspace=keyspace, clock=self._clock, waiters_max=1_000
+        )
+        self._workload = Workload(self._engine, self._random, simulation._serial)
+        self._is_unreadable = False
+        self._has_drained = False
+        self._errors: list[BaseException] = []
+
+    def live(self) -> None:
+        disk, loop = self._disk, self._loop
+        disk.on_crash = self._stop
+        main = loop.create_task(self._main())
+        main.add_done_callback(lambda _: loop.stop())
+        try:
+            loop.run_forever()
+            self._end()
+            if main.done() and not disk.has_crashed:
+                main.result()
+            if self._errors:
+                raise ViolationError(f"nobody expected {self._errors[0]!r}") from self._errors[0]
+            ensure(not disk.violations, "; ".join(disk.violations))
+        finally:
+            self._bury()
+
+    def _stop(self) -> None:
+        self._history.is_over = True
+        self._loop.stop()
+
+    def _end(self) -> None:
+        """Note what must be found again."""
+        simulation, history = self._simulation, self._history
+        history.is_over = True
+        now_s = self._loop.time()
+        simulation._wall_ms = self._clock._start_ms + self._loop.time_ms()
+        simulation._serial = self._workload.serial
+        simulation._floor_without_power = self._floor_without_power(now_s)
+        simulation._floor = history.acknowledged
+        if self._disk.errors:  # what was written and not synced may be gone with the failure
+            simulation._floor = simulation._floor_without_power
+        if self._disk.has_crashed:
+            simulation._note_crash(self._plan, is_new=True)
+        elif self._plan.faults.is_power_lost and self._journal.status.failure is None:
+            self._disk.crash()  # now that everything should be safe
+
+    def _floor_without_power(self, now_s: float) -> int:
+        history, faults, policy = self._history, self._plan.faults, self._plan.policy
+        if policy is FsyncPolicy.ALWAYS:
+            return history.acknowledged
+        synced = max(history.safe, self._journal._synced)
+        if policy is FsyncPolicy.EVERYSEC and not self._disk.errors:
+            # A sync that is under way may be followed by another, and wait for others before it.
+            late_s = 1.0 + 20 * faults.latency_s_max
+            late_s += faults.slow_sync_s if faults.slow_sync is not None else 0.0
+            old = [at for answered_s, at in history.answers if answered_s < now_s - late_s]
+            synced = max([synced, *old])
+        return synced
+
+    def _bury(self) -> None:
+        """End all tasks, without anybody hearing of it."""
+        self._disk.has_crashed = self._history.is_over = True
+        self._loop.set_exception_handler(lambda *_: None)
+        tasks = sorted(asyncio.all_tasks(self._loop), key=hash)
+        for task in tasks:
+            task.cancel()
+        self._loop.call_soon(self._loop.stop)
+        for _ in range(20):
+            self._loop.call_soon(self._loop.stop)
+            self._loop.run_forever()
+        self._loop.close()
+
+    async def _main(self) -> None:
+        plan = self._plan
+        running = asyncio.create_task(self._engine.run())
+        clients = [asyncio.create_task(self._ask()) for _ in range(plan.client_count)]
+        await asyncio.wait(clients, timeout=self._random.choice([5, PATIENCE_S]))
+        if running.done():
+            running.result()
+        if self._journal.status.failure is None and not plan.is_orderly:
+            self._disk._check_alive()
+            self._disk.crash()
+            self._stop()
+            return
+        await self._stop_orderly(running, clients)
+
+    async def _stop_orderly(
+        self, running: asyncio.Task[None], clients: list[asyncio.Task[None]]
+    ) -> None:
+        if self._journal.status.failure is not None:
+            await self._see_failure()
+        self._has_drained = True
+        self._engine.drain()
+        _, hanging = await asyncio.wait(clients, timeout=PATIENCE_S)
+        ensure(not hanging, f"{len(hanging)} clients wait for ever")
+        for client in clients:
+            client.result()
+        ensure(self._engine.waiter_count == 0, "somebody is still waited for")
+        has_failed = self._journal.status.failure is not None
+        await asyncio.wait_for(self._engine.close(), PATIENCE_S)
+        await asyncio.wait_for(running, PATIENCE_S)
+        self._simulation._say("stopped")
+        if not has_failed and self._journal.status.failure is None:
+            position = self._journal.position
+            self._history.answer(position, self._loop.time())
+            self._history.safe = position
+            expected = self._history.state_at(position)
+            checkers.same_state(self._engine._everything, expected, "at the end")
+
+    async def _see_failure(self) -> None:
+        """Look at what is left to be read once the disk has failed."""
+        journal = self._journal
+        await asyncio.sleep(PATIENCE_S)
+        ensure(self._engine.waiter_count == 0, "a read waits, and nothing can ever come")
+        if self._is_unreadable:
+            ensure(self._plan.policy is not FsyncPolicy.ALWAYS, "what is durable cannot be read")
+            return
+        durable = journal.durable_position
+        ensure(journal.position == durable, "what is not durable was not given up")
+        expected = self._history.state_at(durable)
+        checkers.same_state(self._engine._everything, expected, "after the failure")
+        await self._engine.list_streams()
+
+    async def _ask(self) -> None:
+        """Ask one request after the other."""
+        for _ in range(self._plan.request_count):
+            await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.02, 0.3]))
+            if self._random.random() < 0.03:
+                self._clock.step(self._random.choice(_JUMPS_MS))
+            if not self._has_drained:
+                await self._ask_once()
+
+    async def _ask_once(self) -> None:
+        name, ask = self._workload.next()
+        # To begin a rewrite says nothing about what is recorded.
+        position = 0 if name == "start_rewrite" else self._journal.position
+        request = Request(name, position, self._workload.reader)
+        asking.set(request)
+        self._simulation._say(f"{self._loop.time():.6f} {name}")
+        request.task = asked = asyncio.create_task(_await(ask))
+        patience_s = (
+            self._random.choice([0.001, 0.05, 1.0]) if self._random.random() < 0.1 else None
+        )
+        await asyncio.wait([asked], timeout=patience_s)
+        if not asked.done():
+            asked.cancel()
+            await asyncio.wait([asked])
+        self._hear(request, asked)
+
+    def _hear(self, request: Request, asked: asyncio.Task[Any]) -> None:
+        if self._history.is_over:
+            return
+        if asked.cancelled():
+            said = "gone"
+        elif isinstance(error := asked.exception(), StreamError):
+            checkers.refused(self._journal, error)
+            said = name_of(error)
+        else:
+            reply = asked.result()
+            position = checkers.answered(self._history, self._journal, request, reply)
+            self._history.answer(position, self._loop.time())
+            said = f"{position} {reply!r}"
+        if self._simulation._trace is not None:
+            self._simulation._say(f"{self._loop.time():.6f} {request.name}: {said}")
+
+    def _tell(self, event: str, facts: Mapping[str, object]) -> None:
+        self._simulation._say(f"  {event}: {facts}")
+        self._is_unreadable |= event == "journal cannot be read"
+        try:
+            if not self._history.is_over:
+                checkers.told(self._disk, event, facts)
+        except ViolationError as error:
+            self._errors.append(error)
+
+    def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self._errors.append(error or AssertionError(context["message"]))
+
+
+_RARE_POINTS = [
+    "rename",
+    "renamed",
+    "remove",
+    "removed",
+    "truncate",
+    "truncated",
+    "sync names",
+    "names synced",
+]
+
+_JUMPS_MS = [0, 1, 50, -50, -3_000, 60_000, -60_000, 200_000]
+"""What the wall clock does, between lives and within."""
+
+
+async def _await(ask: Callable[[], Any]) -> Any:
+    return await ask()
+
+
+class _NumberedTask(asyncio.Task[Any]):
+    """A task that has the same place in a set in every run."""
+
+    def __init__(self, number: int, coroutine: Any, **kwargs: Any) -> None:
+        self._number = number
+        super().__init__(coroutine, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _numbering() -> Callable[..., asyncio.Task[Any]]:
+    numbers = count()
+
+    def number(loop: asyncio.AbstractEventLoop, coroutine: Any, **kwargs: Any) -> Any:
+        return _NumberedTask(next(numbers), coroutine, loop=loop, **kwargs)
+
+    return number
+
+
+@contextmanager
+def _small_limits(random: Random) -> Iterator[None]:
+    """Let little be much, so that every bound is met often."""
+    limits = {
+        (engine.journal, "SEGMENT_BYTES_MAX"): random.choice([300, 1_000, 5_000, 2**26]),
+        (engine.journal, "BLOCK_BYTES_MAX"): random.choice([1, 200, 2**22]),
+        (engine.snapshot, "SNAPSHOT_ITEMS_MAX"): random.choice([1, 3, 4_096]),
+        (engine.snapshot, "_PAGE"): random.choice([1, 3, 4_096]),
+    }
+    before = {key: getattr(*key) for key in limits}
+    for (module, name), value in limits.items():
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for (module, name), value in before.items():
+            setattr(module, name, value)

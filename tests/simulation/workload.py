@@ -1,0 +1,442 @@
+"""Workload: what clients ask, chosen by a seed. Everything the engine can be asked is asked.
+
+A request is made of what the engine holds at the moment, so that most of them mean something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+from engine import commands as c
+from engine.decisions import Decision, deliveries, streams
+from engine.decisions.deliveries import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    NackMode,
+    NackRequest,
+)
+from engine.decisions.groups import GroupStart
+from engine.decisions.streams import References, TrimRequest
+from engine.defaults import Defaults
+from engine.engine import Engine
+from engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
+from engine.errors import StreamError
+from engine.idempotency import Idempotent, digest_of
+from engine.journal import Journal
+from engine.keyspace import Keyspace
+from engine.log import NodeLimits
+from engine.stream import Stream, StreamConfig
+from engine.views import From, PendingRequest, StreamCursor
+from engine.waiters import LaneKey
+from tests.simulation.history import Reader
+
+STREAMS = [b"a", b"a", b"a", b"b", b"c"]
+GROUPS = [b"g", b"g", b"h"]
+CONSUMERS = [b"x", b"y", b"z"]
+KEYS = [b"k1", b"k2", b"k3"]
+WAITS_MS = [0, 0, 5, 200, 1_500, None]
+IDLE_MS = [0, 1, 20, 500]
+
+Ask = Callable[[], Awaitable[Any]]
+
+
+class Workload:
+    """Chooses requests."""
+
+    def __init__(self, engine: Engine, random: Random, serial: int) -> None:
+        self.serial = serial  # of the next entry: all entries differ
+        self._engine = engine
+        self._random = random
+        self.reader: Reader | None = None  # of the last request, if it reads as one
+        self._requests: list[Callable[[], Ask]] = []
+        for request, weight in self._weights().items():
+            self._requests += [request] * weight
+
+    def next(self) -> tuple[str, Ask]:
+        """Return a request and its name."""
+        self.reader = None
+        request = self._random.choice(self._requests)
+        return request.__name__, request()
+
+    def _weights(self) -> dict[Callable[[], Ask], int]:
+        return {
+            self.add: 24,
+            self.add_once: 8,
+            self.read_group: 20,
+            self.read: 5,
+            self.ack: 10,
+            self.nack: 4,
+            self.nack_by_force: 2,
+            self.extend: 3,
+            self.claim: 4,
+            self.autoclaim: 4,
+            self.give_back: 1,
+            self.ack_and_delete: 3,
+            self.create_group: 6,
+            self.set_group: 2,
+            self.destroy_group: 1,
+            self.create_consumer: 2,
+            self.delete_consumer: 2,
+            self.create_stream: 2,
+            self.configure_stream: 3,
+            self.delete_stream: 1,
+            self.delete: 5,
+            self.trim: 4,
+            self.set_stream: 2,
+            self.set_expiry: 2,
+            self.rename: 1,
+            self.set_defaults: 1,
+            self.perform_all: 8,
+            self.perform_blocking: 2,
+            self.range: 4,
+            self.look: 5,
+            self.start_rewrite: 3,
+        }
+
+    # What requests are made of
+
+    def _stream(self) -> bytes:
+        return self._random.choice(STREAMS)
+
+    def _names(self) -> tuple[bytes, bytes]:
+        return self._stream(), self._random.choice(GROUPS)
+
+    def _consumer(self) -> bytes:
+        return self._random.choice(CONSUMERS)
+
+    def _find(self, name: bytes) -> Stream | None:
+        return self._engine._everything.find(name)
+
+    def _id(self, stream: bytes) -> EntryId:
+        found = self._find(stream)
+        live = [] if found is None else [one.id for one in found.log.range(MIN_ID, MAX_ID)]
+        if not live or self._random.random() < 0.1:
+            return EntryId(self._random.randint(0, 2_000), self._random.randint(0, 2))
+        return self._random.choice(live)
+
+    def _ids(self, stream: bytes) -> list[EntryId]:
+        return [self._id(stream) for _ in range(self._random.randint(1, 3))]
+
+    def _pending(self, stream: bytes, group: bytes) -> list[EntryId]:
+        found = self._find(stream)
+        in_group = None if found is None else found.groups.get(group)
+        ids = [] if in_group is None else [one.id for one in in_group.pel.by_id.walk()]
+        if not ids or self._random.random() < 0.1:
+            return self._ids(stream)
+        return self._random.sample(ids, min(len(ids), self._random.randint(1, 4)))
+
+    def _drafts(self) -> list[Draft]:
+        return [self._draft() for _ in range(self._random.choice([1, 1, 1, 2, 5]))]
+
+    def _draft(self) -> Draft:
+        self.serial += 1
+        value = b"%d" % self.serial
+        if self._random.random() < 0.2:
+            value += bytes(self._random.randint(0, 400))
+        if self._random.random() < 0.1:
+            value += b"\xb1ock" * 3  # as a block begins
+        asked = None if self._random.random() < 0.8 else self._explicit_id()
+        return Draft(asked, (self._random.choice([b"v", b"w"]), value))
+
+    def _explicit_id(self) -> EntryId | PartialId:
+        ms = self._engine._now_ms() + self._random.choice([-1_000, -1, 0, 1, 1_000])
+        ms = max(ms, 1)
+        return PartialId(ms) if self._random.random() < 0.5 else EntryId(ms, 1)
+
+    def _trim(self) -> TrimRequest:
+        random = self._random
+        length = random.randint(0, 12) if random.random() < 0.7 else None
+        approximate = random.random() < 0.4
+        return TrimRequest(
+            max_length=length,
+            min_id=self._id(self._stream()) if length is None else None,
+            approximate=approximate,
+            limit=random.choice([None, 0, 3]) if approximate else None,
+            references=random.choice([*References]),
+        )
+
+    def _maybe_trim(self) -> TrimRequest | None:
+        return self._trim() if self._random.random() < 0.15 else None
+
+    def _config(self) -> StreamConfig:
+        return StreamConfig(
+            max_length=self._random.choice([None, None, 5, 30]),
+            max_age_ms=self._random.choice([None, None, 500, 5_000]),
+            idempotency_window_ms=self._random.choice([None, 300]),
+            idempotency_max=self._random.choice([None, 2]),
+        )
+
+    # Entries
+
+    def add(self) -> Ask:
+        stream, drafts, trim = self._stream(), self._drafts(), self._maybe_trim()
+        found = self._find(stream)
+        expected = found.last_id if found is not None and self._random.random() < 0.1 else None
+        return lambda: self._engine.add(stream, drafts, expected_last_id=expected, trim=trim)
+
+    def add_once(self) -> Ask:
+        stream, drafts = self._stream(), self._drafts()
+        digest = digest_of(one.fields for one in drafts) if self._random.random() < 0.2 else b""
+        key = Idempotent(self._consumer(), self._random.choice(KEYS), digest)
+        return lambda: self._engine.add_once(stream, drafts, key)
+
+    def range(self) -> Ask:
+        stream = self._stream()
+        ask = self._random.choice([self._engine.range, self._engine.reverse_range])
+        return lambda: ask(stream, limit=20)
+
+    def read(self) -> Ask:
+        stream = self._stream()
+        places: list[EntryId | From] = [self._id(stream), From.NOW, From.LAST]
+        after = self._random.choice(places)
+        wait_ms, missing_ok = self._random.choice(WAITS_MS), self._random.random() < 0.5
+        cursors = [StreamCursor(stream, after)]
+        if self._random.random() < 0.3:
+            cursors.append(StreamCursor(self._stream(), From.NOW))
+        return lambda: self._engine.read(cursors, limit=5, wait_ms=wait_ms, missing_ok=missing_ok)
+
+    def delete(self) -> Ask:
+        stream, references = self._stream(), self._random.choice([*References])
+        ids = self._ids(stream)
+        return lambda: self._engine.delete(stream, ids, references)
+
+    def trim(self) -> Ask:
+        stream, request = self._stream(), self._trim()
+        return lambda: self._engine.trim(stream, request)
+
+    # Streams
+
+    def create_stream(self) -> Ask:
+        stream, config = self._stream(), self._config()
+        return lambda: self._engine.create_stream(stream, config)
+
+    def configure_stream(self) -> Ask:
+        stream, config = self._stream(), self._config()
+        return lambda: self._engine.configure_stream(stream, config)
+
+    def delete_stream(self) -> Ask:
+        stream = self._stream()
+        return lambda: self._engine.delete_stream(stream)
+
+    def set_stream(self) -> Ask:
+        stream, ahead = self._stream(), self._random.randint(0, 3)
+        found = self._find(stream)
+        last_id = (
+            found.last_id._replace(ms=found.last_id.ms + ahead) if found is not None else MIN_ID
+        )
+        added = self._random.choice([None, 1_000])
+        return lambda: self._engine.perform(
+            lambda keyspace, _: streams.set_stream(keyspace, stream, last_id, added, MIN_ID)
+        )
+
+    def set_expiry(self) -> Ask:
+        stream, delta_ms = self._stream(), self._random.choice([None, 50, 2_000, 100_000])
+        return lambda: self._engine.perform(
+            lambda keyspace, now_ms: streams.set_expiry(
+                keyspace, stream, None if delta_ms is None else now_ms + delta_ms
+            )
+        )
+
+    def rename(self) -> Ask:
+        stream, to = self._stream(), self._random.choice([b"a", b"b", b"c", b"d"])
+        return lambda: self._engine.perform(
+            lambda keyspace, _: streams.rename(keyspace, stream, to)
+        )
+
+    def set_defaults(self) -> Ask:
+        defaults = Defaults(
+            NodeLimits(self._random.choice([1, 3, 100]), self._random.choice([0, 60, 4096])),
+            self._random.choice([300, 100_000]),
+            self._random.choice([2, 100]),
+        )
+        return lambda: self._engine.perform(lambda *_: Decision(None, [c.SetDefaults(defaults)]))
+
+    # Groups and consumers
+
+    def create_group(self) -> Ask:
+        stream, group = self._names()
+        start = GroupStart(self._random.choice([None, MIN_ID, MIN_ID, self._id(stream)]))
+        return lambda: self._engine.create_group(stream, group, start, create_stream=True)
+
+    def set_group(self) -> Ask:
+        stream, group = self._names()
+        start = GroupStart(self._random.choice([None, MIN_ID, self._id(stream)]))
+        return lambda: self._engine.set_group(stream, group, start)
+
+    def destroy_group(self) -> Ask:
+        stream, group = self._names()
+        return lambda: self._engine.destroy_group(stream, group)
+
+    def create_consumer(self) -> Ask:
+        stream, group = self._names()
+        consumer = self._consumer()
+        return lambda: self._engine.create_consumer(stream, group, consumer)
+
+    def delete_consumer(self) -> Ask:
+        stream, group = self._names()
+        consumer, release = self._consumer(), self._random.random() < 0.5
+        return lambda: self._engine.delete_consumer(stream, group, consumer, release=release)
+
+    # Deliveries
+
+    def read_group(self) -> Ask:
+        stream, group = self._names()
+        random = self._random
+        after = self._id(stream) if random.random() < 0.15 else None
+        cursors = [GroupCursor(stream, after)]
+        if random.random() < 0.1:
+            cursors.append(GroupCursor(self._stream()))
+        request = GroupRequest(
+            group,
+            self._consumer(),
+            cursors,
+            limit=random.choice([None, 1, 2, 5]),
+            claim_idle_ms=random.choice([None, None, *IDLE_MS]),
+            no_ack=random.random() < 0.1,
+            max_pending=random.choice([None, None, None, 3]),
+            size_bytes_max=random.choice([None, None, 100]),
+            claim_own=random.random() < 0.7,
+        )
+        self.reader = None if after is not None else (group, request.consumer)
+        wait_ms = random.choice(WAITS_MS)
+        acked = self._pending(stream, group) if random.random() < 0.2 else []
+        return lambda: self._engine.read_group(request, wait_ms=wait_ms, acked=acked)
+
+    def ack(self) -> Ask:
+        stream, group = self._names()
+        ids, consumer = self._pending(stream, group), self._random.choice([None, self._consumer()])
+        return lambda: self._engine.ack(stream, group, ids, consumer=consumer)
+
+    def nack(self) -> Ask:
+        stream, group = self._names()
+        ids, mode = self._pending(stream, group), self._random.choice([*NackMode])
+        return lambda: self._engine.nack(stream, group, ids, mode=mode)
+
+    def nack_by_force(self) -> Ask:
+        stream, group = self._names()
+        ids, request = self._ids(stream), NackRequest(NackMode.FAIL, 2, force=True)
+        return lambda: self._engine.perform(
+            lambda keyspace, _: deliveries.nack(keyspace, stream, group, ids, request, None)
+        )
+
+    def ack_and_delete(self) -> Ask:
+        stream, group = self._names()
+        ids, references = self._pending(stream, group), self._random.choice([*References])
+        return lambda: self._engine.perform(
+            lambda keyspace, _: deliveries.ack_and_delete(keyspace, stream, group, ids, references)
+        )
+
+    def extend(self) -> Ask:
+        stream, group = self._names()
+        ids, consumer = self._pending(stream, group), self._consumer()
+        return lambda: self._engine.extend(stream, group, ids, consumer=consumer)
+
+    def claim(self) -> Ask:
+        stream, group = self._names()
+        ids, consumer = self._pending(stream, group), self._consumer()
+        request = ClaimRequest(
+            self._random.choice(IDLE_MS),
+            idle_ms=self._random.choice([None, 700]),
+            retry_count=self._random.choice([None, 7]),
+            force=self._random.random() < 0.3,
+            just_id=self._random.random() < 0.3,
+        )
+        return lambda: self._engine.claim(stream, group, consumer, ids, request)
+
+    def autoclaim(self) -> Ask:
+        stream, group = self._names()
+        consumer, idle_ms = self._consumer(), self._random.choice(IDLE_MS)
+        just_id = self._random.random() < 0.3
+        return lambda: self._engine.autoclaim(
+            stream, group, consumer, min_idle_ms=idle_ms, limit=3, just_id=just_id
+        )
+
+    def give_back(self) -> Ask:
+        stream, group = self._names()
+        counts = dict.fromkeys(self._pending(stream, group), 1)
+        consumer = self._consumer()
+        return lambda: self._engine.give_back(stream, group, consumer, counts)
+
+    # Many at once, and questions
+
+    def perform_all(self) -> Ask:
+        steps = [self._step() for _ in range(self._random.randint(1, 4))]
+        return lambda: self._engine.perform_all(steps)
+
+    def _step(self) -> Callable[[Keyspace, int], Decision[Any]]:
+        stream, group = self._names()
+        ids, drafts, consumer = self._pending(stream, group), self._drafts(), self._consumer()
+        to = self._random.choice([b"a", b"b", b"c", b"d"])
+        request = GroupRequest(group, consumer, [GroupCursor(stream)], limit=2)
+
+        def add(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+            return streams.add(
+                keyspace,
+                stream,
+                drafts,
+                create_stream=True,
+                expected_last_id=None,
+                idempotent=None,
+                trim=None,
+                now_ms=now_ms,
+            )
+
+        return self._random.choice(
+            [
+                add,
+                add,
+                lambda keyspace, _: deliveries.ack(keyspace, stream, group, ids, None),
+                lambda keyspace, now_ms: deliveries.read_group(keyspace, request, now_ms),
+                lambda keyspace, _: streams.delete(keyspace, stream, ids),
+                lambda keyspace, _: streams.rename(keyspace, stream, to),
+                lambda keyspace, now_ms: streams.set_expiry(keyspace, stream, now_ms + 100),
+                lambda keyspace, _: streams.delete_stream(keyspace, stream),
+            ]
+        )
+
+    def perform_blocking(self) -> Ask:
+        stream, group = self._names()
+        request = GroupRequest(group, self._consumer(), [GroupCursor(stream)], limit=2)
+        wait_ms = self._random.choice(WAITS_MS)
+
+        def step(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+            decision = deliveries.read_group(keyspace, request, now_ms)
+            is_served = any(one.served for one in decision.reply)
+            return Decision(decision.reply if is_served else None, decision.commands)
+
+        return lambda: self._engine.perform_blocking(
+            step, [LaneKey(stream, group)], wait_ms=wait_ms
+        )
+
+    def look(self) -> Ask:
+        engine, stream, group = self._engine, *self._names()
+        asks: list[Ask] = [
+            engine.list_streams,
+            partial(engine.length, stream),
+            partial(engine.stream_info, stream),
+            partial(engine.stream_detail, stream, count=None),
+            partial(engine.groups, stream),
+            partial(engine.group, stream, group),
+            partial(engine.consumers, stream, group),
+            partial(engine.consumer, stream, group, self._consumer()),
+            partial(engine.pending, stream, group, PendingRequest()),
+            partial(engine.pending_summary, stream, group),
+        ]
+        return self._random.choice(asks)
+
+    def start_rewrite(self) -> Ask:
+        async def start() -> bool:
+            journal = self._engine.storage
+            assert isinstance(journal, Journal)
+            return journal.start_rewrite()
+
+        return start
+
+
+def name_of(error: StreamError) -> str:
+    """Return an error as a trace shows it."""
+    return f"{type(error).__name__}: {error}"
