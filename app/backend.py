@@ -14,14 +14,16 @@ Names and ids are the engine's types: stream, group and consumer names are bytes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
+from engine.decisions.policies import Redriven
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from engine.idempotency import Idempotent
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
     Claimed,
@@ -213,11 +215,18 @@ class Backend(Protocol):
     # Groups and consumers; each raises GroupNotFound where the group must be there and is not
 
     async def create_group(
-        self, stream: bytes, group: bytes, start: GroupStart, *, create_stream: bool = False
+        self,
+        stream: bytes,
+        group: bytes,
+        start: GroupStart,
+        *,
+        create_stream: bool = False,
+        policy: GroupPolicy = NO_POLICY,
     ) -> None:
-        """Create a group.
+        """Create a group that acts by a policy.
 
         Raises:
+            Invalid: the policy contradicts itself.
             StreamNotFound: there is no stream and `create_stream` is false.
             GroupExists: the stream has such a group.
         """
@@ -225,6 +234,14 @@ class Backend(Protocol):
 
     async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
         """Set a group's position, forward or back; what is pending stays so, nobody is woken."""
+        ...
+
+    async def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
+        """Give a group another policy, which holds from the next read on.
+
+        Raises:
+            Invalid: the policy contradicts itself.
+        """
         ...
 
     async def destroy_group(self, stream: bytes, group: bytes) -> bool:
@@ -308,9 +325,42 @@ class Backend(Protocol):
         ids: Sequence[EntryId],
         *,
         mode: NackMode,
+        delay_ms: int | None = None,
         consumer: bytes | None = None,
     ) -> list[Outcome]:
-        """Give deliveries back; an outcome per id. The next claiming reader gets them at once."""
+        """Give deliveries back; an outcome per id.
+
+        The next reader gets them once they have rested: for `delay_ms`, or as the policy says. What
+        has been delivered too often for the policy becomes a dead letter, in one step.
+        """
+        ...
+
+    async def redrive(
+        self, stream: bytes, group: bytes, ids: Sequence[EntryId] | None = None, *, limit: int = 100
+    ) -> list[Redriven]:
+        """Send dead letters of the group back, the oldest first, in one step.
+
+        Raises:
+            Invalid: the group's policy names no dead letter stream.
+        """
+        ...
+
+    def watch_claims(
+        self,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes,
+        told: Callable[[Mapping[EntryId, int], bytes], None],
+    ) -> Callable[[], None]:
+        """Call `told` whenever another consumer takes over entries of this one; returns its end.
+
+        It is told the ids, with the delivery counts they had, and who has them now, perhaps before
+        that is durable (`wait_durable`). By then an entry may have come back: with a greater count.
+        """
+        ...
+
+    async def wait_durable(self) -> None:
+        """Return once everything that has been done so far is durable."""
         ...
 
     async def extend(

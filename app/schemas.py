@@ -8,13 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.fields import bytes_of, wire_fields
 from app.ids import parse_group_start, parse_id, parse_new_id
-from app.names import text_of
+from app.names import check_name, text_of
 from app.problems import pointer_to
 from engine.decisions.groups import GroupStart
+from engine.decisions.policies import Return
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.limits import COUNT_MAX
+from engine.policy import GroupPolicy
 from engine.replies import Claimed as EngineClaimed
 from engine.replies import ConsumerInfo as EngineConsumerInfo
 from engine.replies import Delivery as EngineDelivery
@@ -123,9 +125,8 @@ class NewEntry(Request):
                 raise ValueError(f"base64 names {name!r}, and there is no such field")
         return self
 
-    def to_draft(self, index: int | None = None) -> Draft:
-        """Return the engine's form; `index` is its place in a batch, for errors."""
-        place = "/body" if index is None else f"/body/{index}"
+    def to_draft(self, place: str = "/body") -> Draft:
+        """Return the engine's form; `place` is a pointer to it, for errors."""
         packed = frozenset(self.base64 or ())
         flat: list[bytes] = []
         for number, (name, value) in enumerate(self._fields()):
@@ -379,6 +380,73 @@ GroupStartText = Annotated[
     str, Field(description="Read after this id; `$` is the last one, `0` reads everything.")
 ]
 EntriesRead = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+Positive = Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
+
+
+class Policy(Request):
+    """What a group does by itself; every part may be left out or null."""
+
+    claim_idle_ms: Milliseconds | None = Field(
+        None, description="Reads that do not say it take over entries idle for so long."
+    )
+    max_deliveries: Positive | None = Field(
+        None, description="An entry delivered so often goes to `dead_letter_stream` when it fails."
+    )
+    dead_letter_stream: str | None = Field(
+        None,
+        description="Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and "
+        "`_reason` behind their own fields.",
+    )
+    backoff_ms: list[Milliseconds] | None = Field(
+        None,
+        max_length=32,
+        description="How long a failed entry rests before its 2nd, 3rd … delivery.",
+        examples=[[1000, 10000, 60000]],
+    )
+    max_pending: Positive | None = Field(
+        None, description="A consumer with so many unacknowledged entries gets no more."
+    )
+    on_disconnect: Literal["release", "keep"] | None = Field(
+        None, description="What becomes of a connection's unacknowledged entries in the end."
+    )
+    consumer_ttl_ms: Positive | None = Field(
+        None, description="A consumer idle for so long, with nothing pending, is removed."
+    )
+
+    def to_engine(self) -> GroupPolicy:
+        """Return the engine's form."""
+        letters = self.dead_letter_stream
+        return GroupPolicy(
+            claim_idle_ms=self.claim_idle_ms,
+            max_deliveries=self.max_deliveries,
+            dead_letter_stream=None
+            if letters is None
+            else check_name(letters, pointer="/body/policy/dead_letter_stream"),
+            backoff_ms=tuple(self.backoff_ms or ()),
+            max_pending=self.max_pending,
+            keeps=self.on_disconnect == "keep",
+            consumer_ttl_ms=self.consumer_ttl_ms,
+        )
+
+    def merged_into(self, policy: GroupPolicy) -> GroupPolicy:
+        """Return `policy` with what was said here changed (RFC 7396: null removes)."""
+        known = Policy.of(policy).model_dump()
+        return Policy(**known | self.model_dump(exclude_unset=True)).to_engine()
+
+    @classmethod
+    def of(cls, policy: GroupPolicy) -> Self:
+        """Return the wire form, without what is left out."""
+        letters = policy.dead_letter_stream
+        said = {
+            "claim_idle_ms": policy.claim_idle_ms,
+            "max_deliveries": policy.max_deliveries,
+            "dead_letter_stream": None if letters is None else text_of(letters),
+            "backoff_ms": list(policy.backoff_ms) or None,
+            "max_pending": policy.max_pending,
+            "on_disconnect": "keep" if policy.keeps else None,
+            "consumer_ttl_ms": policy.consumer_ttl_ms,
+        }
+        return cls(**{name: value for name, value in said.items() if value is not None})
 
 
 class NewGroup(Request):
@@ -389,6 +457,11 @@ class NewGroup(Request):
     entries_read: EntriesRead | None = Field(
         None, description="How many entries lie before `start`, if you know; `lag` follows from it."
     )
+    policy: Policy | None = None
+
+    def to_policy(self) -> GroupPolicy:
+        """Return the policy in the engine's form."""
+        return (self.policy or Policy()).to_engine()
 
     def to_start(self) -> GroupStart:
         """Return the engine's form."""
@@ -403,11 +476,19 @@ class GroupPatch(Request):
         None,
         description="How many entries lie before its position; unknown if only `start` is given.",
     )
+    policy: Policy | None = Field(
+        None, description="The parts to change; a part that is null is removed."
+    )
+
+    @property
+    def moves(self) -> bool:
+        """Tell whether it changes the position."""
+        return self.start is not None or self.entries_read is not None
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
-        if self.start is None and self.entries_read is None:
-            raise ValueError("give start or entries_read")
+        if not self.moves and self.policy is None:
+            raise ValueError("give start, entries_read or policy")
         return self
 
     def to_start(self, last_id: EntryId) -> GroupStart:
@@ -426,6 +507,7 @@ class Group(BaseModel):
     pending: int = Field(description="Entries delivered and not acknowledged.")
     released: int = Field(description="Those of them nobody owns: the next reader gets them.")
     consumers: int
+    policy: Policy
 
     @classmethod
     def of(cls, info: EngineGroupInfo) -> Self:
@@ -573,6 +655,36 @@ class Nack(Ids):
         description="`silent`: it was never tried, and does not count. `fail`: it was tried. "
         "`fatal`: it cannot work; its count becomes the greatest there is.",
     )
+    delay_ms: Milliseconds | None = Field(
+        None,
+        description="Nobody gets them before that; the group's `backoff_ms` if it is left out.",
+    )
+
+
+class Redrive(Request):
+    """Dead letters to send back; all parts may be left out."""
+
+    ids: Annotated[list[IdText], Field(fail_fast=True)] | None = Field(
+        None, min_length=1, description="By their ids in the dead letter stream; else the oldest."
+    )
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="So many at most.")
+
+
+class Redriven(BaseModel):
+    """A dead letter that was sent back."""
+
+    id: IdText = Field(description="Its id in the dead letter stream, where it is no more.")
+    outcome: Return = Field(
+        description="`released`: the group's next reader gets the entry. `appended`: it was gone "
+        "from its stream and is a new entry there, for every group."
+    )
+    entry_id: IdText = Field(description="Its id in the stream it came from.")
+
+
+class RedrivenLetters(BaseModel):
+    """What became of each dead letter."""
+
+    results: list[Redriven]
 
 
 class Claim(Ids):
@@ -703,7 +815,12 @@ class Limits(BaseModel):
     ids_max: int = Field(description="Ids in one ack, nack, extend, claim or delete.")
     wait_ms_max: int = Field(description="Longest wait of a long poll.")
     waiters_max: int = Field(description="Reads blocked at once.")
-    frame_bytes_max: int = Field(description="Largest WebSocket frame.")
+    connections_max: int = Field(description="Event streams and WebSockets at once.")
+    subscriptions_max: int = Field(description="Subscriptions of one WebSocket.")
+    connection_ms_max: int | None = Field(
+        description="After so long a connection is told to come back; null: it may stay."
+    )
+    frame_bytes_max: int = Field(description="Largest WebSocket frame, once inflated.")
     credit_max: int = Field(description="Most credit a subscription may hold.")
     heartbeat_ms: int = Field(description="Silence on an event stream at most.")
     send_ms_max: int = Field(description="How long a client that takes nothing is kept.")
@@ -743,6 +860,7 @@ def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
         "pending": info.pending_count,
         "released": info.nacked_count,
         "consumers": info.consumer_count,
+        "policy": Policy.of(info.policy),
     }
 
 

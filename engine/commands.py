@@ -15,6 +15,7 @@ import msgspec
 from engine.defaults import Defaults
 from engine.entry import Entry, EntryId
 from engine.idempotency import Made
+from engine.policy import GroupPolicy
 from engine.stream import StreamConfig
 
 
@@ -221,6 +222,25 @@ class SetDefaults(msgspec.Struct, frozen=True, array_like=True, tag=25):
     defaults: Defaults
 
 
+class SetPolicy(msgspec.Struct, frozen=True, array_like=True, tag=26):
+    """A group gets other rules."""
+
+    stream: bytes
+    group: bytes
+    policy: GroupPolicy
+
+
+class Rest(msgspec.Struct, frozen=True, array_like=True, tag=27):
+    """Pending entries are nobody's, and nobody gets them before a time.
+
+    Each with the delivery count it now has, and that time (unix ms).
+    """
+
+    stream: bytes
+    group: bytes
+    entries: list[tuple[EntryId, int, int]]
+
+
 Command = (
     CreateStream
     | ConfigureStream
@@ -247,6 +267,8 @@ Command = (
     | RenameStream
     | SetExpiry
     | SetDefaults
+    | SetPolicy
+    | Rest
 )
 
 _encoder = msgspec.msgpack.Encoder()

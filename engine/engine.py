@@ -10,20 +10,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from engine import commands as c
 from engine import views
 from engine.clock import Clock, SystemClock
-from engine.decisions import Decision, deliveries, groups, streams
-from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
+from engine.decisions import Decision, deliveries, groups, policies, streams
+from engine.decisions.deliveries import (
+    RELEASED_ONLY,
+    ClaimRequest,
+    GroupRequest,
+    NackMode,
+    NackRequest,
+)
 from engine.decisions.groups import GroupStart
+from engine.decisions.policies import Redriven
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from engine.errors import StreamError, Unavailable
+from engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.limits import WAITERS_MAX
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
     Claimed,
@@ -47,6 +55,9 @@ T = TypeVar("T")
 
 Step = Callable[[Keyspace, int], Decision[T]]
 """A decision that waits for the state and the clock's reading (unix ms)."""
+
+ClaimTold = Callable[[Mapping[EntryId, int], bytes], None]
+"""Told which entries another consumer has now, by delivery count before, and who that is."""
 
 HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""
@@ -75,7 +86,8 @@ class Engine:
         self._storage = storage
         self._everything = keyspace or Keyspace()
         self._closed = asyncio.Event()
-        self._waiters = Waiters(self._clock, self._longest_idle_since, waiters_max)
+        self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
+        self._waiters = Waiters(self._clock, self._claimable_at, waiters_max)
 
     @property
     def storage(self) -> Storage:
@@ -273,7 +285,13 @@ class Engine:
     # Groups and consumers
 
     async def create_group(
-        self, stream: bytes, group: bytes, start: GroupStart, *, create_stream: bool = False
+        self,
+        stream: bytes,
+        group: bytes,
+        start: GroupStart,
+        *,
+        create_stream: bool = False,
+        policy: GroupPolicy = NO_POLICY,
     ) -> None:
         """Create a group (XGROUP CREATE). See `decisions.groups.create_group`."""
         decision = groups.create_group(
@@ -282,9 +300,21 @@ class Engine:
             group,
             start,
             create_stream=create_stream,
+            policy=policy,
             now_ms=self._now_ms(),
         )
         await self._run(decision)
+
+    async def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
+        """Give a group other rules. See `decisions.policies.set_policy`."""
+        await self._run(policies.set_policy(self._keyspace, stream, group, policy))
+
+    async def redrive(
+        self, stream: bytes, group: bytes, ids: Sequence[EntryId] | None = None, *, limit: int = 100
+    ) -> list[Redriven]:
+        """Send dead letters of a group back. See `decisions.policies.redrive`."""
+        now_ms = self._now_ms()
+        return await self._run(policies.redrive(self._keyspace, stream, group, ids, limit, now_ms))
 
     async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
         """Set a group's position (XGROUP SETID). Raises `GroupNotFound`."""
@@ -348,6 +378,7 @@ class Engine:
             GroupNotFound: a group or its stream is missing, now or during the wait.
             LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
         """
+        request = self._under_policy(request)
         reply = self._read_group_at_once(request, acked, may_wait=wait_ms != 0)
         if not _is_served(reply) and wait_ms != 0:
             reply = await self._wait_to_read_group(request, wait_ms)
@@ -367,6 +398,7 @@ class Engine:
             names = cursor.stream, request.group
             acks += deliveries.ack(self._keyspace, *names, acked, request.consumer).commands
         self._commit(acks)
+        self._bury_before(request)
         decision = self._decide_group_read(request)
         if may_wait and not _is_served(decision.reply):
             self._waiters.check_room()
@@ -377,6 +409,7 @@ class Engine:
         self, request: GroupRequest, wait_ms: int | None
     ) -> list[GroupRead]:
         def attempt() -> list[GroupRead] | None:
+            self._bury_before(request)
             decision = self._decide_group_read(request)
             waiter.is_full = any(one.state is GroupState.MAX_PENDING for one in decision.reply)
             if not _is_served(decision.reply):
@@ -399,8 +432,67 @@ class Engine:
         # Its time is over; what came in the very same moment is still delivered.
         return reply or attempt() or self._decide_group_read(request).reply
 
+    def _under_policy(self, request: GroupRequest) -> GroupRequest:
+        """Return the request with what the group's policy says where it says nothing itself."""
+        name = request.cursors[0].stream
+        policy = self._keyspace.group(name, request.group).policy
+        idle_ms, most = request.claim_idle_ms, request.max_pending
+        if policy.claim_idle_ms is not None and idle_ms in (None, RELEASED_ONLY):
+            idle_ms = policy.claim_idle_ms
+        if policy.max_pending is not None:
+            most = policy.max_pending if most is None else min(most, policy.max_pending)
+        return request._replace(claim_idle_ms=idle_ms, max_pending=most)
+
+    def _bury(
+        self,
+        stream: bytes,
+        group: bytes,
+        claim_idle_ms: int | None,
+        nacked: Sequence[EntryId] | None = None,
+    ) -> None:
+        """Move what was delivered too often to the dead letter stream."""
+        if stream in self._everything.governed:
+            now_ms = self._now_ms()
+            decision = policies.bury(
+                self._keyspace, stream, group, claim_idle_ms, now_ms, nacked=nacked
+            )
+            self._commit(decision.commands)
+
+    def _bury_before(self, request: GroupRequest) -> None:
+        """Move what a read would claim, and what was delivered too often, out of its way."""
+        if self._everything.governed:
+            deliveries.groups_ahead(self._keyspace, request)  # or it is refused, and moves nothing
+        for cursor in request.cursors:
+            if cursor.after is None:
+                self._bury(cursor.stream, request.group, request.claim_idle_ms)
+
     def _decide_group_read(self, request: GroupRequest) -> Decision[list[GroupRead]]:
         return deliveries.read_group(self._keyspace, request, self._now_ms())
+
+    def watch_claims(
+        self, stream: bytes, group: bytes, consumer: bytes, told: ClaimTold
+    ) -> Callable[[], None]:
+        """Call `told` whenever another consumer takes over what this one holds.
+
+        It is told at once: whoever passes it on waits until it is durable (`wait_durable`).
+
+        Returns:
+            How to stop.
+        """
+        key = stream, group, consumer
+        self._claim_watchers.setdefault(key, []).append(told)
+
+        def stop() -> None:
+            watchers = self._claim_watchers[key]
+            watchers.remove(told)
+            if not watchers:
+                del self._claim_watchers[key]
+
+        return stop
+
+    async def wait_durable(self) -> None:
+        """Return once everything that has been decided so far is durable."""
+        await self._durable(None)
 
     async def give_back(
         self, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
@@ -421,12 +513,21 @@ class Engine:
         ids: Sequence[EntryId],
         *,
         mode: NackMode,
+        delay_ms: int | None = None,
         consumer: bytes | None = None,
     ) -> list[Outcome]:
-        """Give deliveries back (XNACK); fenced if a consumer is named. Raises `GroupNotFound`."""
-        request = NackRequest(mode)
-        decision = deliveries.nack(self._keyspace, stream, group, ids, request, consumer)
-        return await self._run(decision)
+        """Give deliveries back (XNACK); fenced if a consumer is named. Raises `GroupNotFound`.
+
+        Nobody gets them before `delay_ms` is over; None: as the group's policy says. What has been
+        delivered too often becomes a dead letter at once.
+        """
+        now_ms, request = self._now_ms(), NackRequest(mode, delay_ms=delay_ms)
+        decision = deliveries.nack(self._keyspace, stream, group, ids, request, consumer, now_ms)
+        self._record_and_apply(decision.commands)
+        # Before anybody is served what has failed for good.
+        self._bury(stream, group, None, ids)
+        self._waiters.serve()
+        return await self._durable(decision.reply)
 
     async def extend(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
@@ -527,13 +628,24 @@ class Engine:
         """Let go of what is too old as time passes, until cancelled: entries, keys, streams."""
         while True:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-            for name in sorted(self._keyspace.aging | self._keyspace.keyed):
-                await asyncio.sleep(0)  # requests come between
-                if name in self._keyspace.aging:
-                    self._commit(streams.retain(self._keyspace, name, self._now_ms()).commands)
-                if name in self._keyspace.keyed:
-                    decision = streams.forget_keys(self._keyspace, name, self._now_ms())
-                    self._commit(decision.commands)
+            keyspace = self._keyspace
+            for name in sorted(keyspace.aging | keyspace.keyed | keyspace.governed):
+                await asyncio.sleep(0)  # requests come between, and the stream may go
+                with suppress(StreamNotFound, Unavailable):
+                    await self._tidy(name)
+
+    async def _tidy(self, name: bytes) -> None:
+        keyspace = self._keyspace
+        if name in keyspace.aging:
+            self._commit(streams.retain(keyspace, name, self._now_ms()).commands)
+        if name in keyspace.keyed:
+            self._commit(streams.forget_keys(keyspace, name, self._now_ms()).commands)
+        for group in list(keyspace.stream(name).groups) if name in keyspace.governed else ():
+            with suppress(GroupNotFound):  # it may go while requests come between
+                self._bury(name, group, None)
+                decision = policies.forget_consumers(self._keyspace, name, group, self._now_ms())
+                self._commit(decision.commands)
+            await asyncio.sleep(0)
 
     # Steps: decisions of the caller's own making
 
@@ -621,8 +733,28 @@ class Engine:
 
     def _apply(self, commands: list[c.Command]) -> None:
         for command in commands:
+            if self._claim_watchers and isinstance(command, c.Deliver | c.Claim):
+                self._tell_claims(command)
             self._everything.apply(command)
             self._note(command)
+
+    def _tell_claims(self, command: c.Deliver | c.Claim) -> None:
+        """Tell who holds entries that they are about to change hands."""
+        names = command.stream, command.group
+        pel = self._everything.group(*names).pel.by_id
+        if isinstance(command, c.Deliver):
+            taken = command.claimed
+        else:
+            taken = [entry_id for entry_id, _ in command.counts]
+        lost: dict[bytes, dict[EntryId, int]] = {}
+        for entry_id in taken:
+            pending = pel.get(entry_id)
+            owner = None if pending is None else pending.owner
+            if pending is not None and owner is not None and owner.name != command.consumer:
+                lost.setdefault(owner.name, {})[entry_id] = pending.delivery_count
+        for consumer, counts in lost.items():
+            for told in list(self._claim_watchers.get((*names, consumer), ())):
+                told(counts, command.consumer)
 
     async def _durable(self, reply: T) -> T:
         position = self._storage.position
@@ -644,6 +776,7 @@ class Engine:
             case (
                 c.DestroyGroup(stream, group)
                 | c.Release(stream, group)
+                | c.Rest(stream, group)
                 | c.DeleteConsumer(stream, group, release=True)
             ):
                 waiters.changed(stream, group)
@@ -681,13 +814,23 @@ class Engine:
                 with suppress(Unavailable):  # then the delivery itself is not durable either
                     self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
 
-    def _longest_idle_since(self, key: LaneKey, spared: bytes | None) -> int | None:
+    def _claimable_at(self, key: LaneKey, waiter: Waiter[Any]) -> int | None:
         stream = self._keyspace.find(key.stream)
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
-        for pending in group.pel.longest_idle_first() if group is not None else ():
-            if spared is None or not pending.is_owned_by(spared):
-                return pending.delivered_at_ms
-        return None
+        if group is None or waiter.claim_idle_ms is None:
+            return None
+        now_ms = self._now_ms()
+        candidates = (
+            one
+            for one in group.pel.longest_idle_first(now_ms)
+            if (waiter.spared is None or not one.is_owned_by(waiter.spared))
+            and not (
+                group.policy.is_spent(one.delivery_count)
+                and one.is_claimable(now_ms, waiter.claim_idle_ms or 0)
+            )
+        )
+        found = [one for one in (next(candidates, None), group.pel.first_resting()) if one]
+        return min((one.claimable_at_ms(waiter.claim_idle_ms) for one in found), default=None)
 
 
 def _is_served(reply: list[GroupRead]) -> bool:

@@ -6,18 +6,20 @@ from sortedcontainers import SortedDict
 
 from engine.entry import EntryId
 from engine.pending import Consumer, Pel
+from engine.policy import NO_POLICY
 
 
 class Group:
     """A consumer group of one stream."""
 
-    __slots__ = ("consumers", "entries_read", "last_id", "name", "pel")
+    __slots__ = ("consumers", "entries_read", "last_id", "name", "pel", "policy")
 
     def __init__(self, name: bytes, last_id: EntryId, entries_read: int | None) -> None:
         """Start at a position, with no consumers."""
         self.name = name
         self.last_id = last_id  # last delivered id; the next read starts after it
         self.entries_read = entries_read  # its place counted in entries ever added; None: unknown
+        self.policy = NO_POLICY
         self.pel = Pel()
         self.consumers: SortedDict[bytes, Consumer] = SortedDict()
 

@@ -27,6 +27,7 @@ class Keyspace:
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.aging: set[bytes] = set()  # streams whose entries go by age
+        self.governed: set[bytes] = set()  # streams with a group whose policy acts by time
         # Streams that will go, and before them when (unix ms): the next one comes first.
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
@@ -57,6 +58,8 @@ class Keyspace:
             c.RenameStream: self._rename_stream,
             c.SetExpiry: self._set_expiry,
             c.SetDefaults: self._set_defaults,
+            c.SetPolicy: self._set_policy,
+            c.Rest: self._rest,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -98,10 +101,18 @@ class Keyspace:
         """Take over a stream that was made elsewhere, such as from a snapshot."""
         self.streams[stream.name] = stream
         self._note_aging(stream.name, stream.config)
+        self.note_policies(stream)
         if stream.keys.by_producer:
             self.keyed.add(stream.name)
         if stream.expires_at_ms is not None:
             self.expiring.add((stream.expires_at_ms, stream.name))
+
+    def note_policies(self, stream: Stream) -> None:
+        """Note whether a policy of one of the stream's groups acts by time."""
+        if any(group.policy.acts_by_time for group in stream.groups.values()):
+            self.governed.add(stream.name)
+        else:
+            self.governed.discard(stream.name)
 
     def _create_stream(self, command: c.CreateStream) -> None:
         assert command.stream not in self.streams
@@ -118,6 +129,7 @@ class Keyspace:
 
     def _forget(self, stream: Stream) -> None:
         self.aging.discard(stream.name)
+        self.governed.discard(stream.name)
         self.keyed.discard(stream.name)
         if stream.expires_at_ms is not None:
             self.expiring.discard((stream.expires_at_ms, stream.name))
@@ -150,7 +162,9 @@ class Keyspace:
         group.last_id, group.entries_read = command.last_id, command.entries_read
 
     def _destroy_group(self, command: c.DestroyGroup) -> None:
-        del self.streams[command.stream].groups[command.group]
+        stream = self.streams[command.stream]
+        del stream.groups[command.group]
+        self.note_policies(stream)
 
     def _see_consumer(self, command: c.SeeConsumer) -> None:
         self.group(command.stream, command.group).see(command.consumer, command.at_ms)
@@ -248,3 +262,12 @@ class Keyspace:
 
     def _set_defaults(self, command: c.SetDefaults) -> None:
         self.defaults = command.defaults
+
+    def _set_policy(self, command: c.SetPolicy) -> None:
+        self.group(command.stream, command.group).policy = command.policy
+        self.note_policies(self.streams[command.stream])
+
+    def _rest(self, command: c.Rest) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id, count, until_ms in command.entries:
+            pel.release(entry_id, count, until_ms)

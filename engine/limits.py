@@ -23,6 +23,12 @@ TRIM_CHUNKS_DEFAULT = 100
 TRIM_ENTRIES_MAX = 1_000_000
 """Redis's cap on the LIMIT of one approximate trim, so that one call cannot stall the rest."""
 
+BURIED_MAX = 1000
+"""Pending entries looked at for dead letters in one step, so that it cannot stall the rest."""
+
+REDRIVE_SCAN_MAX = 10_000
+"""Dead letters looked at in one redrive: those of other groups may be among them."""
+
 BLOCK_BYTES_MAX = 4 * 2**20
 """What one write takes down, about: large enough to be cheap, small enough not to be waited for."""
 

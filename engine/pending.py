@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, takewhile
 
 from engine.entry import EntryId
 from engine.ordered import OrderedMap
@@ -30,7 +30,7 @@ class Consumer:
 class PendingEntry:
     """One delivery that waits for its acknowledgement."""
 
-    __slots__ = ("delivered_at_ms", "delivery_count", "id", "owner", "serial")
+    __slots__ = ("delivered_at_ms", "delivery_count", "id", "owner", "rests_until_ms", "serial")
 
     def __init__(self, entry_id: EntryId) -> None:
         """Make an entry that `Pel` is about to fill in."""
@@ -38,6 +38,7 @@ class PendingEntry:
         self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
         self.delivered_at_ms = 0  # unix time of the last delivery; -1 while nobody owns it
         self.delivery_count = 0
+        self.rests_until_ms = 0  # unix time before which nobody gets it, while nobody owns it
         self.serial = 0  # order of arrival among equal delivery times, or of release
 
     def idle_ms(self, now_ms: int) -> int:
@@ -49,19 +50,26 @@ class PendingEntry:
         return self.owner is not None and self.owner.name == consumer
 
     def is_claimable(self, now_ms: int, min_idle_ms: int) -> bool:
-        """Tell whether it may change hands: nobody's, or idle for long enough."""
-        return self.owner is None or self.idle_ms(now_ms) >= min_idle_ms
+        """Tell whether it may change hands: nobody's and rested, or idle for long enough."""
+        if self.owner is None:
+            return now_ms >= self.rests_until_ms
+        return self.idle_ms(now_ms) >= min_idle_ms
+
+    def claimable_at_ms(self, min_idle_ms: int) -> int:
+        """Return when it may change hands (unix ms), if nothing happens before."""
+        return self.rests_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
 
 
 class Pel:
     """The pending entries list of one group."""
 
-    __slots__ = ("_by_time", "_nobodys", "_serial", "by_id")
+    __slots__ = ("_by_time", "_nobodys", "_resting", "_serial", "by_id")
 
     def __init__(self) -> None:
         """Start empty."""
         self.by_id: OrderedMap[EntryId, PendingEntry] = OrderedMap()
         self._nobodys: OrderedDict[EntryId, PendingEntry] = OrderedDict()  # in order of release
+        self._resting: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()  # nobody's, later
         self._by_time: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()
         self._serial = 0
 
@@ -85,10 +93,14 @@ class Pel:
         pending.serial = self._serial
         pending.delivered_at_ms = at_ms
         pending.delivery_count = delivery_count
+        pending.rests_until_ms = 0
         self._by_time.insert((at_ms, self._serial), pending)
 
-    def release(self, entry_id: EntryId, delivery_count: int) -> None:
-        """Make an entry pending and nobody's; it goes to the end of the nacked ones."""
+    def release(self, entry_id: EntryId, delivery_count: int, rests_until_ms: int = 0) -> None:
+        """Make an entry pending and nobody's; it goes to the end of the nacked ones.
+
+        If it is to rest, it comes among them when its time has come.
+        """
         pending = self.by_id.get(entry_id)
         if pending is None:
             pending = PendingEntry(entry_id)
@@ -102,7 +114,8 @@ class Pel:
         pending.serial = self._serial
         pending.delivered_at_ms = 0
         pending.delivery_count = delivery_count
-        self._nobodys[entry_id] = pending
+        pending.rests_until_ms = rests_until_ms
+        self._show_nobodys(pending)
 
     def remove(self, entry_id: EntryId) -> bool:
         """Forget a pending entry; tells whether it was there."""
@@ -121,22 +134,26 @@ class Pel:
         """
         if pending.owner is None:
             self._nobodys.pop(pending.id, None)
+            if pending.rests_until_ms:
+                self._resting.remove((pending.rests_until_ms, pending.serial))
         else:
             self._by_time.remove((pending.delivered_at_ms, pending.serial))
 
     def is_hidden(self, pending: PendingEntry) -> bool:
         """Tell whether `longest_idle_first` leaves an entry out."""
         if pending.owner is None:
-            return pending.id not in self._nobodys
+            is_resting = (pending.rests_until_ms, pending.serial) in self._resting
+            return not is_resting and pending.id not in self._nobodys
         return (pending.delivered_at_ms, pending.serial) not in self._by_time
 
     def show_all(self) -> None:
         """Undo every `hide`: ids of entries that are gone may come again."""
         self._nobodys = OrderedDict()
+        self._resting = OrderedMap()
         self._by_time = OrderedMap()
         for pending in self.in_time_order():
             if pending.owner is None:
-                self._nobodys[pending.id] = pending
+                self._show_nobodys(pending)
             else:
                 self._by_time.insert((pending.delivered_at_ms, pending.serial), pending)
 
@@ -144,6 +161,20 @@ class Pel:
         """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""
         return sorted(self.by_id.walk(), key=lambda one: (one.delivered_at_ms, one.serial))
 
-    def longest_idle_first(self) -> Iterator[PendingEntry]:
-        """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile."""
-        return chain(self._nobodys.values(), self._by_time.walk())
+    def longest_idle_first(self, now_ms: int) -> Iterator[PendingEntry]:
+        """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile.
+
+        Of nacked entries, those that have rested come first; those that still rest are left out.
+        """
+        rested = takewhile(lambda one: one.rests_until_ms <= now_ms, self._resting.walk())
+        return chain(rested, self._nobodys.values(), self._by_time.walk())
+
+    def first_resting(self) -> PendingEntry | None:
+        """Return the entry whose rest ends first, if any rests."""
+        return self._resting.first()
+
+    def _show_nobodys(self, pending: PendingEntry) -> None:
+        if pending.rests_until_ms:
+            self._resting.insert((pending.rests_until_ms, pending.serial), pending)
+        else:
+            self._nobodys[pending.id] = pending

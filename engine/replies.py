@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from engine.entry import Entry, EntryId, Fields
+from engine.policy import GroupPolicy
 from engine.stream import StreamConfig
 
 
@@ -124,6 +125,7 @@ class GroupInfo(NamedTuple):
     pending_count: int
     nacked_count: int
     consumer_count: int
+    policy: GroupPolicy
 
 
 class StreamInfo(NamedTuple):

@@ -23,6 +23,7 @@ from engine.idempotency import Made
 from engine.keyspace import Keyspace
 from engine.limits import BLOCK_BYTES_MAX, SNAPSHOT_ITEMS_MAX
 from engine.pending import Consumer, Pel
+from engine.policy import GroupPolicy
 from engine.stream import Stream, StreamConfig
 
 
@@ -67,6 +68,7 @@ class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=5):
     name: bytes
     last_id: EntryId
     entries_read: int | None
+    policy: GroupPolicy
     consumers: list[tuple[bytes, int, int | None]]  # name, seen, active (unix ms)
 
 
@@ -77,6 +79,7 @@ class PendingRow(NamedTuple):
     consumer: int  # its consumer's place in the group, -1 for nobody
     delivered_at_ms: int
     delivery_count: int
+    rests_until_ms: int
     is_hidden: bool  # its stream entry is gone, so nobody is given it
 
 
@@ -183,6 +186,7 @@ class Loading:
             case GroupItem():
                 self._group, self._consumers = _group(item)
                 self._stream.groups[item.name] = self._group
+                self.keyspace.note_policies(self._stream)
             case PendingItem(entries):
                 _make_pending(self._group.pel, self._consumers, entries)
         self.item_count += 1
@@ -213,13 +217,18 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
 def _group_items(group: Group) -> Iterator[Item]:
     consumers = list(group.consumers.values())
     named = [(one.name, one.seen_at_ms, one.active_at_ms) for one in consumers]
-    yield GroupItem(group.name, group.last_id, group.entries_read, named)
+    yield GroupItem(group.name, group.last_id, group.entries_read, group.policy, named)
     index_of: dict[Consumer | None, int] = {one: index for index, one in enumerate(consumers)}
     index_of[None] = -1
     pel = group.pel
     rows = (
         PendingRow(
-            one.id, index_of[one.owner], one.delivered_at_ms, one.delivery_count, pel.is_hidden(one)
+            one.id,
+            index_of[one.owner],
+            one.delivered_at_ms,
+            one.delivery_count,
+            one.rests_until_ms,
+            pel.is_hidden(one),
         )
         for one in pel.in_time_order()
     )
@@ -245,6 +254,7 @@ def _stream(item: StreamItem) -> Stream:
 
 def _group(item: GroupItem) -> tuple[Group, list[Consumer]]:
     group = Group(item.name, item.last_id, item.entries_read)
+    group.policy = item.policy
     consumers = []
     for name, seen_at_ms, active_at_ms in item.consumers:
         consumer = group.see(name, seen_at_ms)
@@ -254,9 +264,9 @@ def _group(item: GroupItem) -> tuple[Group, list[Consumer]]:
 
 
 def _make_pending(pel: Pel, consumers: list[Consumer], rows: list[PendingRow]) -> None:
-    for entry_id, index, at_ms, count, is_hidden in rows:
+    for entry_id, index, at_ms, count, rests_until_ms, is_hidden in rows:
         if index < 0:
-            pel.release(entry_id, count)
+            pel.release(entry_id, count, rests_until_ms)
         else:
             pel.assign(entry_id, consumers[index], at_ms, count)
         if is_hidden:

@@ -200,7 +200,7 @@ def pending(
     for one in pel.walk(request.start):
         if one.id > request.end or len(items) >= request.limit:
             break
-        if one.is_claimable(now_ms, request.min_idle_ms):
+        if one.owner is None or one.idle_ms(now_ms) >= request.min_idle_ms:
             items.append(_item(one, now_ms))
     return items
 
@@ -267,6 +267,7 @@ def _group_info(stream: Stream, found: Group) -> GroupInfo:
         pending_count=len(found.pel),
         nacked_count=len(found.pel) - held,
         consumer_count=len(found.consumers),
+        policy=found.policy,
     )
 
 

@@ -94,19 +94,19 @@ class Waiters:
     def __init__(
         self,
         clock: Clock,
-        longest_idle_since: Callable[[LaneKey, bytes | None], int | None],
+        claimable_at: Callable[[LaneKey, Waiter[Any]], int | None],
         limit: int,
     ) -> None:
         """Start with nobody waiting.
 
         Args:
             clock: for the claim timers.
-            longest_idle_since: when the group's longest-idle entry was delivered, but for those of
-                one consumer (unix ms; 0: it is nobody's); None if nothing is pending.
+            claimable_at: when a waiter may claim something of a group, if nothing happens before
+                (unix ms); None if nothing is pending.
             limit: how many may wait at once.
         """
         self._clock = clock
-        self._longest_idle_since = longest_idle_since
+        self._claimable_at = claimable_at
         self._limit = limit
         self._count = 0
         self._lanes: dict[bytes, dict[bytes | None, _Lane]] = {}
@@ -254,9 +254,9 @@ class Waiters:
         return False
 
     def _due_ms(self, key: LaneKey, waiter: Waiter[Any], claim_idle_ms: int) -> int:
-        since = self._longest_idle_since(key, waiter.spared)
+        at_ms = self._claimable_at(key, waiter)
         # With nothing pending, whatever is delivered from now on is not idle enough before then.
-        return (self._clock.wall_ms() if since is None else since) + claim_idle_ms
+        return self._clock.wall_ms() + claim_idle_ms if at_ms is None else at_ms
 
     def _set_timer(self, key: LaneKey, lane: _Lane, due_ms: int) -> None:
         if lane.timer is not None:

@@ -21,6 +21,7 @@ from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.errors import StreamError
 from engine.idempotency import Idempotent
 from engine.log import NodeLimits
+from engine.policy import GroupPolicy
 from engine.stream import StreamConfig
 from tests.virtual_time import HandClock
 
@@ -48,6 +49,8 @@ class Workload:
             self._delete: 12,
             self._trim: 2,
             self._create_group: 4,
+            self._set_policy: 2,
+            self._redrive: 1,
             self._delete_consumer: 1,
             self._configure: 2,
             self._expire: 1,
@@ -119,7 +122,8 @@ class Workload:
 
     async def _nack(self) -> Any:
         stream, group, mode = self._stream(), self._group(), self._random.choice(list(NackMode))
-        return await self._engine.nack(stream, group, self._pending(stream, group), mode=mode)
+        ids, delay_ms = self._pending(stream, group), self._random.choice([None, None, 5, 60])
+        return await self._engine.nack(stream, group, ids, mode=mode, delay_ms=delay_ms)
 
     async def _claim(self) -> Any:
         stream, group = self._stream(), self._group()
@@ -137,6 +141,23 @@ class Workload:
     async def _create_group(self) -> Any:
         start = GroupStart(self._random.choice([MIN_ID, None]))
         return await self._engine.create_group(self._stream(), self._group(), start)
+
+    async def _set_policy(self) -> Any:
+        max_deliveries = self._random.choice([None, None, 2, 4])
+        policy = GroupPolicy(
+            claim_idle_ms=self._random.choice([None, 20]),
+            max_deliveries=max_deliveries,
+            dead_letter_stream=None if max_deliveries is None else b"dead",
+            backoff_ms=self._random.choice([(), (5, 40)]),
+            max_pending=self._random.choice([None, 12]),
+            keeps=self._random.random() < 0.5,
+            consumer_ttl_ms=self._random.choice([None, None, 100]),
+        )
+        return await self._engine.set_policy(self._stream(), self._group(), policy)
+
+    async def _redrive(self) -> Any:
+        limit = self._random.choice([1, 3])
+        return await self._engine.redrive(self._stream(), self._group(), limit=limit)
 
     async def _delete_consumer(self) -> Any:
         return await self._engine.delete_consumer(

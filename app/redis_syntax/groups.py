@@ -330,10 +330,11 @@ def xnack(words: Sequence[bytes]) -> Plan:
     """XNACK key group SILENT|FAIL|FATAL IDS n id [id ...] [RETRYCOUNT c] [FORCE]."""
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
         keyspace.group(words[1], words[2])
         request, ids = _nack_words(words)
-        outcomes, commands = deliveries.nack(keyspace, words[1], words[2], ids, request, None)
+        outcomes, commands = deliveries.nack(
+            keyspace, words[1], words[2], ids, request, None, now_ms
+        )
         return Decision(outcomes.count(Outcome.RELEASED), commands)
 
     return at_once(step)

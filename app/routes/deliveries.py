@@ -15,7 +15,6 @@ from app.dependencies import (
     check_at_most,
     gateway_of,
 )
-from app.follow import RELEASED_ONLY
 from app.ids import parse_bound, parse_id, parse_ids
 from app.names import check_name
 from app.operation import Operation
@@ -34,9 +33,18 @@ from app.schemas import (
     PendingEntry,
     PendingSummary,
     ReadGroup,
+    Redrive,
+    Redriven,
+    RedrivenLetters,
     SettledEntries,
 )
-from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from engine.decisions.deliveries import (
+    RELEASED_ONLY,
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    NackMode,
+)
 from engine.entry import EntryId
 from engine.limits import COUNT_MAX
 from engine.replies import GroupRead
@@ -137,11 +145,46 @@ async def nack_entries(
     consumer: OptionalConsumerDep,
     request: Nack,
 ) -> SettledEntries:
-    """Give entries back (XNACK), with the outcome of each. The next reader gets them at once."""
+    """Give entries back (XNACK), with the outcome of each.
+
+    The next reader gets them at once, or once they have rested: for `delay_ms`, or after `fail` as
+    the group's policy says. What was delivered too often becomes a dead letter instead.
+    """
     ids = _ids(request.ids, limits)
-    mode = NackMode(request.mode)
-    outcomes = await backend.nack(stream, group, ids, mode=mode, consumer=consumer)
+    outcomes = await backend.nack(
+        stream,
+        group,
+        ids,
+        mode=NackMode(request.mode),
+        delay_ms=request.delay_ms,
+        consumer=consumer,
+    )
     return SettledEntries.of(ids, outcomes)
+
+
+@router.post("/dead-letters/redrive", operation_id="redriveDeadLetters", responses=_SETTLE)
+async def redrive_dead_letters(
+    backend: BackendDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    group: GroupDep,
+    request: Redrive | None = None,
+) -> RedrivenLetters:
+    """Send dead letters of the group back, the oldest first, each in one step.
+
+    An entry that is still in its stream goes to the group's next reader, as if it had never been
+    delivered; one that is gone from it is appended anew.
+    """
+    request = request or Redrive()
+    check_at_most(request.limit, limits.ids_max, pointer="/body/limit")
+    ids = None if request.ids is None else _ids(request.ids, limits)
+    found = await backend.redrive(stream, group, ids, limit=request.limit)
+    return RedrivenLetters(
+        results=[
+            Redriven(id=str(one.id), outcome=one.outcome, entry_id=str(one.entry_id))
+            for one in found
+        ]
+    )
 
 
 @router.post("/extend", operation_id="extendEntries", responses=_TAKE)

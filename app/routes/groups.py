@@ -36,9 +36,11 @@ _CHANGE = responses(
     "/groups/{group}",
     operation_id="createGroup",
     status_code=201,
+    response_model_exclude_unset=True,
     responses={
-        200: {"description": "It was there, and stays as it is.", "model": Group},
+        200: {"description": "It was there with this policy, and stays as it is.", "model": Group},
         **_CHANGE,
+        **responses("group_exists"),
     },
 )
 async def create_group(
@@ -48,34 +50,61 @@ async def create_group(
     response: Response,
     new: NewGroup | None = None,
 ) -> Group:
-    """Create a group (XGROUP CREATE). One that exists keeps its position: 200 instead of 201."""
+    """Create a group (XGROUP CREATE). One that exists keeps its position: 200 instead of 201.
+
+    If it exists with another policy than the one asked for: 409.
+    """
     new = new or NewGroup()
+    start, policy = new.to_start(), new.to_policy()
     try:
-        await backend.create_group(stream, group, new.to_start(), create_stream=new.create_stream)
+        await backend.create_group(
+            stream, group, start, create_stream=new.create_stream, policy=policy
+        )
     except GroupExists:
+        if (await backend.group(stream, group)).policy != policy and new.policy is not None:
+            raise
         response.status_code = 200
     return Group.of(await backend.group(stream, group))
 
 
-@patches.patch("/groups/{group}", operation_id="updateGroup", responses=_CHANGE)
+@patches.patch(
+    "/groups/{group}",
+    operation_id="updateGroup",
+    response_model_exclude_unset=True,
+    responses=_CHANGE,
+)
 async def update_group(
     backend: BackendDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
 ) -> Group:
-    """Set a group's position, forward or back (XGROUP SETID). What is pending stays so."""
+    """Set a group's position, forward or back (XGROUP SETID), or its policy.
+
+    What is pending stays so.
+    """
     info = await backend.group(stream, group)
-    await backend.set_group(stream, group, patch.to_start(info.last_id))
+    if patch.policy is not None:
+        await backend.set_policy(stream, group, patch.policy.merged_into(info.policy))
+    if patch.moves:
+        await backend.set_group(stream, group, patch.to_start(info.last_id))
     return Group.of(await backend.group(stream, group))
 
 
 @router.get(
-    "/groups", operation_id="listGroups", responses=responses("stream_not_found", "invalid_request")
+    "/groups",
+    operation_id="listGroups",
+    response_model_exclude_unset=True,
+    responses=responses("stream_not_found", "invalid_request"),
 )
 async def list_groups(backend: BackendDep, stream: StreamDep) -> Groups:
     """List the groups of a stream by name (XINFO GROUPS)."""
     return Groups(groups=[Group.of(info) for info in await backend.groups(stream)])
 
 
-@router.get("/groups/{group}", operation_id="describeGroup", responses=_FIND)
+@router.get(
+    "/groups/{group}",
+    operation_id="describeGroup",
+    response_model_exclude_unset=True,
+    responses=_FIND,
+)
 async def describe_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Group:
     """Describe a group."""
     return Group.of(await backend.group(stream, group))

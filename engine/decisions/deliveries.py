@@ -16,6 +16,7 @@ from engine.commands import (
     Purge,
     Redeliver,
     Release,
+    Rest,
     SeeConsumer,
 )
 from engine.decisions import Decision
@@ -26,6 +27,7 @@ from engine.keyspace import Keyspace
 from engine.limits import AUTOCLAIM_SCAN_FACTOR, COUNT_MAX
 from engine.ordered import OrderedMap
 from engine.pending import PendingEntry
+from engine.policy import GroupPolicy
 from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
 from engine.stream import Stream
 
@@ -49,6 +51,10 @@ class GroupRequest(NamedTuple):
     max_pending: int | None = None  # the consumer may hold so many; then it gets no more
     size_bytes_max: int | None = None  # names and values at most, but for the first entry read
     claim_own: bool = True  # claim also what the consumer holds itself
+
+
+RELEASED_ONLY = COUNT_MAX
+"""As `claim_idle_ms`: take what nobody owns, and nothing that somebody does."""
 
 
 class NackMode(StrEnum):
@@ -104,12 +110,13 @@ class GroupAhead:
     is given what the first has left.
     """
 
-    __slots__ = ("counts", "entries_read", "gained", "last_id", "mine", "pel")
+    __slots__ = ("counts", "entries_read", "gained", "last_id", "mine", "pel", "policy")
 
     def __init__(self, group: Group, consumer: bytes) -> None:
         """Start with the group as it is."""
         found = group.consumers.get(consumer)
         self.pel = group.pel  # as it was before the read
+        self.policy = group.policy
         self.mine: OrderedMap[EntryId, PendingEntry] = _NOTHING if found is None else found.pending
         self.last_id = group.last_id
         self.entries_read = group.entries_read
@@ -230,6 +237,7 @@ class NackRequest(NamedTuple):
     mode: NackMode
     retry_count: int | None = None  # set the delivery count to this, whatever the mode
     force: bool = False  # make live entries pending that are not
+    delay_ms: int | None = None  # nobody gets them before that; None: as the policy says
 
 
 def nack(
@@ -239,8 +247,11 @@ def nack(
     ids: Sequence[EntryId],
     request: NackRequest,
     consumer: bytes | None,
+    now_ms: int,
 ) -> Decision[list[Outcome]]:
     """Decide to give deliveries back (XNACK); fenced as `ack` is.
+
+    What has failed rests for as long as the group's policy says, if the request says nothing.
 
     Raises:
         GroupNotFound: there is no such group.
@@ -256,7 +267,24 @@ def nack(
         if outcomes[index] is Outcome.RELEASED:  # Redis: an id named twice is given back twice
             before = 0 if pending is None else pending.delivery_count
             counts[entry_id] = _count_after_nack(counts.pop(entry_id, before), request)
-    return Decision(outcomes, [Release(name, group, list(counts.items()))] if counts else [])
+    policy = keyspace.group(name, group).policy
+    rests = {entry_id: _rest_ms(request, policy, count) for entry_id, count in counts.items()}
+    released = [(one, count) for one, count in counts.items() if not rests[one]]
+    resting = [
+        (one, count, min(now_ms + rests[one], COUNT_MAX))
+        for one, count in counts.items()
+        if rests[one]
+    ]
+    commands: list[Command] = [Release(name, group, released)] if released else []
+    return Decision(outcomes, [*commands, *([Rest(name, group, resting)] if resting else [])])
+
+
+def _rest_ms(request: NackRequest, policy: GroupPolicy, count: int) -> int:
+    if policy.is_spent(count):  # a rest comes before a delivery, and there is none
+        return 0
+    if request.delay_ms is not None:
+        return request.delay_ms
+    return policy.rest_ms(count) if request.mode is NackMode.FAIL else 0
 
 
 def give_back(
@@ -501,11 +529,13 @@ def _claimable(
     taken: list[Delivery] = []
     dangling: list[PendingEntry] = []
     size_left = request.size_bytes_max
-    for pending in group.pel.longest_idle_first():
+    for pending in group.pel.longest_idle_first(now_ms):
         if pending.id in group.counts:  # Redis: a read claims an entry once
             continue
         if not pending.is_claimable(now_ms, request.claim_idle_ms) or len(taken) == limit:
             break
+        if group.policy.is_spent(pending.delivery_count):  # it is about to be a dead letter
+            continue
         if not request.claim_own and pending.is_owned_by(request.consumer):
             continue
         entry = stream.log.get(pending.id)

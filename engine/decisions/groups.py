@@ -12,11 +12,14 @@ from engine.commands import (
     DestroyGroup,
     SeeConsumer,
     SetGroup,
+    SetPolicy,
 )
 from engine.decisions import Decision
+from engine.decisions.policies import check_policy
 from engine.entry import EntryId
 from engine.errors import GroupExists, StreamNotFound
 from engine.keyspace import Keyspace
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.stream import Stream, StreamConfig
 
 
@@ -34,14 +37,17 @@ def create_group(
     start: GroupStart,
     *,
     create_stream: bool,
+    policy: GroupPolicy = NO_POLICY,
     now_ms: int,
 ) -> Decision[None]:
-    """Decide to create a group (XGROUP CREATE).
+    """Decide to create a group (XGROUP CREATE), under a policy.
 
     Raises:
+        Invalid: the policy contradicts itself.
         StreamNotFound: there is no stream and `create_stream` is false.
         GroupExists: the stream has such a group.
     """
+    check_policy(name, policy)
     stream = keyspace.find(name)
     commands: list[Command] = []
     if stream is None:
@@ -53,6 +59,8 @@ def create_group(
     if group in stream.groups:
         raise GroupExists(name, group)
     commands.append(CreateGroup(name, group, *_position(stream, start)))
+    if policy != NO_POLICY:
+        commands.append(SetPolicy(name, group, policy))
     return Decision(None, commands)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, problem_in, said
+from tests.api.conftest import Live, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -308,15 +308,15 @@ async def test_a_nack_is_fenced_as_an_ack_is(shared: Live) -> None:
     assert (await shared.group("orders", "billing"))["released"] == 2
 
 
-async def test_a_nack_with_a_delay_is_refused_as_long_as_there_is_none(shared: Live) -> None:
+async def test_a_nacked_entry_rests_for_as_long_as_was_asked(shared: Live) -> None:
     await prepare(shared, "1-0")
     await read(shared, "worker")
 
-    answer = await shared.http.post(f"{BILLING}/nack", json={"ids": ["1-0"], "delay_ms": 1000})
+    assert await nack(shared, ["1-0"], delay_ms=300) == ["released"]
 
-    assert said(answer) == (422, "invalid_request", "/body/delay_ms")
-    assert "not served by this version yet" in problem_in(answer)["detail"]
-    assert await pending(shared) == [("1-0", "worker", 1)]
+    assert await pending(shared) == [("1-0", None, 1)]
+    assert await read_ids(shared, "b") == []
+    assert await read_ids(shared, "b", wait_ms=10_000) == ["1-0"]
 
 
 # Extend

@@ -46,6 +46,7 @@ async def test_a_group_begins_at_the_end_unless_told_otherwise(shared: Live) -> 
         "pending": 0,
         "released": 0,
         "consumers": 0,
+        "policy": {},
     }
 
 
@@ -114,18 +115,6 @@ async def test_groups_are_listed_by_name(shared: Live) -> None:
     assert await shared.group("orders", "b") == groups[1]
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_a_policy_is_refused_as_long_as_there_is_none(shared: Live, method: str) -> None:
-    await shared.append("orders", "1")
-    body = {"start": "0", "policy": {"claim_idle_ms": 30_000}}
-
-    answer = await shared.http.request(method, BILLING, json=body)
-
-    assert said(answer) == (422, "invalid_request", "/body/policy")
-    assert "not served by this version yet" in problem_in(answer)["detail"]
-    assert said(await shared.http.get(BILLING)) == (404, "group_not_found", "")
-
-
 # Move
 
 
@@ -184,6 +173,7 @@ async def test_a_deleted_group_is_gone(shared: Live) -> None:
         ("POST", "/read?consumer=c", {}),
         ("POST", "/ack", {"ids": ["1-0"]}),
         ("POST", "/nack", {"ids": ["1-0"]}),
+        ("POST", "/dead-letters/redrive", None),
         ("POST", "/extend?consumer=c", {"ids": ["1-0"]}),
         ("POST", "/claim?consumer=c", {"ids": ["1-0"], "min_idle_ms": 0}),
         ("POST", "/autoclaim?consumer=c", {"min_idle_ms": 0}),

@@ -14,8 +14,10 @@ from engine.decisions.deliveries import (
     NackRequest,
 )
 from engine.decisions.groups import GroupStart
+from engine.decisions.policies import Return
 from engine.decisions.streams import References
 from engine.entry import MIN_ID, EntryId
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.views import PendingRequest
 from tests.model.machine import (
     START_MS,
@@ -35,11 +37,33 @@ from tests.model.machine import (
     streams,
 )
 
+delays = st.sampled_from([None, None, 0, 5, 30])
 nacks = st.builds(
     NackRequest,
     mode=st.sampled_from(NackMode),
     retry_count=st.sampled_from([None, None, None, 0, 7]),
     force=st.booleans(),
+    delay_ms=delays,
+)
+policies = st.one_of(
+    st.just(NO_POLICY),
+    st.builds(
+        GroupPolicy,
+        claim_idle_ms=st.sampled_from([None, 0, 10, 50]),
+        max_deliveries=st.sampled_from([1, 2, 3]),
+        dead_letter_stream=st.sampled_from([b"t", b"t", b"u", b"s"]),
+        backoff_ms=st.sampled_from([(), (10,), (1, 50)]),
+        max_pending=st.sampled_from([None, None, 2]),
+        consumer_ttl_ms=st.sampled_from([None, 100]),
+    ),
+    st.builds(
+        GroupPolicy,
+        claim_idle_ms=st.sampled_from([None, 10]),
+        max_deliveries=st.sampled_from([None, None, 1]),
+        backoff_ms=st.sampled_from([(), (10,), (0, 50)]),
+        max_pending=st.sampled_from([None, 2]),
+        consumer_ttl_ms=st.sampled_from([None, 100]),
+    ),
 )
 
 
@@ -52,6 +76,7 @@ class GroupRules(Machine):
         start=st.one_of(st.none(), picks, st.just(MIN_ID)),
         entries_read=st.one_of(st.none(), st.integers(0, 9)),
         create=st.booleans(),
+        policy=st.one_of(st.just(NO_POLICY), policies),
     )
     def create_group(
         self,
@@ -60,12 +85,18 @@ class GroupRules(Machine):
         start: Pick | EntryId | None,
         entries_read: int | None,
         create: bool,
+        policy: GroupPolicy,
     ) -> None:
         begin = GroupStart(None if start is None else self.pick(stream, start), entries_read)
         self.both(
-            self.engine.create_group(stream, group, begin, create_stream=create),
+            self.engine.create_group(stream, group, begin, create_stream=create, policy=policy),
             lambda: self.reference.create_group(
-                stream, group, begin, create_stream=create, now_ms=self.clock.now_ms
+                stream,
+                group,
+                begin,
+                create_stream=create,
+                policy=policy,
+                now_ms=self.clock.now_ms,
             ),
         )
 
@@ -83,6 +114,36 @@ class GroupRules(Machine):
             self.engine.set_group(stream, group, begin),
             lambda: self.reference.set_group(stream, group, begin),
         )
+
+    @rule(stream=streams, group=groups, policy=policies)
+    def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
+        self.both(
+            self.engine.set_policy(stream, group, policy),
+            lambda: self.reference.set_policy(stream, group, policy),
+        )
+
+    @rule(
+        stream=streams,
+        group=groups,
+        choices=st.one_of(st.none(), pick_lists),
+        limit=st.sampled_from([1, 2, 100]),
+    )
+    def redrive(
+        self, stream: bytes, group: bytes, choices: list[Pick | EntryId] | None, limit: int
+    ) -> None:
+        found = self.reference.streams.get(stream)
+        known = None if found is None else found.groups.get(group)
+        letters = None if known is None else known.policy.dead_letter_stream
+        if letters in self.reference.streams:
+            self.given_out[letters] = list(self.reference.streams[letters].ids)
+        ids = None if choices is None else self.pick_all(letters or b"t", choices)
+        kind, reply = self.both(
+            self.engine.redrive(stream, group, ids, limit=limit),
+            lambda: self.reference.redrive(stream, group, ids, limit, self.clock.now_ms),
+        )
+        if kind == "reply":
+            appended = [one.entry_id for one in reply if one.outcome is Return.APPENDED]
+            self.given_out.setdefault(stream, []).extend(appended)
 
     @rule(stream=streams, group=groups, really=st.integers(0, 9))
     def destroy_group(self, stream: bytes, group: bytes, really: int) -> None:
@@ -188,6 +249,7 @@ class GroupRules(Machine):
         group=groups,
         choices=pending_lists,
         mode=st.sampled_from(NackMode),
+        delay_ms=delays,
         consumer=maybe_consumers,
     )
     def nack(
@@ -196,12 +258,20 @@ class GroupRules(Machine):
         group: bytes,
         choices: list[Pick | EntryId],
         mode: NackMode,
+        delay_ms: int | None,
         consumer: bytes | None,
     ) -> None:
         ids = self.pick_all(stream, choices)
         self.both(
-            self.engine.nack(stream, group, ids, mode=mode, consumer=consumer),
-            lambda: self.reference.nack(stream, group, ids, NackRequest(mode), consumer),
+            self.engine.nack(stream, group, ids, mode=mode, delay_ms=delay_ms, consumer=consumer),
+            lambda: self.reference.nack_and_bury(
+                stream,
+                group,
+                ids,
+                NackRequest(mode, delay_ms=delay_ms),
+                consumer,
+                self.clock.now_ms,
+            ),
         )
 
     @rule(
@@ -222,10 +292,12 @@ class GroupRules(Machine):
         ids = self.pick_all(stream, choices)
         self.perform(
             Command(
-                lambda keyspace, _: deliveries.nack(
-                    keyspace, stream, group, ids, request, consumer
+                lambda keyspace, now_ms: deliveries.nack(
+                    keyspace, stream, group, ids, request, consumer, now_ms
                 ),
-                lambda: self.reference.nack(stream, group, ids, request, consumer),
+                lambda: self.reference.nack(
+                    stream, group, ids, request, consumer, self.clock.now_ms
+                ),
             )
         )
 

@@ -166,6 +166,12 @@ class Machine(RuleBasedStateMachine):
         assert keyspace.aging == {
             name for name, one in streams if one.config.max_age_ms is not None
         }
+        assert keyspace.governed == {
+            name
+            for name, stream in streams
+            for one in stream.groups.values()
+            if (one.policy.max_deliveries, one.policy.consumer_ttl_ms) != (None, None)
+        }
         leaving = [(one.expires_at_ms, name) for name, one in streams]
         assert list(keyspace.expiring) == sorted(
             (at_ms, name) for at_ms, name in leaving if at_ms is not None
@@ -202,8 +208,11 @@ class Machine(RuleBasedStateMachine):
         for name, stream in self.reference.streams.items():
             for group_name, group in stream.groups.items():
                 pel = self.engine.keyspace.group(name, group_name).pel
-                found = [one.id for one in pel.longest_idle_first() if stream.get(one.id)]
-                assert found == [one.id for one in group.longest_idle_first() if stream.get(one.id)]
+                now_ms = self.clock.now_ms
+                found = [one.id for one in pel.longest_idle_first(now_ms) if stream.get(one.id)]
+                assert found == [
+                    one.id for one in group.longest_idle_first(now_ms) if stream.get(one.id)
+                ]
 
     @invariant()
     def nobody_is_left_waiting(self) -> None:

@@ -7,13 +7,16 @@ Redis on purpose, the line says `Ours:`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
 from engine.decisions.groups import GroupStart
+from engine.decisions.policies import Redriven, Return
 from engine.decisions.streams import Deletion, References
-from engine.entry import MIN_ID, Entry, EntryId, Fields
-from engine.errors import GroupExists, StreamNotFound
+from engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
+from engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Claimed,
     ConsumerInfo,
@@ -33,6 +36,7 @@ from tests.model.reference_keyspace import RefKeyspace
 from tests.model.reference_stream import Pending, Reader, RefGroup, RefStream
 
 COUNT_MAX = 2**63 - 1
+ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 
 
 class Reference(RefKeyspace):
@@ -53,14 +57,26 @@ class Reference(RefKeyspace):
     # Groups and consumers
 
     def create_group(
-        self, name: bytes, group: bytes, start: GroupStart, *, create_stream: bool, now_ms: int
+        self,
+        name: bytes,
+        group: bytes,
+        start: GroupStart,
+        *,
+        create_stream: bool,
+        policy: GroupPolicy = NO_POLICY,
+        now_ms: int,
     ) -> None:
+        check_policy(name, policy)
         if name not in self.streams and not create_stream:
             raise StreamNotFound(name)
         stream = self.streams.get(name) or self._make(name, StreamConfig(), now_ms)
         if group in stream.groups:
             raise GroupExists(name, group)
-        stream.groups[group] = RefGroup(*position(stream, start))
+        stream.groups[group] = RefGroup(*position(stream, start), policy)
+
+    def set_policy(self, name: bytes, group: bytes, policy: GroupPolicy) -> None:
+        check_policy(name, policy)
+        self._group(name, group)[1].policy = policy
 
     def set_group(self, name: bytes, group: bytes, start: GroupStart) -> None:
         stream, found = self._group(name, group)
@@ -82,6 +98,7 @@ class Reference(RefKeyspace):
             pending_count=len(found.pel),
             nacked_count=len(found.held_by(None)),
             consumer_count=len(found.readers),
+            policy=found.policy,
         )
 
     def create_consumer(self, name: bytes, group: bytes, consumer: bytes, now_ms: int) -> bool:
@@ -131,8 +148,19 @@ class Reference(RefKeyspace):
         self, request: GroupRequest, acked: Sequence[EntryId], now_ms: int
     ) -> list[GroupRead]:
         pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
+        request = under_policy(request, pairs[0][1].policy)
         for cursor in request.cursors:
             self.ack(cursor.stream, request.group, acked, request.consumer)
+        for cursor in request.cursors:
+            if cursor.after is None:
+                self.bury(cursor.stream, request.group, request.claim_idle_ms, now_ms)
+        return self.read_group_once(request, now_ms)
+
+    def read_group_once(self, request: GroupRequest, now_ms: int) -> list[GroupRead]:
+        """Read without anything that a policy does."""
+        pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
+        for _, group in pairs:
+            group.turns_before = group.turns
         reads = []
         claim_idle_ms = request.claim_idle_ms
         for cursor, (stream, group) in zip(request.cursors, pairs, strict=True):
@@ -200,11 +228,15 @@ class Reference(RefKeyspace):
         if request.claim_idle_ms is None:
             return []
         taken: list[Delivery] = []
-        for one in group.longest_idle_first():
+        for one in group.longest_idle_first(now_ms):
             entry = stream.get(one.id)
             if entry is None or not is_idle(one, request.claim_idle_ms, now_ms):
                 continue
             if not request.claim_own and one.owner == request.consumer:
+                continue
+            if is_spent(group.policy, one.count):
+                continue
+            if one.turn > group.turns_before:  # this very read has delivered it
                 continue
             if len(taken) == room or is_too_much(request, taken, entry.fields):
                 break
@@ -291,11 +323,14 @@ class Reference(RefKeyspace):
         ids: Sequence[EntryId],
         request: NackRequest,
         consumer: bytes | None,
+        now_ms: int,
     ) -> list[Outcome]:
         stream, found = self._group(name, group)
+        resting: list[Pending] = []
 
         def act(found: RefGroup, one: Pending) -> Outcome:
             found.stamp(one, None, 0, nack_count(request, one))
+            resting.append(one)
             return Outcome.RELEASED
 
         outcomes = []
@@ -303,7 +338,122 @@ class Reference(RefKeyspace):
             if request.force and found.find(entry_id) is None and stream.get(entry_id) is not None:
                 found.stamp(Pending(entry_id), None, 0, 0)
             outcomes += self._each(name, group, [entry_id], consumer, act)
+        for one in resting:
+            rest_ms = rest_after(request, found.policy, one.count)
+            one.rests_until = min(now_ms + rest_ms, COUNT_MAX) if rest_ms else 0
         return outcomes
+
+    # Ours: what a policy asks for
+
+    def nack_and_bury(
+        self,
+        name: bytes,
+        group: bytes,
+        ids: Sequence[EntryId],
+        request: NackRequest,
+        consumer: bytes | None,
+        now_ms: int,
+    ) -> list[Outcome]:
+        outcomes = self.nack(name, group, ids, request, consumer, now_ms)
+        self.bury(name, group, None, now_ms, dict.fromkeys(ids))
+        return outcomes
+
+    def bury(
+        self,
+        name: bytes,
+        group: bytes,
+        claim_idle_ms: int | None,
+        now_ms: int,
+        nacked: Iterable[EntryId] | None = None,
+    ) -> None:
+        """Move what was delivered too often, and is idle again, to the dead letter stream."""
+        stream, found = self._group(name, group)
+        policy = found.policy
+        if policy.max_deliveries is None or policy.dead_letter_stream is None:
+            return
+        idle_ms = min(
+            COUNT_MAX if one is None else one for one in (policy.claim_idle_ms, claim_idle_ms)
+        )
+        candidates = found.longest_idle_first(now_ms)
+        if nacked is not None:
+            known = [found.find(entry_id) for entry_id in nacked]
+            candidates = [one for one in known if one is not None and one.owner is None]
+        dead = [
+            (one, entry)
+            for one in candidates
+            if is_idle(one, idle_ms, now_ms) and one.count >= policy.max_deliveries
+            if (entry := stream.get(one.id)) is not None
+        ]
+        drafts = [Draft(None, letter(name, group, one, entry)) for one, entry in dead]
+        if not drafts:
+            return
+        with suppress(IdsExhausted):
+            self.add_once(
+                policy.dead_letter_stream,
+                drafts,
+                None,
+                create_stream=True,
+                expected_last_id=None,
+                trim=None,
+                now_ms=now_ms,
+            )
+            for one, _ in dead:
+                found.drop(one.id)
+
+    def keep_house(self, now_ms: int) -> None:
+        """Ours: what goes by time goes by itself."""
+        for name in sorted(self.streams):
+            self.keep_stream(name, now_ms)
+            for group, found in sorted(self.streams[name].groups.items()):
+                self.bury(name, group, None, now_ms)
+                ttl_ms = found.policy.consumer_ttl_ms
+                for consumer, reader in list(found.readers.items()):
+                    is_idle_now = ttl_ms is not None and now_ms - reader.seen_ms >= ttl_ms
+                    if is_idle_now and not found.held_by(consumer):
+                        del found.readers[consumer]
+
+    def redrive(
+        self, name: bytes, group: bytes, ids: Sequence[EntryId] | None, limit: int, now_ms: int
+    ) -> list[Redriven]:
+        stream, found = self._group(name, group)
+        letters = found.policy.dead_letter_stream
+        if letters is None:
+            raise Invalid("the group's policy names no dead_letter_stream", field="policy")
+        source = self.streams.get(letters)
+        entries = [] if source is None else source.entries
+        if ids is not None:
+            order = list(dict.fromkeys(ids))
+            entries = sorted((e for e in entries if e.id in order), key=lambda e: order.index(e.id))
+        chosen = [
+            (one, EntryId.parse(one.fields[-7].decode()), one.fields[:-10])
+            for one in entries
+            if one.fields[-10::2] == ORIGIN
+            and (one.fields[-9], one.fields[-5]) == (name, group)
+            and len(one.fields) > 10
+        ][:limit]
+        drafts = [Draft(None, own) for _, origin, own in chosen if stream.get(origin) is None]
+        new_ids: list[EntryId] = []
+        alive = {origin for _, origin, _ in chosen if stream.get(origin) is not None}
+        if drafts:
+            new_ids = self.add_once(
+                name,
+                drafts,
+                None,
+                create_stream=False,
+                expected_last_id=None,
+                trim=None,
+                now_ms=now_ms,
+            ).ids
+        reply = []
+        for one, origin, _ in chosen:
+            if origin in alive:
+                found.stamp(found.find(origin) or Pending(origin), None, 0, 0)
+                reply.append(Redriven(one.id, Return.RELEASED, origin))
+            else:
+                reply.append(Redriven(one.id, Return.APPENDED, new_ids.pop(0)))
+        if chosen:
+            self.delete(letters, [one.id for one, _, _ in chosen], References.KEEP)
+        return reply
 
     def give_back(
         self, name: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
@@ -410,7 +560,7 @@ class Reference(RefKeyspace):
             for one in found.pel
             if request.start <= one.id <= request.end
             and request.consumer in (None, one.owner)
-            and is_idle(one, request.min_idle_ms, now_ms)
+            and (one.owner is None or max(now_ms - one.at_ms, 0) >= request.min_idle_ms)
         ][: request.limit]
 
     def pending_summary(self, name: bytes, group: bytes) -> PendingSummary:
@@ -441,7 +591,58 @@ def room_for(request: GroupRequest, held: int) -> int | None:
 
 
 def is_idle(one: Pending, min_idle_ms: int, now_ms: int) -> bool:
-    return one.owner is None or max(now_ms - one.at_ms, 0) >= min_idle_ms
+    """Tell whether it may change hands."""
+    if one.owner is None:
+        return one.rests_until <= now_ms
+    return max(now_ms - one.at_ms, 0) >= min_idle_ms
+
+
+def under_policy(request: GroupRequest, policy: GroupPolicy) -> GroupRequest:
+    """Ours: what the request does not say, the policy says."""
+    if request.claim_idle_ms is None:
+        request = request._replace(claim_idle_ms=policy.claim_idle_ms)
+    known = [one for one in (request.max_pending, policy.max_pending) if one is not None]
+    return request._replace(max_pending=min(known, default=None))
+
+
+def is_spent(policy: GroupPolicy, count: int) -> bool:
+    """Ours: tell whether it is not delivered again."""
+    return policy.max_deliveries is not None and count >= policy.max_deliveries
+
+
+def rest_after(request: NackRequest, policy: GroupPolicy, count: int) -> int:
+    """Ours: a delay that was asked for, or what the policy says about a failure."""
+    if is_spent(policy, count):
+        return 0  # it is not delivered again
+    if request.delay_ms is not None:
+        return request.delay_ms
+    if request.mode is not NackMode.FAIL or not policy.backoff_ms:
+        return 0
+    waits = dict(enumerate(policy.backoff_ms, 1))
+    return waits.get(max(count, 1), policy.backoff_ms[-1])
+
+
+def check_policy(name: bytes, policy: GroupPolicy) -> None:
+    if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
+        text = "max_deliveries and dead_letter_stream belong together"
+        raise Invalid(text, field="policy")
+    if policy.dead_letter_stream == name:
+        text = "a stream cannot be its own dead letter stream"
+        raise Invalid(text, field="policy/dead_letter_stream")
+
+
+def letter(name: bytes, group: bytes, one: Pending, entry: Entry) -> Fields:
+    """Return the fields of a dead letter."""
+    is_fatal = one.count == COUNT_MAX
+    reason = b"fatal" if is_fatal else b"max_deliveries"
+    origin = {
+        b"_stream": name,
+        b"_id": str(one.id).encode(),
+        b"_group": group,
+        b"_deliveries": b"" if is_fatal else str(one.count).encode(),
+        b"_reason": reason,
+    }
+    return entry.fields + tuple(text for pair in origin.items() for text in pair)
 
 
 def size_of(deliveries: Sequence[Delivery]) -> int:

@@ -75,12 +75,12 @@ class RefKeyspace:
     def delete_stream(self, name: bytes) -> bool:
         return self.streams.pop(name, None) is not None
 
-    def keep_house(self, now_ms: int) -> None:
+    def keep_stream(self, name: bytes, now_ms: int) -> None:
         """Ours: retention by age holds by itself. Keys go by the time at which they were used."""
-        for stream in self.streams.values():
-            if stream.config.max_age_ms is not None:
-                self._retain(stream, now_ms)
-            stream.keys = [one for one in stream.keys if self._protects(stream, one, now_ms)]
+        stream = self.streams[name]
+        if stream.config.max_age_ms is not None:
+            self._retain(stream, now_ms)
+        stream.keys = [one for one in stream.keys if self._protects(stream, one, now_ms)]
 
     def rename(self, name: bytes, to: bytes) -> None:
         self._stream(name)

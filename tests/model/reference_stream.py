@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from engine.decisions.streams import References, TrimRequest
 from engine.entry import MIN_ID, Entry, EntryId, Fields
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.stream import StreamConfig
 
 NODES_PER_TRIM = 100
@@ -37,6 +38,7 @@ class Pending:
     at_ms: int = 0
     count: int = 0
     turn: int = 0  # order of arrival
+    rests_until: int = 0  # nobody gets it before
 
 
 @dataclass
@@ -53,9 +55,11 @@ class RefGroup:
 
     last_id: EntryId
     entries_read: int | None
+    policy: GroupPolicy = NO_POLICY
     pel: list[Pending] = field(default_factory=list)
     readers: dict[bytes, Reader] = field(default_factory=dict)
     turns: int = 0
+    turns_before: int = 0  # when the read that goes on began
 
     def find(self, entry_id: EntryId) -> Pending | None:
         found = [one for one in self.pel if one.id == entry_id]
@@ -72,6 +76,7 @@ class RefGroup:
     def stamp(self, one: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
         self.turns += 1
         one.owner, one.at_ms, one.count, one.turn = owner, at_ms, count, self.turns
+        one.rests_until = 0
         if one not in self.pel:
             self.pel = sorted([*self.pel, one], key=lambda each: each.id)
 
@@ -80,9 +85,14 @@ class RefGroup:
         self.pel = [one for one in self.pel if one.id != entry_id]
         return len(self.pel) < before
 
-    def longest_idle_first(self) -> list[Pending]:
-        """Nobody's come first, in the order in which they were given back; then by time."""
-        nobodys = sorted(self.held_by(None), key=lambda one: one.turn)
+    def longest_idle_first(self, now_ms: int) -> list[Pending]:
+        """Nobody's come first, those that have rested before all; then by time.
+
+        Those that rest no more come in the order in which their rest was over, the others of
+        nobody's in the order in which they were given back.
+        """
+        nobodys = [one for one in self.held_by(None) if one.rests_until <= now_ms]
+        nobodys.sort(key=lambda one: (not one.rests_until, one.rests_until, one.turn))
         owned = [one for one in self.pel if one.owner is not None]
         return nobodys + sorted(owned, key=lambda one: (one.at_ms, one.turn))
 

@@ -19,6 +19,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "epoch": keyspace.epoch,
         "aging": sorted(keyspace.aging),
         "keyed": sorted(keyspace.keyed),
+        "governed": sorted(keyspace.governed),
         "expiring": list(keyspace.expiring),
         "defaults": keyspace.defaults,
         "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
@@ -38,10 +39,12 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
 
 def _group(stream: Stream, group: Group) -> dict[str, Any]:
     return {
+        "policy": group.policy,
+        "rests_until_ms": [(one.id, one.rests_until_ms) for one in group.pel.by_id.walk()],
         # Entries that are gone from the stream may be left out of this order, or not yet.
         "longest_idle_first": [
             pending.id
-            for pending in group.pel.longest_idle_first()
+            for pending in group.pel.longest_idle_first(_NOW_MS)
             if stream.log.get(pending.id) is not None
         ],
         "consumers": [

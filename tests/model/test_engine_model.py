@@ -17,7 +17,8 @@ from engine.decisions import streams as stream_decisions
 from engine.decisions.deliveries import GroupCursor, GroupRequest, NackMode, NackRequest
 from engine.decisions.streams import References, TrimRequest
 from engine.entry import MIN_ID, Draft, EntryId
-from tests.model.group_rules import GroupRules
+from engine.policy import NO_POLICY, GroupPolicy
+from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
 from tests.model.stream_rules import StreamRules
 
@@ -43,12 +44,17 @@ parts = st.builds(
 class EngineMachine(StreamRules, GroupRules):
     """All commands: one by one, and many at one moment."""
 
-    @initialize(count=st.integers(0, 10), read=st.integers(0, 6), later=st.integers(0, 60))
-    def begin(self, count: int, read: int, later: int) -> None:
+    @initialize(
+        count=st.integers(0, 10),
+        read=st.integers(0, 6),
+        later=st.integers(0, 60),
+        policy=st.one_of(st.just(NO_POLICY), policies),
+    )
+    def begin(self, count: int, read: int, later: int, policy: GroupPolicy) -> None:
         """Start with something there, so that short histories reach far."""
         self.add(b"s", [Draft(None, (b"f", b"v"))] * count, True, None, None)
-        self.create_group(b"s", b"g", MIN_ID, None, False)
-        self.create_group(b"s", b"h", None, None, False)
+        self.create_group(b"s", b"g", MIN_ID, None, False, policy)
+        self.create_group(b"s", b"h", None, None, False, NO_POLICY)
         if read:
             self.read_group([(b"s", None)], GroupRequest(b"g", b"a", [], limit=read), [], 0)
         self.clock.now_ms += later
@@ -125,15 +131,17 @@ class EngineMachine(StreamRules, GroupRules):
             ),
             "read": Command(
                 lambda keyspace, now_ms: group_decisions.read_group(keyspace, request, now_ms),
-                lambda: reference.read_group(request, [], now_ms),
+                lambda: reference.read_group_once(request, now_ms),
             ),
             "ack": Command(
                 lambda keyspace, _: group_decisions.ack(keyspace, stream, group, ids, None),
                 lambda: reference.ack(stream, group, ids, None),
             ),
             "nack": Command(
-                lambda keyspace, _: group_decisions.nack(keyspace, stream, group, ids, nack, None),
-                lambda: reference.nack(stream, group, ids, nack, None),
+                lambda keyspace, now_ms: group_decisions.nack(
+                    keyspace, stream, group, ids, nack, None, now_ms
+                ),
+                lambda: reference.nack(stream, group, ids, nack, None, now_ms),
             ),
             "delete": Command(
                 lambda keyspace, _: stream_decisions.delete(keyspace, stream, ids, drop),

@@ -85,6 +85,7 @@ def indexes(keyspace: Keyspace) -> tuple[Any, ...]:
     return (
         sorted(keyspace.keyed),
         sorted(keyspace.aging),
+        sorted(keyspace.governed),
         list(keyspace.expiring),
         keyspace.defaults,
     )

@@ -29,6 +29,7 @@ from engine.idempotency import Idempotent, digest_of
 from engine.journal import Journal
 from engine.keyspace import Keyspace
 from engine.log import NodeLimits
+from engine.policy import NO_POLICY, GroupPolicy
 from engine.stream import Stream, StreamConfig
 from engine.views import From, PendingRequest, StreamCursor
 from engine.waiters import LaneKey
@@ -71,6 +72,8 @@ class Workload:
             self.ack: 10,
             self.nack: 4,
             self.nack_by_force: 2,
+            self.set_policy: 3,
+            self.redrive: 2,
             self.extend: 3,
             self.claim: 4,
             self.autoclaim: 4,
@@ -170,6 +173,18 @@ class Workload:
             idempotency_max=self._random.choice([None, 2]),
         )
 
+    def _policy(self) -> GroupPolicy:
+        max_deliveries = self._random.choice([None, 1, 2, 4])
+        return GroupPolicy(
+            claim_idle_ms=self._random.choice([None, None, *IDLE_MS]),
+            max_deliveries=max_deliveries,
+            dead_letter_stream=None if max_deliveries is None else self._stream(),
+            backoff_ms=self._random.choice([(), (20,), (1, 500)]),
+            max_pending=self._random.choice([None, None, 3]),
+            keeps=self._random.random() < 0.5,
+            consumer_ttl_ms=self._random.choice([None, 50, 2_000]),
+        )
+
     # Entries
 
     def add(self) -> Ask:
@@ -260,7 +275,20 @@ class Workload:
     def create_group(self) -> Ask:
         stream, group = self._names()
         start = GroupStart(self._random.choice([None, MIN_ID, MIN_ID, self._id(stream)]))
-        return lambda: self._engine.create_group(stream, group, start, create_stream=True)
+        policy = self._policy() if self._random.random() < 0.5 else NO_POLICY
+        return lambda: self._engine.create_group(
+            stream, group, start, create_stream=True, policy=policy
+        )
+
+    def set_policy(self) -> Ask:
+        stream, group = self._names()
+        policy = self._policy()
+        return lambda: self._engine.set_policy(stream, group, policy)
+
+    def redrive(self) -> Ask:
+        stream, group = self._names()
+        limit = self._random.choice([1, 5])
+        return lambda: self._engine.redrive(stream, group, limit=limit)
 
     def set_group(self) -> Ask:
         stream, group = self._names()
@@ -314,13 +342,16 @@ class Workload:
     def nack(self) -> Ask:
         stream, group = self._names()
         ids, mode = self._pending(stream, group), self._random.choice([*NackMode])
-        return lambda: self._engine.nack(stream, group, ids, mode=mode)
+        delay_ms = self._random.choice([None, None, 0, 20, 1_000])
+        return lambda: self._engine.nack(stream, group, ids, mode=mode, delay_ms=delay_ms)
 
     def nack_by_force(self) -> Ask:
         stream, group = self._names()
         ids, request = self._ids(stream), NackRequest(NackMode.FAIL, 2, force=True)
         return lambda: self._engine.perform(
-            lambda keyspace, _: deliveries.nack(keyspace, stream, group, ids, request, None)
+            lambda keyspace, now_ms: deliveries.nack(
+                keyspace, stream, group, ids, request, None, now_ms
+            )
         )
 
     def ack_and_delete(self) -> Ask:

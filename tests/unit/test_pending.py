@@ -10,8 +10,8 @@ def entry_id(number: int) -> EntryId:
     return EntryId(number, 0)
 
 
-def ids(pel: Pel) -> list[int]:
-    return [pending.id.ms for pending in pel.longest_idle_first()]
+def ids(pel: Pel, now_ms: int = 0) -> list[int]:
+    return [pending.id.ms for pending in pel.longest_idle_first(now_ms)]
 
 
 @pytest.fixture
@@ -90,3 +90,46 @@ def test_a_hidden_entry_stays_pending_and_shows_again_once_assigned(alice: Consu
     assert (len(pel), ids(pel)) == (1, [])
     pel.assign(entry_id(1), alice, 200, 2)
     assert ids(pel) == [1]
+
+
+def test_who_rests_is_left_out_until_it_is_over_and_then_comes_first(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (1, 2, 3, 4):
+        pel.assign(entry_id(number), alice, 0, 1)
+    pel.release(entry_id(4), 1)
+    pel.release(entry_id(2), 1, 300)
+    pel.release(entry_id(3), 1, 200)
+    assert [ids(pel, at_ms) for at_ms in (199, 200, 300)] == [[4, 1], [3, 4, 1], [3, 2, 4, 1]]
+    first = pel.first_resting()
+    assert first is not None
+    assert (first.id.ms, first.claimable_at_ms(10**9)) == (3, 200)
+    assert not first.is_claimable(199, 0)
+    assert first.is_claimable(200, 10**9)
+
+
+def test_equal_rests_end_in_order_of_release(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (2, 1, 3):
+        pel.release(entry_id(number), 1, 200)
+    assert ids(pel, 200) == [2, 1, 3]
+
+
+def test_who_is_assigned_released_or_removed_rests_no_more(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (1, 2, 3):
+        pel.release(entry_id(number), 1, 200)
+    pel.assign(entry_id(1), alice, 50, 2)
+    pel.release(entry_id(2), 1)
+    pel.remove(entry_id(3))
+    assert pel.first_resting() is None
+    assert ids(pel) == [2, 1]
+
+
+def test_a_resting_entry_can_be_hidden_and_shown_again() -> None:
+    pel = Pel()
+    pel.release(entry_id(1), 1, 200)
+    pel.hide(pel.by_id[entry_id(1)])
+    assert (pel.is_hidden(pel.by_id[entry_id(1)]), ids(pel, 200)) == (True, [])
+    pel.show_all()
+    assert (pel.is_hidden(pel.by_id[entry_id(1)]), ids(pel, 200)) == (False, [1])
+    assert ids(pel, 199) == []

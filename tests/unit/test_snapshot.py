@@ -14,6 +14,7 @@ from engine.entry import Draft, EntryId
 from engine.errors import Corrupt
 from engine.group import Group
 from engine.keyspace import Keyspace
+from engine.policy import NO_POLICY
 from engine.storage import MemoryStorage
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id, numbers
@@ -48,6 +49,7 @@ def what_is_not_asked_for(keyspace: Keyspace) -> list[Any]:
     return [
         keyspace.defaults,
         list(keyspace.expiring),
+        sorted(keyspace.governed),
         *[
             (
                 list(stream.log.dump()),
@@ -102,6 +104,9 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
                 "dangling": any(stream.log.get(one.id) is None for one in pending),
                 "hidden": any(map(hidden_in, groups)),
                 "nacked": sum(one.owner is None for one in pending) > 1,
+                "resting": any(one.rests_until_ms for one in pending),
+                "a policy": any(group.policy != NO_POLICY for group in groups),
+                "governed": stream.name in engine.keyspace.governed,
                 "keys": len(stream.keys) > 0,
                 "expiry": stream.expires_at_ms is not None,
                 "aging": stream.config.max_age_ms is not None,

@@ -1,0 +1,264 @@
+"""Decisions that a group's policy asks for: dead letters, their return, consumers that vanished."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
+
+from engine.commands import Ack, Command, Delete, DeleteConsumer, Release, SetPolicy
+from engine.decisions import Decision
+from engine.decisions import streams as stream_decisions
+from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
+from engine.errors import Invalid, InvalidId, StreamError
+from engine.group import Group
+from engine.keyspace import Keyspace
+from engine.limits import BURIED_MAX, COUNT_MAX, REDRIVE_SCAN_MAX
+from engine.pending import PendingEntry
+from engine.policy import GroupPolicy
+from engine.stream import Stream
+
+ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
+"""Fields that a dead letter has behind its own."""
+
+
+class Return(StrEnum):
+    """What became of a dead letter that was sent back."""
+
+    RELEASED = "released"  # its group's next reader gets the entry
+    APPENDED = "appended"  # the entry was gone: it is a new one, for every group
+
+
+class Redriven(NamedTuple):
+    """A dead letter that was sent back."""
+
+    id: EntryId  # in the dead letter stream, where it is no more
+    outcome: Return
+    entry_id: EntryId  # in the stream it came from
+
+
+def set_policy(
+    keyspace: Keyspace, name: bytes, group: bytes, policy: GroupPolicy
+) -> Decision[None]:
+    """Decide to give a group other rules.
+
+    Raises:
+        GroupNotFound: there is no such group.
+        Invalid: the rules contradict each other.
+    """
+    check_policy(name, policy)
+    if keyspace.group(name, group).policy == policy:
+        return Decision(None, [])
+    return Decision(None, [SetPolicy(name, group, policy)])
+
+
+def check_policy(name: bytes, policy: GroupPolicy) -> None:
+    """Raise `Invalid` if the rules contradict each other."""
+    if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
+        text = "max_deliveries and dead_letter_stream belong together"
+        raise Invalid(text, field="policy")
+    if policy.dead_letter_stream == name:
+        text = "a stream cannot be its own dead letter stream"
+        raise Invalid(text, field="policy/dead_letter_stream")
+
+
+def bury(
+    keyspace: Keyspace,
+    name: bytes,
+    group_name: bytes,
+    claim_idle_ms: int | None,
+    now_ms: int,
+    *,
+    nacked: Sequence[EntryId] | None = None,
+) -> Decision[int]:
+    """Decide to move entries that were delivered too often to the dead letter stream.
+
+    They leave the pending entries and appear there in one step. Replies how many.
+
+    Args:
+        keyspace: all streams.
+        name: the stream.
+        group_name: the group.
+        claim_idle_ms: what was delivered counts as failed when idle for so long, if that is less
+            than the policy says; None: as the policy says.
+        now_ms: unix time.
+        nacked: look only at these, which were given back; None: at those idle for longest.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    group, stream = keyspace.group(name, group_name), keyspace.stream(name)
+    policy = group.policy
+    if policy.max_deliveries is None or policy.dead_letter_stream is None:
+        return Decision(0, [])
+    idle_ms = min(
+        COUNT_MAX if policy.claim_idle_ms is None else policy.claim_idle_ms,
+        COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
+    )
+    if nacked is None:
+        dead = _dead(stream, group, idle_ms, now_ms)
+    else:
+        dead = _dead_of(stream, group, nacked, now_ms)
+    if not dead:
+        return Decision(0, [])
+    drafts = [Draft(None, _letter(name, group_name, *one)) for one in dead]
+    try:
+        appended = stream_decisions.add(
+            keyspace,
+            policy.dead_letter_stream,
+            drafts,
+            create_stream=True,
+            expected_last_id=None,
+            idempotent=None,
+            trim=None,
+            now_ms=now_ms,
+        )
+    except StreamError:  # its ids are used up, or a letter is too large: they stay where they are
+        return Decision(0, [])
+    settled = Ack(name, group_name, [pending.id for pending, _ in dead])
+    return Decision(len(dead), [*appended.commands, settled])
+
+
+def redrive(
+    keyspace: Keyspace,
+    name: bytes,
+    group_name: bytes,
+    ids: Sequence[EntryId] | None,
+    limit: int,
+    now_ms: int,
+) -> Decision[list[Redriven]]:
+    """Decide to send dead letters of a group back, the oldest first.
+
+    An entry that is still in its stream goes to the group's next reader, as if it had never been
+    delivered; one that is gone is appended anew.
+
+    Args:
+        keyspace: all streams.
+        name: the stream they came from.
+        group_name: the group that could not handle them.
+        ids: which, by their ids in the dead letter stream; None: any.
+        limit: how many at most.
+        now_ms: unix time.
+
+    Raises:
+        GroupNotFound: there is no such group.
+        Invalid: its policy names no dead letter stream.
+    """
+    letters = keyspace.group(name, group_name).policy.dead_letter_stream
+    if letters is None:
+        raise Invalid("the group's policy names no dead_letter_stream", field="policy")
+    stream, source = keyspace.stream(name), keyspace.find(letters)
+    found = [] if source is None else _letters(source, name, group_name, ids, limit)
+    released = [(origin, 0) for _, origin, _ in found if stream.log.get(origin) is not None]
+    gone = [one for one in found if stream.log.get(one[1]) is None]
+    commands: list[Command] = [Release(name, group_name, released)] if released else []
+    new_ids: dict[EntryId, EntryId] = {}
+    if gone:
+        appended = stream_decisions.add(
+            keyspace,
+            name,
+            [Draft(None, fields) for _, _, fields in gone],
+            create_stream=False,
+            expected_last_id=None,
+            idempotent=None,
+            trim=None,
+            now_ms=now_ms,
+        )
+        commands += appended.commands
+        new_ids = {
+            letter: entry_id
+            for (letter, _, _), entry_id in zip(gone, appended.reply.ids, strict=True)
+        }
+    if found:
+        commands.append(Delete(letters, [letter for letter, _, _ in found]))
+    reply = [
+        Redriven(letter, Return.APPENDED, new_ids[letter])
+        if letter in new_ids
+        else Redriven(letter, Return.RELEASED, origin)
+        for letter, origin, _ in found
+    ]
+    return Decision(reply, commands)
+
+
+def forget_consumers(
+    keyspace: Keyspace, name: bytes, group_name: bytes, now_ms: int
+) -> Decision[None]:
+    """Decide which consumers have been idle for too long; those that hold something stay.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    group = keyspace.group(name, group_name)
+    ttl_ms = group.policy.consumer_ttl_ms
+    gone = [
+        DeleteConsumer(name, group_name, consumer.name, release=True)
+        for consumer in group.consumers.values()
+        if ttl_ms is not None and not consumer.pending and now_ms - consumer.seen_at_ms >= ttl_ms
+    ]
+    return Decision(None, list(gone))
+
+
+def _dead(
+    stream: Stream, group: Group, idle_ms: int, now_ms: int
+) -> list[tuple[PendingEntry, Entry]]:
+    dead: list[tuple[PendingEntry, Entry]] = []
+    for pending in islice(group.pel.longest_idle_first(now_ms), BURIED_MAX):
+        if not pending.is_claimable(now_ms, idle_ms):
+            break
+        if group.policy.is_spent(pending.delivery_count):
+            entry = stream.log.get(pending.id)
+            if entry is not None:
+                dead.append((pending, entry))
+    return dead
+
+
+def _dead_of(
+    stream: Stream, group: Group, ids: Sequence[EntryId], now_ms: int
+) -> list[tuple[PendingEntry, Entry]]:
+    """Return which entries that were just given back are dead."""
+    dead: list[tuple[PendingEntry, Entry]] = []
+    for entry_id in dict.fromkeys(ids):
+        pending, entry = group.pel.by_id.get(entry_id), stream.log.get(entry_id)
+        if pending is None or entry is None or pending.owner is not None:
+            continue
+        if pending.is_claimable(now_ms, 0) and group.policy.is_spent(pending.delivery_count):
+            dead.append((pending, entry))
+    return dead
+
+
+def _letter(name: bytes, group: bytes, pending: PendingEntry, entry: Entry) -> Fields:
+    is_fatal = pending.delivery_count == COUNT_MAX
+    deliveries = b"" if is_fatal else b"%d" % pending.delivery_count
+    reason = b"fatal" if is_fatal else b"max_deliveries"
+    values = (name, str(entry.id).encode(), group, deliveries, reason)
+    return entry.fields + tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
+
+
+def _letters(
+    source: Stream, name: bytes, group: bytes, ids: Sequence[EntryId] | None, limit: int
+) -> list[tuple[EntryId, EntryId, Fields]]:
+    """Return dead letters of a group: their ids, the ids they had, and their own fields."""
+    if ids is None:
+        entries = source.log.range(MIN_ID, MAX_ID, REDRIVE_SCAN_MAX)
+    else:
+        entries = [one for each in dict.fromkeys(ids) if (one := source.log.get(each)) is not None]
+    found = []
+    for entry in entries:
+        own, behind = entry.fields[: -2 * len(ORIGIN)], entry.fields[-2 * len(ORIGIN) :]
+        origin = _origin(behind, name, group)
+        if origin is not None and own:
+            found.append((entry.id, origin, own))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _origin(fields: Fields, name: bytes, group: bytes) -> EntryId | None:
+    """Return the id a dead letter had, if it comes from this group."""
+    if fields[0::2] != ORIGIN or (fields[1], fields[5]) != (name, group):
+        return None
+    try:
+        return EntryId.parse(fields[3].decode("latin-1"))
+    except InvalidId:
+        return None

@@ -1,0 +1,36 @@
+"""Policy: what a group does by itself about entries that fail and consumers that vanish."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """The rules of one group; every one may be left out."""
+
+    claim_idle_ms: int | None = None  # reads take over what is idle for so long
+    max_deliveries: int | None = None  # an entry delivered so often is not delivered again …
+    dead_letter_stream: bytes | None = None  # … but moved there
+    backoff_ms: tuple[int, ...] = ()  # how long a failed entry rests before its 2nd, 3rd … delivery
+    max_pending: int | None = None  # a consumer that holds so many gets no more
+    keeps: bool = False  # what a connection leaves unsettled waits for its consumer
+    consumer_ttl_ms: int | None = None  # a consumer idle for so long, with nothing pending, goes
+
+    @property
+    def acts_by_time(self) -> bool:
+        """Tell whether something is to be done when nobody asks."""
+        return self.max_deliveries is not None or self.consumer_ttl_ms is not None
+
+    def is_spent(self, delivery_count: int) -> bool:
+        """Tell whether an entry has been delivered so often that it is not delivered again."""
+        return self.max_deliveries is not None and delivery_count >= self.max_deliveries
+
+    def rest_ms(self, delivery_count: int) -> int:
+        """Return how long an entry rests that has failed after so many deliveries."""
+        if not self.backoff_ms:
+            return 0
+        return self.backoff_ms[min(max(delivery_count, 1), len(self.backoff_ms)) - 1]
+
+
+NO_POLICY = GroupPolicy()
+"""What Redis does: nothing by itself."""

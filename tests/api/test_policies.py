@@ -1,0 +1,336 @@
+"""The policy of a group: asked for, shown, changed, refused; dead letters and their return."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.conftest import Live, problem_in, said
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ORDERS = "/v1/streams/orders"
+BILLING = f"{ORDERS}/groups/billing"
+REDRIVE = f"{BILLING}/dead-letters/redrive"
+LETTERS = "/v1/streams/letters/entries"
+ONCE = {"max_deliveries": 1, "dead_letter_stream": "letters"}
+
+
+async def put(live: Live, policy: Any = None, **body: Any) -> httpx.Response:
+    asked = {"start": "0", "create_stream": True, **body}
+    return await live.http.put(
+        BILLING, json=asked if policy is None else asked | {"policy": policy}
+    )
+
+
+async def patch(live: Live, policy: Any, **body: Any) -> httpx.Response:
+    return await live.http.patch(BILLING, json={"policy": policy, **body})
+
+
+async def prepare(live: Live, policy: Any, *ids: str) -> None:
+    """Make a group under a policy that has all of these before it."""
+    answer = await put(live, policy)
+    assert answer.status_code == 201, answer.text
+    batch = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
+    answer = await live.http.post(f"{ORDERS}/entries/batch", json=batch)
+    assert answer.status_code == 201, answer.text
+
+
+async def read_ids(live: Live, consumer: str = "worker", **body: Any) -> list[str]:
+    found = await live.read_group("orders", "billing", consumer, **body)
+    return [entry["id"] for entry in found["entries"]]
+
+
+async def nack(live: Live, *ids: str, **body: Any) -> None:
+    outcomes = await live.outcomes("nack", "orders", "billing", list(ids), **body)
+    assert outcomes == ["released"] * len(ids)
+
+
+async def letters(live: Live) -> list[dict[str, Any]]:
+    answer = await live.http.get(LETTERS)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["entries"]
+    return found
+
+
+async def policy_of(live: Live) -> dict[str, Any]:
+    policy: dict[str, Any] = (await live.group("orders", "billing"))["policy"]
+    return policy
+
+
+# Ask for one, see it, change it
+
+
+async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
+    policy = {
+        "claim_idle_ms": 30_000,
+        "max_deliveries": 5,
+        "dead_letter_stream": "dead ü",
+        "backoff_ms": [1_000, 10_000],
+        "max_pending": 100,
+        "on_disconnect": "keep",
+        "consumer_ttl_ms": 60_000,
+    }
+
+    answer = await put(shared, policy)
+
+    assert (answer.status_code, answer.json()["policy"]) == (201, policy)
+    assert await policy_of(shared) == policy
+    listed = (await shared.http.get(f"{ORDERS}/groups")).json()["groups"]
+    assert [one["policy"] for one in listed] == [policy]
+
+
+@pytest.mark.parametrize("policy", [None, {}, {"claim_idle_ms": None, "backoff_ms": []}])
+async def test_nothing_asked_for_is_no_policy(shared: Live, policy: Any) -> None:
+    answer = await put(shared, policy)
+
+    assert (answer.status_code, answer.json()["policy"]) == (201, {})
+
+
+async def test_the_same_policy_again_is_no_news_and_another_is_a_conflict(shared: Live) -> None:
+    await put(shared, ONCE)
+
+    same = await put(shared, {**ONCE, "backoff_ms": []})
+    unsaid = await put(shared)
+    others = [await put(shared, one) for one in ({}, ONCE | {"max_deliveries": 2})]
+
+    assert [one.status_code for one in (same, unsaid)] == [200, 200]
+    assert [said(one) for one in others] == [(409, "group_exists", "")] * 2
+    assert await policy_of(shared) == ONCE
+
+
+async def test_a_patch_changes_what_it_names_and_null_removes(shared: Live) -> None:
+    await put(shared, {"claim_idle_ms": 5, "max_pending": 7, "backoff_ms": [1]})
+
+    answer = await patch(shared, {"claim_idle_ms": None, "max_pending": 8})
+
+    expected = {"max_pending": 8, "backoff_ms": [1]}
+    assert (answer.status_code, answer.json()["policy"]) == (200, expected)
+    assert (await patch(shared, {})).json()["policy"] == expected
+    assert (await patch(shared, {"backoff_ms": None})).json()["policy"] == {"max_pending": 8}
+
+
+async def test_on_disconnect_can_be_set_and_removed(shared: Live) -> None:
+    await put(shared)
+
+    found = [
+        (await patch(shared, {"on_disconnect": one})).json()["policy"].get("on_disconnect")
+        for one in ("keep", "release", "keep", None)
+    ]
+
+    assert found == ["keep", None, "keep", None]
+
+
+async def test_a_patch_of_the_policy_leaves_the_position_alone_unless_told(shared: Live) -> None:
+    await prepare(shared, ONCE, "1-0", "2-0")
+    await read_ids(shared, limit=1)
+
+    await patch(shared, {"max_pending": 3})
+    unmoved = await shared.group("orders", "billing")
+    moved = (await patch(shared, {"max_pending": 4}, start="2-0")).json()
+
+    assert (unmoved["last_id"], unmoved["pending"]) == ("1-0", 1)
+    assert (moved["last_id"], moved["policy"]["max_pending"]) == ("2-0", 4)
+
+
+# Refused
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize(
+    ("policy", "pointer"),
+    [
+        ({"colour": "red"}, "/body/policy/colour"),
+        ({"claim_idle_ms": "5"}, "/body/policy/claim_idle_ms"),
+        ({"claim_idle_ms": -1}, "/body/policy/claim_idle_ms"),
+        ({"claim_idle_ms": 1.5}, "/body/policy/claim_idle_ms"),
+        ({"claim_idle_ms": True}, "/body/policy/claim_idle_ms"),
+        ({"claim_idle_ms": 2**63}, "/body/policy/claim_idle_ms"),
+        ({**ONCE, "max_deliveries": 0}, "/body/policy/max_deliveries"),
+        ({"max_pending": 0}, "/body/policy/max_pending"),
+        ({"consumer_ttl_ms": 0}, "/body/policy/consumer_ttl_ms"),
+        ({"backoff_ms": 5}, "/body/policy/backoff_ms"),
+        ({"backoff_ms": [1, "2"]}, "/body/policy/backoff_ms/1"),
+        ({"backoff_ms": [1, -2]}, "/body/policy/backoff_ms/1"),
+        ({"backoff_ms": [1] * 33}, "/body/policy/backoff_ms"),
+        ({"on_disconnect": "maybe"}, "/body/policy/on_disconnect"),
+        ({"max_deliveries": 3}, "/body/policy"),
+        ({"dead_letter_stream": "letters"}, "/body/policy"),
+        ({**ONCE, "dead_letter_stream": 5}, "/body/policy/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": "orders"}, "/body/policy/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": ""}, "/body/policy/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": "a/b"}, "/body/policy/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": "a\n"}, "/body/policy/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": "ü" * 129}, "/body/policy/dead_letter_stream"),
+        ("strict", "/body/policy"),
+        ([], "/body/policy"),
+    ],
+)
+async def test_a_policy_that_cannot_be_is_refused_at_the_part_at_fault(
+    shared: Live, method: str, policy: Any, pointer: str
+) -> None:
+    await shared.http.put(ORDERS)
+    if method == "PATCH":
+        await put(shared)
+
+    answer = await shared.http.request(
+        method,
+        BILLING,
+        json={"policy": policy},
+    )
+
+    assert said(answer) == (422, "invalid_request", pointer)
+    if method == "PATCH":
+        assert await policy_of(shared) == {}
+    else:
+        assert said(await shared.http.get(BILLING)) == (404, "group_not_found", "")
+
+
+async def test_a_patch_is_judged_by_what_it_leads_to(shared: Live) -> None:
+    await put(shared, ONCE)
+
+    half = await patch(shared, {"dead_letter_stream": None})
+    both = await patch(shared, {"dead_letter_stream": None, "max_deliveries": None})
+
+    assert said(half) == (422, "invalid_request", "/body/policy")
+    assert (both.status_code, both.json()["policy"]) == (200, {})
+
+
+async def test_a_refused_policy_moves_nothing(shared: Live) -> None:
+    await prepare(shared, None, "1-0", "2-0")
+
+    answer = await patch(shared, {"max_deliveries": 3}, start="2-0")
+
+    assert answer.status_code == 422
+    assert (await shared.group("orders", "billing"))["last_id"] == "0-0"
+
+
+@pytest.mark.parametrize("delay_ms", ["5", -1, 1.5, True, 2**63, []])
+async def test_a_delay_that_is_none_is_refused(shared: Live, delay_ms: Any) -> None:
+    await prepare(shared, None, "1-0")
+    await read_ids(shared)
+
+    body = {"ids": ["1-0"], "delay_ms": delay_ms}
+    answer = await shared.http.post(f"{BILLING}/nack", json=body)
+
+    assert said(answer) == (422, "invalid_request", "/body/delay_ms")
+    assert (await shared.group("orders", "billing"))["released"] == 0
+
+
+# What it does
+
+
+async def test_the_policy_says_what_a_read_leaves_out(shared: Live) -> None:
+    await prepare(shared, {"claim_idle_ms": 0, "max_pending": 2}, "1-0", "2-0", "3-0")
+
+    assert await read_ids(shared, "a") == ["1-0", "2-0"]
+    assert await read_ids(shared, "b", claim_idle_ms=10**9) == ["3-0"]
+    found = await shared.read_group("orders", "billing", "c")
+    assert [one["claimed_from"] for one in found["entries"]] == ["a", "a"]
+    assert found["state"] == "max_pending"
+
+
+async def test_a_failed_entry_rests_as_the_policy_says(shared: Live) -> None:
+    await prepare(shared, {"backoff_ms": [200]}, "1-0")
+    await read_ids(shared)
+
+    await nack(shared, "1-0")
+
+    assert await read_ids(shared) == []
+    found = await shared.read_group("orders", "billing", "worker", wait_ms=10_000)
+    assert [(one["id"], one["deliveries"]) for one in found["entries"]] == [("1-0", 2)]
+
+
+async def test_dead_letters_are_read_as_any_stream(shared: Live) -> None:
+    await prepare(shared, ONCE, "1-0", "2-0")
+    await read_ids(shared)
+
+    await nack(shared, "1-0")
+    await nack(shared, "2-0", mode="fatal")
+
+    origin = {"_stream": "orders", "_group": "billing"}
+    assert [one["fields"] for one in await letters(shared)] == [
+        {"v": "1-0", "_id": "1-0", "_deliveries": "1", "_reason": "max_deliveries", **origin},
+        {"v": "2-0", "_id": "2-0", "_deliveries": "", "_reason": "fatal", **origin},
+    ]
+    assert (await shared.group("orders", "billing"))["pending"] == 0
+    assert await read_ids(shared, claim_idle_ms=0) == []
+
+
+async def test_a_dead_letter_comes_with_nobody_reading(shared: Live) -> None:
+    await shared.http.put("/v1/streams/letters")  # or it could not be waited for
+    await prepare(shared, ONCE | {"claim_idle_ms": 1}, "1-0")
+    await read_ids(shared)
+
+    params = {"after": "0", "wait_ms": "10000"}
+    found = (await shared.http.get(LETTERS, params=params)).json()["entries"]
+    assert [one["fields"]["_id"] for one in found] == ["1-0"]
+
+
+# Redrive
+
+
+async def test_dead_letters_are_sent_back(shared: Live) -> None:
+    await prepare(shared, ONCE, "1-0", "2-0")
+    await read_ids(shared)
+    await nack(shared, "1-0", "2-0")
+    await shared.http.delete(f"{ORDERS}/entries/2-0")
+    ids = [one["id"] for one in await letters(shared)]
+
+    answer = await shared.http.post(REDRIVE)
+
+    results = answer.json()["results"]
+    new_id = results[1]["entry_id"]
+    assert answer.status_code == 200
+    assert results == [
+        {"id": ids[0], "outcome": "released", "entry_id": "1-0"},
+        {"id": ids[1], "outcome": "appended", "entry_id": new_id},
+    ]
+    assert await letters(shared) == []
+    assert await read_ids(shared) == ["1-0", new_id]
+    assert (await shared.http.post(REDRIVE, json={})).json() == {"results": []}
+
+
+async def test_dead_letters_are_sent_back_by_id_and_up_to_a_limit(shared: Live) -> None:
+    await prepare(shared, ONCE, "1-0", "2-0", "3-0")
+    await read_ids(shared)
+    await nack(shared, "1-0", "2-0", "3-0")
+    ids = [one["id"] for one in await letters(shared)]
+
+    chosen = await shared.http.post(REDRIVE, json={"ids": [ids[1], "9-9"]})
+    oldest = await shared.http.post(REDRIVE, json={"limit": 1})
+
+    assert [one["entry_id"] for one in chosen.json()["results"]] == ["2-0"]
+    assert [one["entry_id"] for one in oldest.json()["results"]] == ["1-0"]
+    assert [one["id"] for one in await letters(shared)] == ids[2:]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "pointer"),
+    [
+        ({"colour": 1}, 422, "invalid_request", "/body/colour"),
+        ({"limit": 0}, 422, "invalid_request", "/body/limit"),
+        ({"limit": "5"}, 422, "invalid_request", "/body/limit"),
+        ({"limit": 10**9}, 422, "invalid_request", "/body/limit"),
+        ({"ids": []}, 422, "invalid_request", "/body/ids"),
+        ({"ids": "1-0"}, 422, "invalid_request", "/body/ids"),
+        ({"ids": ["1-0", 5]}, 422, "invalid_request", "/body/ids/1"),
+        ({"ids": ["x"]}, 400, "invalid_id", "/body/ids/0"),
+        ([], 422, "invalid_request", "/body"),
+    ],
+)
+async def test_a_redrive_that_makes_no_sense_is_refused(
+    shared: Live, body: Any, status: int, code: str, pointer: str
+) -> None:
+    await put(shared, ONCE)
+
+    assert said(await shared.http.post(REDRIVE, json=body)) == (status, code, pointer)
+
+
+async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(shared: Live) -> None:
+    await put(shared, {"claim_idle_ms": 5})
+
+    answer = await shared.http.post(REDRIVE)
+
+    assert (answer.status_code, problem_in(answer)["code"]) == (422, "invalid_request")
+    assert "names no dead_letter_stream" in problem_in(answer)["detail"]
