@@ -34,10 +34,12 @@ lint: .venv/dev.stamp ## check style, types and the direction of imports
 bench: .venv/dev.stamp ## measure how fast the gateway is
 	$(BIN)/python -m tests.bench $(ARGS)
 
-openapi: .venv/run.stamp ## write openapi/openapi.json from the code
+openapi: .venv/run.stamp ## write openapi/openapi.json and asyncapi.json from the code
 	@mkdir -p openapi
 	$(BIN)/headgate openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
+	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new
+	mv openapi/asyncapi.json.new openapi/asyncapi.json
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) --output-file requirements.txt pyproject.toml

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
+from app import asyncapi
 from app.main import create_app, open_engine
 from app.server import Server
 from app.settings import MEMORY, LogLevel, Settings, read_settings
@@ -180,6 +181,13 @@ def openapi() -> None:
     json.dump(
         create_app(Settings(data_dir=MEMORY)).openapi(), sys.stdout, indent=2, ensure_ascii=False
     )
+    click.echo()
+
+
+@main.command("asyncapi")
+def asyncapi_() -> None:
+    """Print the AsyncAPI document: what is said over the WebSocket."""
+    json.dump(asyncapi.document(), sys.stdout, indent=2, ensure_ascii=False)
     click.echo()
 
 

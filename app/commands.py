@@ -1,13 +1,14 @@
 """Commands: Redis words run against the engine, one by one or all at one moment."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from app.redis_syntax.server import Server
 from app.redis_syntax.table import COMMANDS, Entry, find
 from app.redis_syntax.words import CommandError, Reply, Step
 from engine.decisions import Decision
 from engine.engine import Engine
-from engine.errors import StreamError
+from engine.errors import StreamError, Unavailable
 from engine.keyspace import Keyspace
 
 _BLOCKING = frozenset({b"XREAD", b"XREADGROUP"})
@@ -45,15 +46,23 @@ class CommandRunner:
         """
         entry, name = self._find(words)
         with self._server.running(name):
-            plan = entry.plan(words)
-            if plan.wait is None:
-                return await self._engine.perform(plan.step)
-            return await self._engine.perform_blocking(
-                plan.step,
-                plan.wait.lanes,
-                wait_ms=plan.wait.wait_ms,
-                claim_idle_ms=plan.wait.claim_idle_ms,
-            )
+            try:
+                return await self._run(entry, words)
+            except StreamError:
+                with suppress(Unavailable):  # an error tells of the state as a reply does
+                    await self._engine.wait_durable()
+                raise
+
+    async def _run(self, entry: Entry, words: Sequence[bytes]) -> Reply:
+        plan = entry.plan(words)
+        if plan.wait is None:
+            return await self._engine.perform(plan.step)
+        return await self._engine.perform_blocking(
+            plan.step,
+            plan.wait.lanes,
+            wait_ms=plan.wait.wait_ms,
+            claim_idle_ms=plan.wait.claim_idle_ms,
+        )
 
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
         """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).

@@ -3,8 +3,10 @@
 All of them are coroutines, though none waits: FastAPI would run a plain function in a thread.
 """
 
+import asyncio
 import random
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Header, Path, Query
@@ -18,6 +20,8 @@ from app.schemas import Limits
 from app.telemetry import Metrics
 from engine.journal import Journal
 
+_RECONNECT_MS = 1000
+
 
 @dataclass(frozen=True)
 class Gateway:
@@ -29,6 +33,29 @@ class Gateway:
     commands: CommandRunner | None  # where the backend can run Redis commands
     journal: Journal | None  # where this process keeps one
     random: random.Random  # for jitter and the names of nameless consumers
+    draining: asyncio.Event = field(default_factory=asyncio.Event)  # it is about to stop
+
+    def check_room(self) -> None:
+        """Refuse one more connection that stays open.
+
+        Raises:
+            GatewayError: there are as many as there may be.
+        """
+        most = self.limits.connections_max
+        if self.metrics.connection_count >= most:
+            text = f"too many open connections: the limit is {most}"
+            raise GatewayError("too_many_connections", text)
+
+    async def wait_connection_end(self) -> None:
+        """Return when a connection that begins now must end: its time is over, or the gateway's."""
+        longest_ms = self.limits.connection_ms_max
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if longest_ms is None else longest_ms / 1000):
+                await self.draining.wait()
+
+    def reconnect_after_ms(self) -> int:
+        """Return when to connect again: spread out, so that not all clients come at once."""
+        return self.random.randint(_RECONNECT_MS, 3 * _RECONNECT_MS)
 
 
 def gateway_of(connection: HTTPConnection) -> Gateway:

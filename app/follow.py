@@ -10,15 +10,8 @@ from collections.abc import AsyncIterator
 from app.backend import Backend
 from engine.decisions.deliveries import GroupCursor, GroupRequest
 from engine.entry import MIN_ID, EntryId
-from engine.limits import COUNT_MAX
 from engine.replies import GroupRead, StreamRead
 from engine.views import StreamCursor
-
-RELEASED_ONLY = COUNT_MAX
-"""As `claim_idle_ms`: take what nobody owns, and nothing that somebody does.
-
-Every read of this gateway takes at least that, so what one consumer gives back the next one gets.
-"""
 
 BATCH_ENTRIES_MAX = 250
 """Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""

@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from contextlib import suppress
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -10,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from app.dependencies import gateway_of
 from app.operation import path_of
 from app.problems import (
-    NOT_SERVED_YET,
     Code,
     GatewayError,
     Problem,
@@ -20,7 +21,7 @@ from app.problems import (
     problem_of,
     validation_problem,
 )
-from engine.errors import StreamError
+from engine.errors import StreamError, Unavailable
 
 log = logging.getLogger("headgate")
 
@@ -29,8 +30,6 @@ _CODE_OF_STATUS: dict[int, Code] = {
     404: "not_found",
     405: "method_not_allowed",
 }
-
-_PATHS_NOT_SERVED_YET = ("/v1/ws", "/asyncapi.json")
 
 
 def problem_response(problem: Problem) -> Response:
@@ -52,6 +51,12 @@ def install(app: FastAPI) -> None:
     """Make an app answer every error with a problem."""
 
     @app.exception_handler(StreamError)
+    async def refuse_by_state(request: Request, error: Exception) -> Response:
+        # A problem tells of the state as an answer does, so it must not tell what a crash may undo.
+        with suppress(Unavailable):
+            await gateway_of(request).backend.wait_durable()
+        return problem_response(problem_of(error, path_of(request.scope)))
+
     @app.exception_handler(GatewayError)
     async def refuse(request: Request, error: Exception) -> Response:
         return problem_response(problem_of(error, path_of(request.scope)))
@@ -65,8 +70,6 @@ def install(app: FastAPI) -> None:
         path = path_of(request.scope)
         code = _CODE_OF_STATUS.get(error.status_code, "malformed")
         detail = f"{request.method} {path}: {error.detail}"
-        if error.status_code == 404 and path.startswith(_PATHS_NOT_SERVED_YET):
-            detail = f"{path} is {NOT_SERVED_YET}"
         response = problem_response(make_problem(code, detail, path))
         response.headers.update(error.headers or {})
         if error.status_code == 405:

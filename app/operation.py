@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from app.dependencies import gateway_of
-from app.problems import NOT_SERVED_YET, NOWHERE, GatewayError, is_not_served_yet, pointer_to
+from app.problems import NOT_SERVED_YET, NOWHERE, GatewayError, pointer_to
 from app.structure import check_members
 
 JSON = frozenset({"application/json"})
@@ -158,7 +158,7 @@ def check_query(request: Request, known: set[str]) -> None:
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in known:
-            text = NOT_SERVED_YET if is_not_served_yet(name) else "unknown parameter"
+            text = "unknown parameter"
             raise GatewayError("invalid_request", text, pointer=pointer_to("query", name))
         if name in seen:
             raise GatewayError("invalid_request", "given twice", pointer=pointer_to("query", name))

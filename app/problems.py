@@ -34,6 +34,7 @@ Code = Literal[
     "invalid_request",
     "idempotency_mismatch",
     "too_many_waiters",
+    "too_many_connections",
     "unavailable",
     "draining",
     "internal",
@@ -99,6 +100,7 @@ _STATUS: dict[Code, int] = {
     "invalid_request": 422,
     "idempotency_mismatch": 422,
     "too_many_waiters": 429,
+    "too_many_connections": 429,
     "internal": 500,
     "unavailable": 503,
     "draining": 503,
@@ -122,16 +124,15 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.Unavailable: "unavailable",
 }
 
-_RETRYABLE: frozenset[Code] = frozenset({"too_many_waiters", "unavailable", "draining"})
+_RETRYABLE: frozenset[Code] = frozenset(
+    {"too_many_waiters", "too_many_connections", "unavailable", "draining"}
+)
 _RETRY_AFTER_MS = 1000
 
 _ERRORS_MAX = 100
 """Errors told of one request: more would help nobody, and each costs more than the mistake."""
 
 NOT_SERVED_YET = "not served by this version yet"
-
-# Parts of the contract that this version does not serve yet. They are refused, never ignored.
-_NOT_SERVED_YET = frozenset({"policy", "delay_ms", "sub"})
 
 NOWHERE = -1
 """As a place in a text: not known."""
@@ -231,11 +232,6 @@ def _detail(error: Exception) -> str:
     return str(error).removeprefix("ERR ").removeprefix("BUSYGROUP ")
 
 
-def is_not_served_yet(name: str) -> bool:
-    """Tell whether a field or parameter is part of the contract, but not of this version."""
-    return name in _NOT_SERVED_YET
-
-
 def pointer_to(*parts: str | int) -> str:
     """Return the JSON pointer to a part of a request (RFC 6901)."""
     texts = (str(part).replace("~", "~0").replace("/", "~1") for part in parts)
@@ -267,8 +263,6 @@ def _validation_detail(error: ErrorDetails) -> str:
 
 
 def _text(error: ErrorDetails) -> str:
-    if error["type"] == "extra_forbidden" and is_not_served_yet(str(error["loc"][-1])):
-        return NOT_SERVED_YET
     if error["type"] == "json_invalid":
         return f"not JSON: {error.get('ctx', {}).get('error', error['msg'])}"
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")

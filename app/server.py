@@ -7,11 +7,11 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from app.arrival import in_time
+from app.connection import PING_INTERVAL_MS, PONG_WAIT_MS
 from app.dependencies import Gateway
 from app.settings import LogLevel, Settings
 
-PING_INTERVAL_S = 20.0
-PONG_WAIT_S = 10.0
 GRACE_S = 5
 """How long open connections may take to end when the gateway is told to stop."""
 
@@ -47,6 +47,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, then stop."""
+        self._gateway.draining.set()
         self._gateway.backend.drain()
         await super().shutdown(sockets)
 
@@ -56,10 +57,11 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
+        http=in_time(settings.request_ms_max),
         ws="websockets-sansio",
         ws_max_size=settings.frame_bytes_max,
-        ws_ping_interval=PING_INTERVAL_S,
-        ws_ping_timeout=PONG_WAIT_S,
+        ws_ping_interval=PING_INTERVAL_MS / 1000,
+        ws_ping_timeout=PONG_WAIT_MS / 1000,
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
         access_log=settings.log_level == LogLevel.DEBUG,

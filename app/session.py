@@ -1,172 +1,103 @@
 """Session: the WebSocket conversation as a state machine. Frames in; frames and intents out.
 
-This is the short form: one subscription, named "0", described by the URL. The session keeps what
-the conversation needs to be fair: how much credit the client has given, and which entries it holds
-and has not settled. What has to be done at the backend comes out as an intent; when it is done,
-the session is told the outcome and says what to answer.
+The session keeps what the conversation needs to be fair: which subscriptions there are, which
+entries each was sent and has not settled, and what it was last told about its state. What has to be
+done at the backend comes out as an intent; when it is done, the session is told the outcome and
+says what to answer.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from app.ids import parse_id, parse_ids
-from app.problems import GatewayError, Problem, make_problem, problem_of, validation_problem
-from app.schemas import Delivery, Entry, Gap, IdText, Settled, deliveries_of
+from app.frames import (
+    RID_LENGTH_MAX,
+    Acked,
+    AckFrame,
+    AnyClientFrame,
+    AppendFrame,
+    Claimed,
+    CreditFrame,
+    Entries,
+    ExtendFrame,
+    NackFrame,
+    Ok,
+    PingFrame,
+    Pong,
+    ProblemFrame,
+    State,
+    SubscribeFrame,
+    SubscriptionFrame,
+    UnsubscribeFrame,
+)
+from app.ids import parse_after, parse_id, parse_ids
+from app.names import check_name, text_of
+from app.problems import GatewayError, Problem, problem_of, validation_problem
+from app.schemas import Entry, Gap, Settled, deliveries_of
 from app.structure import check_members
 from engine.decisions.deliveries import NackMode
-from engine.entry import EntryId
+from engine.entry import Draft, EntryId
 from engine.errors import StreamError
 from engine.replies import GroupRead, Outcome, StreamRead
-
-SUBSCRIPTION: Literal["0"] = "0"
-"""The name of the short form's only subscription."""
+from engine.views import From
 
 INSTANCE = "/v1/ws"
-_FRAME_IDS_MAX = 10_000
-_RID_LENGTH_MAX = 64
 
-Rid = Annotated[
-    str | None, Field(None, max_length=_RID_LENGTH_MAX, description="Repeated in the answer.")
-]
-
-
-class ClientFrame(BaseModel):
-    """What a client may say: unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class SubscriptionFrame(ClientFrame):
-    """A frame about the subscription."""
-
-    sub: Literal["0"] = SUBSCRIPTION
-
-
-class CreditFrame(SubscriptionFrame):
-    """Let so many more entries come; never answered."""
-
-    type: Literal["credit"]
-    entries: Annotated[int, Field(ge=1, strict=True)]
-
-
-class AckFrame(SubscriptionFrame):
-    """Acknowledge entries: by id, or all sent up to one."""
-
-    type: Literal["ack"]
-    rid: Rid = None
-    ids: Annotated[list[IdText], Field(fail_fast=True)] | None = Field(
-        None, min_length=1, max_length=_FRAME_IDS_MAX
-    )
-    up_to: IdText | None = None
-
-
-class NackFrame(SubscriptionFrame):
-    """Give entries back."""
-
-    type: Literal["nack"]
-    rid: Rid = None
-    ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(
-        min_length=1, max_length=_FRAME_IDS_MAX
-    )
-    mode: Literal["silent", "fail", "fatal"] = "fail"
-
-
-class ExtendFrame(SubscriptionFrame):
-    """Restart the idle clock of entries."""
-
-    type: Literal["extend"]
-    rid: Rid = None
-    ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(
-        min_length=1, max_length=_FRAME_IDS_MAX
-    )
-
-
-class PingFrame(ClientFrame):
-    """Ask for a pong."""
-
-    type: Literal["ping"]
-    rid: Rid = None
-
-
-AnyClientFrame = Annotated[
-    CreditFrame | AckFrame | NackFrame | ExtendFrame | PingFrame, Field(discriminator="type")
-]
 _client_frame: TypeAdapter[Any] = TypeAdapter(AnyClientFrame)
-_NOT_SERVED_YET = frozenset({"subscribe", "unsubscribe", "append"})
 
-
-class Subscribed(BaseModel):
-    """The subscription stands."""
-
-    type: Literal["subscribed"] = "subscribed"
-    sub: str = SUBSCRIPTION
-    position: IdText = Field(description="Entries come from after this id.")
-    consumer: str | None = None
-    pending: int | None = Field(None, description="Entries the consumer holds already.")
-    gap: Gap | None = None
-
-
-class Entries(BaseModel):
-    """Entries, as many as were ready."""
-
-    type: Literal["entries"] = "entries"
-    sub: str = SUBSCRIPTION
-    entries: list[Entry] | list[Delivery]
-    deleted_ids: list[IdText] | None = None
-    credit_left: int
-    lag: int | None = None
-
-
-class Acked(BaseModel):
-    """What became of each id of an ack."""
-
-    type: Literal["acked"] = "acked"
-    rid: str | None = None
-    sub: str = SUBSCRIPTION
-    results: list[Settled]
-
-
-class Ok(BaseModel):
-    """What became of each id of a nack or extend."""
-
-    type: Literal["ok"] = "ok"
-    rid: str | None = None
-    sub: str = SUBSCRIPTION
-    results: list[Settled]
-
-
-class Pong(BaseModel):
-    """The answer to a ping."""
-
-    type: Literal["pong"] = "pong"
-    rid: str | None = None
-
-
-class ProblemFrame(BaseModel):
-    """A frame that could not be served, or the end of the subscription."""
-
-    type: Literal["problem"] = "problem"
-    rid: str | None = None
-    problem: Problem
+StateName = Literal["live", "caught_up", "credit_exhausted", "max_pending"]
 
 
 class NotAFrameError(Exception):
     """The client sent something that is no JSON object."""
 
 
+class Subscribe(NamedTuple):
+    """Intent: begin to read, then call `opened`."""
+
+    rid: str | None
+    sub: str
+    stream: bytes
+    group: bytes | None
+    consumer: bytes | None
+    after: EntryId | From
+    credit: int
+    auto_credit: bool
+    claim_idle_ms: int | None
+    on_disconnect: Literal["release", "keep"] | None
+    no_ack: bool
+
+
+class Unsubscribe(NamedTuple):
+    """Intent: stop to read, then call `closed`."""
+
+    rid: str | None
+    sub: str
+
+
 class AddCredit(NamedTuple):
     """Intent: let more entries come."""
 
+    sub: str
     entries: int
+
+
+class Append(NamedTuple):
+    """Intent: append at the backend."""
+
+    rid: str | None
+    stream: bytes
+    drafts: list[Draft]
 
 
 class Ack(NamedTuple):
     """Intent: acknowledge at the backend, then call `settled`."""
 
     rid: str | None
+    sub: str
     ids: list[EntryId]
 
 
@@ -174,40 +105,42 @@ class Nack(NamedTuple):
     """Intent: give back at the backend, then call `settled`."""
 
     rid: str | None
+    sub: str
     ids: list[EntryId]
     mode: NackMode
+    delay_ms: int | None
 
 
 class Extend(NamedTuple):
     """Intent: extend at the backend, then call `settled`."""
 
     rid: str | None
+    sub: str
     ids: list[EntryId]
 
 
 Settlement = Ack | Nack | Extend
-Intent = AddCredit | Settlement
+Intent = Subscribe | Unsubscribe | AddCredit | Append | Settlement
+
+
+@dataclass
+class _Subscription:
+    settles: bool  # entries have to be settled; otherwise they are only read
+    auto_credit: bool  # what is settled gives back its credit
+    state: StateName = "live"  # what the client was last told
+    # Sent and not settled, in the order of sending, each with its delivery count.
+    held: dict[EntryId, int] = field(default_factory=dict)
 
 
 class Session:
     """One conversation."""
 
-    def __init__(self, *, is_group: bool, auto_credit: bool) -> None:
-        """Start a conversation that holds nothing.
-
-        Args:
-            is_group: entries have to be settled; otherwise they are only read.
-            auto_credit: what is settled gives back its credit.
-        """
-        self._is_group = is_group
-        self._auto_credit = auto_credit
-        # Sent and not settled, in the order of sending, each with its delivery count.
-        self._held: dict[EntryId, int] = {}
-
-    @property
-    def held(self) -> Mapping[EntryId, int]:
-        """Return what was sent and is not settled, in the order of sending, with its counts."""
-        return self._held
+    def __init__(self, *, subscriptions_max: int, credit_max: int, batch_entries_max: int) -> None:
+        """Start a conversation without subscriptions; the bounds are those told in `welcome`."""
+        self._subscriptions_max = subscriptions_max
+        self._credit_max = credit_max
+        self._batch_entries_max = batch_entries_max
+        self._subscriptions: dict[str, _Subscription] = {}
 
     def receive(self, text: str) -> Intent | BaseModel:
         """Take a frame of the client; returns what to do, or what to answer.
@@ -225,87 +158,215 @@ class Session:
             check_members(value)
             return self._intent(_client_frame.validate_python(value))
         except ValidationError as error:
-            return ProblemFrame(rid=_rid_of(value), problem=_frame_problem(error, value))
+            return _problem(value, _frame_problem(error))
         except (StreamError, GatewayError) as error:
-            return ProblemFrame(rid=_rid_of(value), problem=problem_of(error, INSTANCE))
+            return _problem(value, problem_of(error, INSTANCE))
+
+    def opened(self, intent: Subscribe) -> None:
+        """Note that a subscription stands."""
+        settles = intent.group is not None and not intent.no_ack
+        self._subscriptions[intent.sub] = _Subscription(settles, intent.auto_credit)
+
+    def closed(self, sub: str) -> Mapping[EntryId, int]:
+        """Forget a subscription; returns what it was sent and has not settled, with its counts."""
+        found = self._subscriptions.pop(sub, None)
+        return {} if found is None else found.held
 
     def settled(
         self, intent: Settlement, outcomes: Sequence[Outcome]
     ) -> tuple[Acked | Ok | None, int]:
-        """Note what became of an intent; returns the answer, if one is due, and credit to add."""
+        """Note what became of an intent; returns the answer, if one is due, and credit to add.
+
+        The subscription may have ended meanwhile: then there is nothing to note.
+        """
+        subscription = self._subscriptions.get(intent.sub)
         returned = 0
         for entry_id, outcome in zip(intent.ids, outcomes, strict=True):
-            if outcome is not Outcome.EXTENDED and entry_id in self._held:
-                del self._held[entry_id]
+            if subscription is None or outcome is Outcome.EXTENDED:
+                continue
+            if subscription.held.pop(entry_id, None) is not None and subscription.auto_credit:
                 returned += 1
         pairs = zip(intent.ids, outcomes, strict=True)
         results = [Settled(id=str(one), outcome=outcome) for one, outcome in pairs]
-        answer: Acked | Ok | None = None
-        if isinstance(intent, Ack):
-            answer = Acked(rid=intent.rid, results=results)
-        else:
-            answer = Ok(rid=intent.rid, results=results)
+        kind = Acked if isinstance(intent, Ack) else Ok
+        answer = kind(rid=intent.rid, sub=intent.sub, results=results)
         is_silent = isinstance(intent, Ack) and intent.rid is None and _is_clean(outcomes)
-        return (None if is_silent else answer), (returned if self._auto_credit else 0)
+        return (None if is_silent else answer), returned
 
-    def deliver_read(self, read: StreamRead, credit: int) -> Entries:
-        """Return the frame for entries of a stream, sent on so much credit."""
+    def deliver_read(self, sub: str, read: StreamRead, credit: int) -> Entries | None:
+        """Return the frame for entries of a stream, sent on so much credit; None for none."""
+        if not read.entries:
+            return None
         entries = [Entry.of(one) for one in read.entries]
-        return Entries(entries=entries, credit_left=credit - len(entries))
+        return Entries(
+            sub=sub, entries=entries, credit_left=credit - len(entries), gap=Gap.of(read.gap)
+        )
 
-    def deliver_group(self, read: GroupRead, credit: int) -> Entries:
+    def deliver_group(self, sub: str, read: GroupRead, credit: int) -> Entries | None:
         """Return the frame for deliveries, sent on so much credit and held from now on."""
+        if not read.deliveries:
+            return None
         entries, gone = deliveries_of(read.deliveries)
-        frame = Entries(entries=entries, credit_left=credit - len(entries), lag=read.lag)
-        for one in read.deliveries:
-            if one.fields is not None:
-                self._held[one.id] = one.delivery_count
+        frame = Entries(sub=sub, entries=entries, credit_left=credit - len(entries), lag=read.lag)
+        subscription = self._subscriptions[sub]
+        if subscription.settles:
+            alive = (one for one in read.deliveries if one.fields is not None)
+            subscription.held.update({one.id: one.delivery_count for one in alive})
         if gone:
             frame.deleted_ids = gone
         return frame
 
+    def taken_over(self, sub: str, counts: Mapping[EntryId, int], by: bytes) -> Claimed | None:
+        """Note that another consumer has entries now; returns the frame if they were held here.
+
+        Args:
+            sub: the subscription that held them.
+            counts: their delivery counts before; what came back since has a greater one.
+            by: who has them now.
+        """
+        held = self._subscriptions[sub].held
+        lost = [one for one, count in counts.items() if one in held and held[one] <= count]
+        for entry_id in lost:
+            del held[entry_id]
+        return Claimed(sub=sub, ids=list(map(str, lost)), by=text_of(by)) if lost else None
+
+    def state_after(self, sub: str, read: StreamRead | GroupRead, credit: int) -> State | None:
+        """Return the frame that tells why nothing comes now, or that it does; None if known."""
+        if credit <= 0:
+            state: StateName = "credit_exhausted"
+        elif isinstance(read, StreamRead):
+            state = "caught_up" if read.next_after >= read.last_id else "live"
+        else:
+            state = read.state.value
+        return self._state(sub, state)
+
+    def _state(self, sub: str, state: StateName) -> State | None:
+        subscription = self._subscriptions[sub]
+        if subscription.state == state:
+            return None
+        subscription.state = state
+        return State(sub=sub, state=state)
+
     def _intent(self, frame: BaseModel) -> Intent | BaseModel:
         match frame:
-            case CreditFrame(entries=entries):
-                return AddCredit(entries)
             case PingFrame(rid=rid):
                 return Pong(rid=rid)
-            case _ if not self._is_group:
-                text = "this subscription has no group, so there is nothing to settle"
-                raise GatewayError("invalid_request", text, pointer="/body/type")
-            case AckFrame():
-                return Ack(frame.rid, self._acked_ids(frame))
-            case NackFrame(rid=rid, ids=ids, mode=mode):
-                return Nack(rid, parse_ids(ids), NackMode(mode))
-            case ExtendFrame(rid=rid, ids=ids):
-                return Extend(rid, parse_ids(ids))
+            case SubscribeFrame():
+                return self._subscribe(frame)
+            case UnsubscribeFrame(rid=rid, sub=sub):
+                self._subscription(sub)
+                return Unsubscribe(rid, sub)
+            case AppendFrame():
+                return self._append(frame)
+            case CreditFrame(sub=sub, entries=entries):
+                self._subscription(sub)
+                return AddCredit(sub, entries)
+            case SubscriptionFrame(sub=sub):
+                return self._settlement(frame, self._subscription(sub))
         raise AssertionError(f"a frame of an unknown type: {frame!r}")
 
-    def _acked_ids(self, frame: AckFrame) -> list[EntryId]:
-        if (frame.ids is None) == (frame.up_to is None):
-            raise GatewayError("invalid_request", "give ids or up_to", pointer="/body/ids")
-        if frame.ids is not None:
-            return parse_ids(frame.ids)
-        up_to = parse_id(frame.up_to or "", field="/body/up_to")
-        return [entry_id for entry_id in self._held if entry_id <= up_to]
+    def _settlement(self, frame: SubscriptionFrame, subscription: _Subscription) -> Settlement:
+        if not subscription.settles:
+            text = f"in subscription {frame.sub!r} there is nothing to settle"
+            raise GatewayError("invalid_request", text, pointer="/body/sub")
+        match frame:
+            case AckFrame(rid=rid, sub=sub):
+                return Ack(rid, sub, _acked_ids(frame, subscription))
+            case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms):
+                return Nack(rid, sub, parse_ids(ids), NackMode(mode), delay_ms)
+            case ExtendFrame(rid=rid, sub=sub, ids=ids):
+                return Extend(rid, sub, parse_ids(ids))
+        raise AssertionError(f"a frame of an unknown type: {frame!r}")
+
+    def _subscription(self, sub: str) -> _Subscription:
+        found = self._subscriptions.get(sub)
+        if found is None:
+            text = f"there is no subscription {sub!r}"
+            raise GatewayError("not_found", text, pointer="/body/sub")
+        return found
+
+    def _subscribe(self, frame: SubscribeFrame) -> Subscribe:
+        if frame.sub in self._subscriptions:
+            text = f"there is a subscription {frame.sub!r} already"
+            raise GatewayError("invalid_request", text, pointer="/body/sub")
+        if len(self._subscriptions) >= self._subscriptions_max:
+            text = f"a connection has at most {self._subscriptions_max} subscriptions"
+            raise GatewayError("invalid_request", text, pointer="/body/sub")
+        if frame.credit > self._credit_max:
+            text = f"at most {self._credit_max}, not {frame.credit}"
+            raise GatewayError("invalid_request", text, pointer="/body/credit")
+        _check_needs_group(frame)
+        return Subscribe(
+            frame.rid,
+            frame.sub,
+            check_name(frame.stream, pointer="/body/stream"),
+            None if frame.group is None else check_name(frame.group, pointer="/body/group"),
+            _name_or_none(frame.consumer, "/body/consumer"),
+            parse_after(frame.after, field="/body/after"),
+            frame.credit,
+            frame.auto_credit,
+            frame.claim_idle_ms,
+            frame.on_disconnect,
+            no_ack=frame.ack == "none",
+        )
+
+    def _append(self, frame: AppendFrame) -> Append:
+        if len(frame.entries) > self._batch_entries_max:
+            text = f"at most {self._batch_entries_max} entries, not {len(frame.entries)}"
+            raise GatewayError("invalid_request", text, pointer="/body/entries")
+        drafts = [
+            entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)
+        ]
+        return Append(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
+
+
+_GROUP_ONLY = ("consumer", "claim_idle_ms", "on_disconnect")
+
+
+def _check_needs_group(frame: SubscribeFrame) -> None:
+    """Refuse what has no meaning for this kind of subscription: it would be ignored."""
+    if frame.group is not None:
+        if "after" in frame.model_fields_set:
+            text = "a group has its own position; its consumers cannot choose one"
+            raise GatewayError("invalid_request", text, pointer="/body/after")
+        return
+    named = [name for name in _GROUP_ONLY if getattr(frame, name) is not None]
+    if frame.ack == "none":
+        named.append("ack")
+    if named:
+        text = "this is for subscriptions to a group"
+        raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
+
+
+def _name_or_none(name: str | None, pointer: str) -> bytes | None:
+    return None if name is None else check_name(name, pointer=pointer)
+
+
+def _acked_ids(frame: AckFrame, subscription: _Subscription) -> list[EntryId]:
+    if (frame.ids is None) == (frame.up_to is None):
+        raise GatewayError("invalid_request", "give ids or up_to", pointer="/body/ids")
+    if frame.ids is not None:
+        return parse_ids(frame.ids)
+    up_to = parse_id(frame.up_to or "", field="/body/up_to")
+    return [entry_id for entry_id in subscription.held if entry_id <= up_to]
 
 
 def _is_clean(outcomes: Sequence[Outcome]) -> bool:
     return all(outcome is Outcome.ACKED for outcome in outcomes)
 
 
-def _rid_of(value: dict[str, Any]) -> str | None:
-    """Return the rid of a frame that is wrong otherwise, so that its answer can be told apart."""
-    rid = value.get("rid")
-    return rid if isinstance(rid, str) and len(rid) <= _RID_LENGTH_MAX else None
+def _problem(value: dict[str, Any], problem: Problem) -> ProblemFrame:
+    """Return the answer to a frame that is wrong, so that its client can tell which one it was."""
+    rid, sub = value.get("rid"), value.get("sub")
+    return ProblemFrame(
+        rid=rid if isinstance(rid, str) and len(rid) <= RID_LENGTH_MAX else None,
+        sub=sub if isinstance(sub, str) and len(sub) <= RID_LENGTH_MAX else None,
+        problem=problem,
+    )
 
 
-def _frame_problem(error: ValidationError, value: dict[str, Any]) -> Problem:
-    kind = value.get("type")
-    if isinstance(kind, str) and kind in _NOT_SERVED_YET:
-        detail = f"frames of type {kind!r} are not served by this version yet"
-        return make_problem("invalid_request", detail, INSTANCE)
+def _frame_problem(error: ValidationError) -> Problem:
     found = error.errors(include_url=False, include_input=False)
     for one in found:  # the first part is the frame type, which the client knows
-        one["loc"] = one["loc"][1:]
+        one["loc"] = one["loc"][1:] or ("type",)
     return validation_problem(found, INSTANCE, prefix="/body")

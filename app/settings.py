@@ -66,8 +66,16 @@ class Settings(BaseSettings):
         16 * 2**20, ge=1024, description="Names and values in one answer or page, about."
     )
     ids_max: int = Field(10_000, ge=100, description="Ids in one ack, nack, claim or delete.")
+    request_ms_max: int = Field(
+        30_000, ge=100, description="How long a request may take to arrive, header and body."
+    )
     wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
     waiters_max: int = Field(100_000, ge=1, description="Reads blocked at once.")
+    connections_max: int = Field(10_000, ge=1, description="Event streams and WebSockets at once.")
+    subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
+    connection_ms_max: int | None = Field(
+        None, ge=1000, description="After so long a connection is told to come back."
+    )
     frame_bytes_max: int = Field(2**20, ge=1024, description="Largest WebSocket frame.")
     credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
     heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")

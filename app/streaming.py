@@ -3,10 +3,41 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import TypeVar
 
+import anyio
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Send
+
+T = TypeVar("T")
+
+
+async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """Yield what several sources bring as it comes, until the first of them ends or fails.
+
+    All that are ready have their turn before any has a second one. When this ends, so have they.
+    """
+    coming = {asyncio.ensure_future(anext(source)): source for source in sources}
+    try:
+        while True:
+            ready, _ = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+            for task in ready:
+                source = coming.pop(task)
+                try:
+                    part = task.result()
+                except StopAsyncIteration:
+                    return
+                yield part
+                coming[asyncio.ensure_future(anext(source))] = source
+            await asyncio.sleep(0)  # anyio cancels nobody whose next part is there already
+    finally:
+        with anyio.CancelScope(shield=True):  # what they were reading is undone before we go on
+            for task in coming:
+                task.cancel()
+            await asyncio.gather(*coming, return_exceptions=True)
+            for source in sources:
+                await source.aclose()
 
 
 class PatientResponse(StreamingResponse):

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 import anyio
 
 from app.backend import Backend
 from engine.entry import EntryId
 from engine.errors import NotFound, Unavailable
+from engine.policy import GroupPolicy
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,20 @@ class Subscriber:
 
     @classmethod
     def named_or_new(
-        cls, stream: bytes, group: bytes, consumer: bytes | None, *, releases: bool, random: Random
+        cls,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes | None,
+        *,
+        on_disconnect: Literal["release", "keep"] | None,
+        policy: GroupPolicy,
+        random: Random,
     ) -> "Subscriber":
-        """Return a subscriber of that name; without a name one is made."""
+        """Return a subscriber of that name; without a name one is made.
+
+        What becomes of its entries in the end is what it says, or else what the policy says.
+        """
+        releases = not policy.keeps if on_disconnect is None else on_disconnect == "release"
         if consumer is not None:
             return cls(stream, group, consumer, is_temporary=False, releases=releases)
         name = f"temporary-{random.getrandbits(64):016x}".encode()

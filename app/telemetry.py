@@ -3,7 +3,8 @@
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pythonjsonlogger.json import JsonFormatter
@@ -41,6 +42,7 @@ class Metrics:
     def __init__(self) -> None:
         """Start at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
+        self.connection_count = 0  # open ones, of all transports
         self.requests = Counter(
             "headgate_requests",
             "Requests answered.",
@@ -70,6 +72,16 @@ class Metrics:
             registry=self.registry,
         )
         self.waiters = Gauge("headgate_waiters", "Blocked reads.", registry=self.registry)
+
+    @contextmanager
+    def connection(self, transport: str) -> Iterator[None]:
+        """Count a connection that stays open, while the context lasts."""
+        self.connection_count += 1
+        try:
+            with self.connections.labels(transport).track_inprogress():
+                yield
+        finally:
+            self.connection_count -= 1
 
     def watch(self, waiter_count: Callable[[], int]) -> None:
         """Read the number of blocked reads whenever metrics are asked for."""

@@ -520,7 +520,7 @@ def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
     if not entries:
         raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
     check_at_most(len(entries), limits.batch_entries_max, pointer="/body")
-    return [entry.to_draft(index) for index, entry in enumerate(entries)]
+    return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries)]
 
 
 def _entries_of_array(body: bytes) -> list[NewEntry]:

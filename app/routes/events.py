@@ -1,12 +1,15 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
-from collections.abc import AsyncGenerator
-from typing import Annotated, Literal
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel, Field
 
+from app.backend import Backend
 from app.dependencies import (
     BackendDep,
     Gateway,
@@ -17,14 +20,16 @@ from app.dependencies import (
     check_at_most,
     gateway_of,
 )
-from app.follow import RELEASED_ONLY, follow_group, follow_stream
+from app.follow import follow_group, follow_stream
 from app.ids import parse_after
+from app.names import text_of
 from app.operation import Operation, path_of
-from app.problems import problem_of, responses
+from app.problems import GatewayError, problem_of, responses
 from app.schemas import Delivery, Entry, Gap, IdText, Limits, deliveries_of
-from app.streaming import PatientResponse
+from app.streaming import PatientResponse, merged
 from app.subscriber import Subscriber
-from engine.decisions.deliveries import GroupCursor, GroupRequest
+from engine import errors
+from engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
 from engine.entry import EntryId
 from engine.errors import StreamError
 from engine.limits import COUNT_MAX
@@ -35,7 +40,9 @@ router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=O
 
 _HEARTBEAT = b": heartbeat\n\n"
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-_RETRY_MS = 1000
+_RETURN_MS = 100
+"""How soon a browser comes back that has only to acknowledge."""
+
 _EVENT_STREAM: dict[int | str, dict[str, object]] = {
     200: {
         "description": "Events, without end.",
@@ -57,6 +64,19 @@ class CaughtUp(BaseModel):
     """All there was has been sent; what follows is new."""
 
     at: IdText
+
+
+class ClaimedAway(BaseModel):
+    """Entries you held belong to another consumer now."""
+
+    ids: list[IdText]
+    by: str
+
+
+class Draining(BaseModel):
+    """The connection is about to end; come back after so long."""
+
+    reconnect_after_ms: int
 
 
 class EventStream(PatientResponse):
@@ -99,12 +119,21 @@ async def last_event_id(
     return parse_after("$" if after is None else after, field="/query/after"), False
 
 
+async def last_seen_id(
+    cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
+) -> EntryId | None:
+    """Return the last id the client says it has seen, if it says so."""
+    after, is_resumed = cursor
+    return after if is_resumed and isinstance(after, EntryId) else None
+
+
 @router.get(
     "/events",
     operation_id="streamEvents",
     response_class=EventStream,
     status_code=200,
-    responses=_EVENT_STREAM | responses("invalid_id", "stream_not_found", "invalid_request"),
+    responses=_EVENT_STREAM
+    | responses("invalid_id", "stream_not_found", "invalid_request", "too_many_connections"),
 )
 async def stream_events(
     request: Request,
@@ -115,9 +144,11 @@ async def stream_events(
     """Send a stream as events (XREAD BLOCK): what comes after the cursor, then what is new.
 
     Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
-    `caught_up {at}` · `problem {…}`. A comment every 15 s keeps the connection open.
+    `caught_up {at}` · `draining {reconnect_after_ms}` · `problem {…}`. A comment every 15 s keeps
+    the connection open.
     """
     after, resumed = cursor
+    gateway_of(request).check_room()
     await backend.stream_info(stream)
     start = StreamCursor(stream, after)
     gateway = gateway_of(request)
@@ -133,7 +164,14 @@ async def stream_events(
     status_code=200,
     responses=_EVENT_STREAM
     | responses(
-        "malformed", "consumer_conflict", "stream_not_found", "group_not_found", "invalid_request"
+        "malformed",
+        "invalid_id",
+        "consumer_required",
+        "consumer_conflict",
+        "stream_not_found",
+        "group_not_found",
+        "invalid_request",
+        "too_many_connections",
     ),
 )
 async def group_events(
@@ -149,16 +187,21 @@ async def group_events(
         Query(ge=0, le=COUNT_MAX, description="Also take entries pending and idle for so long."),
     ] = None,
     on_disconnect: Annotated[
-        Literal["release", "keep"],
-        Query(description="What becomes of unacknowledged entries when the connection ends."),
-    ] = "release",
-    ack: Annotated[
-        Literal["explicit"], Query(description="Entries are acknowledged by POST.")
-    ] = "explicit",
-    last_event_id: Annotated[
-        str | None,
-        Header(alias="Last-Event-ID", description="Ignored: the group knows its position."),
+        Literal["release", "keep"] | None,
+        Query(
+            description="What becomes of unacknowledged entries when the connection ends; as the "
+            "group's policy says, or `release`, if it is left out."
+        ),
     ] = None,
+    ack: Annotated[
+        Literal["explicit", "on_receipt", "on_reconnect"],
+        Query(
+            description="`explicit`: by POST. `on_receipt`: an entry is done with once it is sent. "
+            "`on_reconnect`: the `Last-Event-ID` of the next connection acknowledges up to it; "
+            "every `credit` entries the connection is ended for that, and browsers come back."
+        ),
+    ] = "explicit",
+    seen: Annotated[EntryId | None, Depends(last_seen_id)] = None,
 ) -> EventStream:
     """Read as a consumer of a group, as events (XREADGROUP BLOCK).
 
@@ -166,108 +209,202 @@ async def group_events(
     most `credit` unacknowledged ones at a time. Acknowledge by POST to `…/ack`, under the name that
     `ready` tells. Without a name the gateway makes one and removes it when the connection ends.
 
-    Events: `ready {position, resumed, consumer}` · `entry` · `caught_up {at}` · `problem {…}`.
+    Events: `ready {position, resumed, consumer}` · `entry` · `caught_up {at}` · `claimed {ids, by}`
+    (another consumer has these now) · `draining {reconnect_after_ms}` · `problem {…}`.
     """
-    del ack, last_event_id
     check_at_most(credit, limits.credit_max, pointer="/query/credit")
-    await backend.group(stream, group)
+    if ack == "on_reconnect" and consumer is None:
+        text = "the next connection must come under the same name: give consumer"
+        raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
+    gateway.check_room()
     subscriber = Subscriber.named_or_new(
         stream,
         group,
         consumer,
-        releases=on_disconnect == "release",
+        on_disconnect="keep" if ack == "on_reconnect" else on_disconnect,
+        policy=(await backend.group(stream, group)).policy,
         random=gateway.random,
     )
-    claim_idle_ms = RELEASED_ONLY if claim_idle_ms is None else claim_idle_ms
-    return EventStream(
-        _group_events(gateway, path_of(request.scope), subscriber, credit, claim_idle_ms), limits
+    if ack == "on_reconnect" and seen is not None:
+        await _ack_through(backend, subscriber, seen, limits)
+    wanted = GroupRequest(
+        subscriber.group,
+        subscriber.consumer,
+        [GroupCursor(subscriber.stream)],
+        claim_idle_ms=RELEASED_ONLY if claim_idle_ms is None else claim_idle_ms,
+        max_pending=credit,
     )
+    conversation = _GroupEvents(gateway, path_of(request.scope), subscriber, wanted, ack)
+    return EventStream(conversation.parts(), limits)
 
 
 async def _stream_events(
     gateway: Gateway, path: str, cursor: StreamCursor, *, resumed: bool
 ) -> AsyncGenerator[bytes, None]:
+    reading = _stream_parts(gateway, cursor, resumed=resumed)
+    with gateway.metrics.connection("sse"):
+        try:
+            async with aclosing(merged(reading, _until_end(gateway))) as parts:
+                async for part in parts:
+                    yield part
+        except StreamError as error:
+            yield _last_event(gateway, error, path)
+
+
+async def _stream_parts(
+    gateway: Gateway, cursor: StreamCursor, *, resumed: bool
+) -> AsyncGenerator[bytes, None]:
     beat_ms = gateway.limits.heartbeat_ms
     is_first, caught_up = True, False
-    batches = follow_stream(gateway.backend, cursor, credit=None, beat_ms=beat_ms)
-    with gateway.metrics.connections.labels("sse").track_inprogress():
-        try:
-            async for read in batches:
-                if is_first or read.gap is not None:
-                    gap = Gap.of(read.gap)
-                    ready = Ready(position=str(read.after), resumed=resumed, gap=gap)
-                    yield _event("ready", ready, retry_ms=_jittered(gateway))
-                if read.entries:
-                    gateway.metrics.delivered.labels("sse").inc(len(read.entries))
-                    yield b"".join(_event("entry", Entry.of(one)) for one in read.entries)
-                at_end = not read.entries or read.next_after >= read.last_id
-                if at_end and not caught_up:
-                    yield _event("caught_up", CaughtUp(at=str(read.next_after)))
-                elif not read.entries:
-                    yield _HEARTBEAT
-                is_first, caught_up = False, at_end
-        except StreamError as error:
-            yield _event("problem", problem_of(error, path))
+    async for read in follow_stream(gateway.backend, cursor, credit=None, beat_ms=beat_ms):
+        if is_first or read.gap is not None:
+            gap = Gap.of(read.gap)
+            ready = Ready(position=str(read.after), resumed=resumed, gap=gap)
+            yield _event("ready", ready, retry_ms=gateway.reconnect_after_ms())
+        if read.entries:
+            gateway.metrics.delivered.labels("sse").inc(len(read.entries))
+            yield b"".join(_event("entry", Entry.of(one)) for one in read.entries)
+        at_end = not read.entries or read.next_after >= read.last_id
+        if at_end and not caught_up:
+            yield _event("caught_up", CaughtUp(at=str(read.next_after)))
+        elif not read.entries:
+            yield _HEARTBEAT
+        is_first, caught_up = False, at_end
 
 
-async def _group_events(
-    gateway: Gateway, path: str, subscriber: Subscriber, credit: int, claim_idle_ms: int
-) -> AsyncGenerator[bytes, None]:
-    backend = gateway.backend
-    held: dict[EntryId, int] = {}  # sent and, as far as we know, not settled; delivery counts
-    request = GroupRequest(
-        subscriber.group,
-        subscriber.consumer,
-        [GroupCursor(subscriber.stream)],
-        claim_idle_ms=claim_idle_ms,
-        max_pending=credit,
-    )
-    with gateway.metrics.connections.labels("sse").track_inprogress():
-        try:
-            yield await _group_ready(gateway, subscriber)
-            caught_up = False
-            beat_ms = gateway.limits.heartbeat_ms
-            async for read in follow_group(backend, request, credit=None, beat_ms=beat_ms):
-                held.update({one.id: one.delivery_count for one in read.deliveries})
-                deliveries, _ = deliveries_of(read.deliveries)
-                if deliveries:
-                    gateway.metrics.delivered.labels("sse").inc(len(deliveries))
-                    yield b"".join(_event("entry", one) for one in deliveries)
-                at_end = read.state is GroupState.CAUGHT_UP
-                if at_end and not caught_up:
-                    position = (await backend.group(subscriber.stream, subscriber.group)).last_id
-                    yield _event("caught_up", CaughtUp(at=str(position)))
-                elif not deliveries:
-                    yield _HEARTBEAT
-                caught_up = at_end
-                if len(held) > 2 * credit:
-                    held = await _still_held(gateway, subscriber, held)
-        except StreamError as error:
-            yield _event("problem", problem_of(error, path))
-        finally:
-            await subscriber.leave(backend, held)
+class _GroupEvents:
+    """One connection of a consumer."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        path: str,
+        subscriber: Subscriber,
+        request: GroupRequest,
+        ack: Literal["explicit", "on_receipt", "on_reconnect"],
+    ) -> None:
+        self._gateway = gateway
+        self._backend = gateway.backend
+        self._path = path
+        self._subscriber = subscriber
+        self._names = subscriber.stream, subscriber.group
+        self._request = request
+        self._ack = ack
+        # Sent and, as far as we know, not settled; with their delivery counts.
+        self._held: dict[EntryId, int] = {}
+        self._claims: asyncio.Queue[tuple[Mapping[EntryId, int], bytes]] = asyncio.Queue()
+
+    async def parts(self) -> AsyncGenerator[bytes, None]:
+        """Yield the connection's events until it ends; then give back what was not settled."""
+        consumer = self._subscriber.consumer
+        forget_claims = self._backend.watch_claims(*self._names, consumer, self._note_claim)
+        sources = self._reading(), self._losing(), _until_end(self._gateway)
+        with self._gateway.metrics.connection("sse"):
+            try:
+                yield await self._ready()
+                async with aclosing(merged(*sources)) as parts:
+                    async for part, ids in parts:
+                        yield part
+                        if ids and self._ack == "on_receipt":
+                            await self._backend.ack(*self._names, ids, consumer=consumer)
+                            self._forget(ids)
+            except StreamError as error:
+                yield _last_event(self._gateway, error, self._path)
+            finally:
+                forget_claims()
+                await self._subscriber.leave(self._backend, self._held)
+
+    def _note_claim(self, counts: Mapping[EntryId, int], by: bytes) -> None:
+        self._claims.put_nowait((counts, by))
+
+    async def _reading(self) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
+        """Yield parts with the ids of the entries in them."""
+        caught_up = False
+        beat_ms = self._gateway.limits.heartbeat_ms
+        async for read in follow_group(self._backend, self._request, credit=None, beat_ms=beat_ms):
+            if self._ack == "on_reconnect":  # seen is what has a lower id, so these come first
+                read = read._replace(deliveries=sorted(read.deliveries))  # noqa: PLW2901
+            ids = [one.id for one in read.deliveries]
+            self._held.update({one.id: one.delivery_count for one in read.deliveries})
+            deliveries, _ = deliveries_of(read.deliveries)
+            if deliveries:
+                self._gateway.metrics.delivered.labels("sse").inc(len(deliveries))
+                yield b"".join(_event("entry", one) for one in deliveries), ids
+            at_end = read.state is GroupState.CAUGHT_UP
+            if at_end and not caught_up:
+                position = (await self._backend.group(*self._names)).last_id
+                yield _event("caught_up", CaughtUp(at=str(position))), []
+            elif not deliveries:
+                yield _HEARTBEAT, []
+            caught_up = at_end
+            if read.state is GroupState.MAX_PENDING and self._ack == "on_reconnect":
+                yield f"retry: {_RETURN_MS}\n\n".encode(), []
+                return  # only a new connection acknowledges
+            if len(self._held) > 2 * (self._request.max_pending or 0):
+                await self._look_what_is_held()
+
+    async def _losing(self) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
+        """Yield what another consumer has taken over."""
+        while True:
+            counts, by = await self._claims.get()
+            await self._backend.wait_durable()
+            held = self._held  # what came back meanwhile has a greater count
+            lost = [one for one, count in counts.items() if one in held and held[one] <= count]
+            self._forget(lost)
+            if lost:
+                claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(by))
+                yield _event("claimed", claimed), []
+
+    async def _ready(self) -> bytes:
+        info = await self._backend.group(*self._names)
+        own = PendingRequest(consumer=self._subscriber.consumer, limit=1)
+        pending = await self._backend.pending(*self._names, own)
+        ready = Ready(
+            position=str(info.last_id),
+            resumed=bool(pending),
+            consumer=self._subscriber.consumer.decode(),
+        )
+        return _event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
+
+    async def _look_what_is_held(self) -> None:
+        """Forget what is pending no more: it was acknowledged by POST."""
+        most = self._gateway.limits.credit_max
+        own = PendingRequest(consumer=self._subscriber.consumer, limit=most)
+        pending = {item.id for item in await self._backend.pending(*self._names, own)}
+        self._forget([entry_id for entry_id in self._held if entry_id not in pending])
+
+    def _forget(self, ids: Sequence[EntryId]) -> None:
+        for entry_id in ids:
+            self._held.pop(entry_id, None)
 
 
-async def _group_ready(gateway: Gateway, subscriber: Subscriber) -> bytes:
-    info = await gateway.backend.group(subscriber.stream, subscriber.group)
-    own = PendingRequest(consumer=subscriber.consumer, limit=1)
-    pending = await gateway.backend.pending(subscriber.stream, subscriber.group, own)
-    ready = Ready(
-        position=str(info.last_id),
-        resumed=bool(pending),
-        consumer=subscriber.consumer.decode(),
-    )
-    return _event("ready", ready, retry_ms=_jittered(gateway))
+async def _ack_through(
+    backend: Backend, subscriber: Subscriber, seen: EntryId, limits: Limits
+) -> None:
+    """Acknowledge what the consumer holds up to an id, unless it was delivered after that one.
+
+    An entry that was another consumer's first comes late, and may have been lost on the way.
+    """
+    names = subscriber.stream, subscriber.group
+    own = PendingRequest(end=seen, consumer=subscriber.consumer, limit=limits.credit_max)
+    idle_ms = {item.id: item.idle_ms or 0 for item in await backend.pending(*names, own)}
+    ids = [one for one in idle_ms if seen in idle_ms and idle_ms[one] >= idle_ms[seen]]
+    if ids:
+        await backend.ack(*names, ids, consumer=subscriber.consumer)
 
 
-async def _still_held(
-    gateway: Gateway, subscriber: Subscriber, held: dict[EntryId, int]
-) -> dict[EntryId, int]:
-    """Return what of `held` is still pending; the rest was acknowledged by POST."""
-    own = PendingRequest(consumer=subscriber.consumer, limit=gateway.limits.credit_max)
-    pending = await gateway.backend.pending(subscriber.stream, subscriber.group, own)
-    return {item.id: held[item.id] for item in pending if item.id in held}
+async def _until_end(gateway: Gateway) -> AsyncGenerator[Any, None]:
+    """Yield nothing, and raise `Draining` when the connection must end."""
+    await gateway.wait_connection_end()
+    raise errors.Draining
+    yield  # it is a source like the others
+
+
+def _last_event(gateway: Gateway, error: StreamError, path: str) -> bytes:
+    if isinstance(error, errors.Draining):
+        return _event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
+    return _event("problem", problem_of(error, path))
 
 
 def _event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
@@ -278,8 +415,3 @@ def _event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
         id=entry_id,
         retry=retry_ms,
     )
-
-
-def _jittered(gateway: Gateway) -> int:
-    """Return when to connect again: spread out, so that not all clients come at once."""
-    return gateway.random.randint(_RETRY_MS, 3 * _RETRY_MS)

@@ -1,7 +1,9 @@
 """Operations: is it alive, is it ready, what does it count, what are its bounds."""
 
 from fastapi import APIRouter, Request, Response
+from pydantic_core import to_json
 
+from app import asyncapi
 from app.dependencies import BackendDep, LimitsDep, gateway_of
 from app.operation import Operation
 from app.problems import responses
@@ -9,6 +11,8 @@ from app.schemas import Health, Limits
 from engine.errors import Draining, Unavailable
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
+
+_ASYNCAPI = to_json(asyncapi.document())
 
 
 @router.head("/healthz", include_in_schema=False)
@@ -49,6 +53,12 @@ async def metrics(request: Request) -> Response:
     """Tell what is counted, for Prometheus."""
     text = gateway_of(request).metrics.text()
     return Response(text, media_type="text/plain; version=0.0.4")
+
+
+@router.get("/asyncapi.json", include_in_schema=False)
+async def asyncapi_document() -> Response:
+    """Tell what is said over the WebSocket (AsyncAPI)."""
+    return Response(_ASYNCAPI, media_type="application/json")
 
 
 @router.get("/v1/limits", operation_id="limits", responses=responses("invalid_request"))

@@ -1,16 +1,33 @@
 """The committed OpenAPI document is the one the gateway serves."""
 
 import json
+import re
 from pathlib import Path
+
+import pytest
 
 from tests.api.conftest import Live
 
-COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
+COMMITTED = Path(__file__).parents[2] / "openapi"
 
 
-async def test_the_committed_document_is_what_is_served(live: Live) -> None:
-    served = (await live.http.get("/openapi.json")).json()
-    assert served == json.loads(COMMITTED.read_text()), "run `make openapi`"
+@pytest.mark.parametrize("name", ["openapi.json", "asyncapi.json"])
+async def test_the_committed_document_is_what_is_served(live: Live, name: str) -> None:
+    served = (await live.http.get(f"/{name}")).json()
+    assert served == json.loads((COMMITTED / name).read_text()), "run `make openapi`"
+
+
+async def test_the_conversation_is_described_frame_by_frame(live: Live) -> None:
+    document = (await live.http.get("/asyncapi.json")).json()
+    messages, schemas = document["components"]["messages"], document["components"]["schemas"]
+
+    kinds = {name.partition("_")[2] for name in messages if name.startswith("receive_")}
+    assert kinds == {
+        "subscribe", "unsubscribe", "credit", "ack", "nack", "extend", "append", "ping",
+    }  # fmt: skip
+    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert references <= schemas.keys()
+    assert all(message["summary"] for message in messages.values())
 
 
 async def test_every_operation_has_a_name_a_description_and_only_problems_as_errors(
@@ -18,7 +35,7 @@ async def test_every_operation_has_a_name_a_description_and_only_problems_as_err
 ) -> None:
     document = (await live.http.get("/openapi.json")).json()
     operations = [each for path in document["paths"].values() for each in path.values()]
-    assert len({each["operationId"] for each in operations}) == len(operations) == 42
+    assert len({each["operationId"] for each in operations}) == len(operations) == 43
     assert all(each["description"] for each in operations)
     errors = [
         response

@@ -9,7 +9,8 @@ import httpx
 import httpx_sse
 import pytest
 
-from tests.api.conftest import Live, until
+from app.settings import Settings
+from tests.api.conftest import Live, running, until
 
 
 class Events:
@@ -27,6 +28,11 @@ class Events:
         if name == "entry":
             assert event.id == event.json()["id"]
         return event.json()
+
+    async def ended(self) -> None:
+        """Wait for the end, before which nothing more may come (but for `retry`, without data)."""
+        async with asyncio.timeout(10):
+            assert [event async for event in self._source if event.data] == []
 
     async def entries(self, count: int) -> list[str]:
         return [(await self.next("entry"))["id"] for _ in range(count)]
@@ -250,7 +256,8 @@ async def test_deleting_the_group_ends_its_events_with_a_problem(live: Live) -> 
         (f"{STREAM}?after=x", 400, "invalid_id"),
         (f"{GROUP}?credit=0", 422, "invalid_request"),
         (f"{GROUP}?credit=99999999", 422, "invalid_request"),
-        (f"{GROUP}?ack=on_receipt", 422, "invalid_request"),
+        (f"{GROUP}?ack=sometimes", 422, "invalid_request"),
+        (f"{GROUP}?ack=on_reconnect", 400, "consumer_required"),
         (f"{GROUP}?on_disconnect=maybe", 422, "invalid_request"),
         (f"{STREAM}?from=0", 422, "invalid_request"),
     ],
@@ -329,3 +336,97 @@ async def test_an_image_on_a_page_of_another_site_cannot_read_as_a_group(live: L
 
     assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
     assert (await live.group("orders", "billing"))["pending"] == 0
+
+
+async def test_who_held_an_entry_is_told_that_another_consumer_has_it(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    lost, kept = await live.append("orders", "1", "2")
+    async with events_of(live, f"{GROUP}?consumer=me") as events:
+        await events.next("ready")
+        assert await events.entries(2) == [lost, kept]
+        await events.next("caught_up")
+        await live.claim("orders", "billing", "thief", ids=[lost])
+        assert await events.next("claimed") == {"ids": [lost], "by": "thief"}
+        assert await ack(live, "me", [lost, kept]) == ["claimed", "acked"]
+
+
+@pytest.mark.parametrize("url", [STREAM, f"{GROUP}?consumer=me"])
+async def test_a_gateway_that_stops_tells_when_to_come_back(live: Live, url: str) -> None:
+    await live.create_group("orders", "billing")
+    async with events_of(live, url) as events:
+        await events.next("ready")
+        await events.next("caught_up")
+        live.gateway.draining.set()
+        assert 1000 <= (await events.next("draining"))["reconnect_after_ms"] <= 3000
+        await events.ended()
+
+
+@pytest.mark.parametrize("url", [STREAM, f"{GROUP}?consumer=me"])
+async def test_a_connection_that_lasted_long_enough_is_told_to_come_back(url: str) -> None:
+    async with running(Settings(connection_ms_max=1000)) as live:
+        await live.create_group("orders", "billing")
+        async with events_of(live, url) as events:
+            await events.next("ready")
+            await events.next("caught_up")
+            assert 1000 <= (await events.next("draining"))["reconnect_after_ms"] <= 3000
+            await events.ended()
+        await live.until_waiting(0)
+
+
+async def test_on_receipt_an_entry_is_done_with_once_it_is_sent(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", *"abcde")
+    async with events_of(live, f"{GROUP}?consumer=me&credit=2&ack=on_receipt") as events:
+        await events.next("ready")
+        assert await events.entries(5) == ids  # more than the credit: nothing stays pending
+        await events.next("caught_up")
+        assert (await live.group("orders", "billing"))["pending"] == 0
+        [new] = await live.append("orders", "f")
+        assert await events.entries(1) == [new]
+    await live.until_waiting(0)
+    assert (await live.read_group("orders", "billing", "other"))["entries"] == []
+
+
+async def test_on_reconnect_the_next_connection_acknowledges_what_the_last_one_brought(
+    live: Live,
+) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", *"abcde")
+    url = f"{GROUP}?consumer=me&credit=2&ack=on_reconnect"
+    seen: list[str] = []
+    for _ in range(2):  # a browser: it comes back with the id it saw last
+        headers = {"Last-Event-ID": seen[-1]} if seen else {}
+        async with events_of(live, url, **headers) as events:
+            assert (await events.next("ready"))["resumed"] is False
+            seen += await events.entries(2)
+            await events.ended()
+        pending = (await live.group("orders", "billing"))["pending"]
+        assert pending == 2
+    assert seen == ids[:4]
+
+    async with events_of(live, url, **{"Last-Event-ID": seen[-2]}) as events:  # one was lost
+        assert (await events.next("ready"))["resumed"] is True
+        assert await events.entries(2) == ids[3:]
+        await events.ended()
+
+
+async def test_on_reconnect_what_came_after_the_last_event_seen_is_not_acknowledged(
+    live: Live,
+) -> None:
+    """Though its id is lower: it was another consumer's first."""
+    await live.create_group("orders", "billing")
+    low, high = await live.append("orders", "1", "2")
+    await live.read_group("orders", "billing", "other", limit=1)
+    url = f"{GROUP}?consumer=me&ack=on_reconnect"
+    async with events_of(live, url) as events:
+        await events.next("ready")
+        assert await events.entries(1) == [high]
+        await events.next("caught_up")
+        await live.until_waiting(1)
+        await live.outcomes("nack", "orders", "billing", [low], mode="silent")
+        assert await events.entries(1) == [low]  # let us say that this one was lost on the way
+
+    async with events_of(live, url, **{"Last-Event-ID": high}) as events:
+        await events.next("ready")
+        assert await events.entries(1) == [low]
+        assert (await live.group("orders", "billing"))["pending"] == 1

@@ -127,20 +127,6 @@ async def test_every_operation_has_an_id_of_its_own_and_a_description(shared: Li
     assert all(one["description"] for one in operations)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/ws"),
-        ("GET", "/asyncapi.json"),
-    ],
-)
-async def test_what_is_not_served_yet_says_so(shared: Live, method: str, path: str) -> None:
-    answer = await shared.http.request(method, path)
-
-    assert said(answer) == (404, "not_found", "")
-    assert problem_in(answer)["detail"] == f"{path} is not served by this version yet"
-
-
 # Methods
 
 

@@ -26,15 +26,19 @@ async def test_whoever_waits_is_told_and_nobody_holds_up_the_end() -> None:
             assert [(await anext(events)).event for _ in range(2)] == ["ready", "caught_up"]
             await live.until_waiting(3)
 
+            live.gateway.draining.set()
             live.gateway.backend.drain()
             told = await anext(events)
 
-        assert (told.event, told.json()["code"]) == ("problem", "draining")
+        assert told.event == "draining"
+        assert 1000 <= told.json()["reconnect_after_ms"] <= 3000
         answer = await poll
         assert (answer.status_code, answer.json()["code"]) == (503, "draining")
         assert answer.headers["retry-after"] == "1"
-        kinds = [json.loads(await socket.recv())["type"] for _ in range(2)]
-        assert kinds == ["subscribed", "problem"]
+        frames = [json.loads(await socket.recv()) for _ in range(4)]
+        kinds = [frame["type"] for frame in frames]
+        assert kinds == ["welcome", "subscribed", "state", "draining"]
+        assert 1000 <= frames[-1]["reconnect_after_ms"] <= 3000
         await socket.wait_closed()
         assert socket.close_code == 1012
         assert (await live.http.get("/readyz")).json()["code"] == "draining"

@@ -1,0 +1,342 @@
+"""WebSockets: one socket that carries many subscriptions, and appends."""
+
+import asyncio
+import json
+import zlib
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+
+from app.settings import Settings
+from tests.api.conftest import Live, running, until
+from tests.api.frames import Frames, frames_of
+
+WS = "/v1/ws"
+STREAM = "/v1/streams/orders/ws"
+GROUP = "/v1/streams/orders/groups/billing/ws"
+
+
+@pytest.fixture
+async def orders(live: Live) -> Live:
+    """A gateway with a stream `orders` and its groups `billing` and `shipping`."""
+    await live.create_group("orders", "billing")
+    await live.create_group("orders", "shipping")
+    return live
+
+
+async def heard(frames: Frames, count: int) -> dict[str, list[str]]:
+    """Return the ids of the next entries, by subscription."""
+    found: dict[str, list[str]] = {}
+    while sum(map(len, found.values())) < count:
+        frame = await frames.next("entries")
+        found.setdefault(frame["sub"], []).extend(entry["id"] for entry in frame["entries"])
+    return found
+
+
+async def test_the_first_frame_tells_what_a_connection_may_ask_for() -> None:
+    async with (
+        running(Settings(subscriptions_max=7, frame_bytes_max=2048)) as live,
+        connect(live.ws_url + WS) as socket,
+    ):
+        welcome = await Frames(socket).next("welcome")
+
+    limits = welcome["limits"]
+    assert (limits["subscriptions_max"], limits["frame_bytes_max"]) == (7, 2048)
+    assert welcome["heartbeat_ms"] == 20_000
+    assert len(welcome["connection"]) == 16
+
+
+async def test_a_stream_and_two_groups_are_read_over_one_socket(orders: Live) -> None:
+    async with frames_of(orders, WS) as frames:
+        assert "consumer" not in await frames.subscribe("all", after="0")
+        for group in ("billing", "shipping"):
+            subscribed = await frames.subscribe(group, group=group, consumer="me")
+            assert (subscribed["consumer"], subscribed["pending"]) == ("me", 0)
+        await orders.until_waiting(3)
+        ids = await orders.append("orders", "1", "2")
+        assert await heard(frames, 6) == {"all": ids, "billing": ids, "shipping": ids}
+
+        await frames.send(type="ack", rid="a", sub="billing", ids=ids)
+        assert (await frames.next("acked"))["sub"] == "billing"
+        pending = [
+            (await orders.group("orders", name))["pending"] for name in ("billing", "shipping")
+        ]
+    assert pending == [0, 2]
+
+
+async def test_whatever_carries_a_rid_is_answered_once_with_it(orders: Live) -> None:
+    entry_id, other_id = await orders.append("orders", "1", "2")
+    requests: list[tuple[dict[str, Any], str]] = [
+        ({"type": "ping"}, "pong"),
+        ({"type": "subscribe", "sub": "x", "stream": "orders"}, "subscribed"),
+        ({"type": "subscribe", "sub": "x", "stream": "orders"}, "problem"),
+        ({"type": "subscribe", "sub": "y", "stream": "nope"}, "problem"),
+        ({"type": "subscribe", "sub": "y", "stream": "orders", "group": "nope"}, "problem"),
+        ({"type": "extend", "sub": "g", "ids": [entry_id]}, "ok"),
+        ({"type": "nack", "sub": "g", "ids": [other_id], "delay_ms": 60_000}, "ok"),
+        ({"type": "ack", "sub": "g", "ids": [entry_id]}, "acked"),
+        ({"type": "ack", "sub": "g", "ids": [entry_id]}, "acked"),
+        ({"type": "ack", "sub": "g", "up_to": "0-1"}, "acked"),
+        ({"type": "ack", "sub": "x", "ids": [entry_id]}, "problem"),
+        ({"type": "append", "stream": "other", "entries": [{"fields": {"k": "v"}}]}, "appended"),
+        ({"type": "append", "stream": "other", "entries": []}, "problem"),
+        (
+            {"type": "append", "stream": "other", "entries": [{"id": "1-0", "fields": {"k": "v"}}]},
+            "problem",
+        ),
+        ({"type": "unsubscribe", "sub": "x"}, "unsubscribed"),
+        ({"type": "unsubscribe", "sub": "x"}, "problem"),
+        ({"type": "dance"}, "problem"),
+    ]
+    async with frames_of(orders, WS) as frames:
+        await frames.subscribe("g", group="billing", consumer="me")
+        await frames.entries(2)
+        for number, (request, _) in enumerate(requests):
+            await frames.send(rid=str(number), **request)
+        await frames.send(type="ping", rid="last")
+        answers: list[tuple[str, str]] = []
+        while not answers or answers[-1][0] != "last":
+            frame = await frames.any()
+            if "rid" in frame:
+                answers.append((frame["rid"], frame["type"]))
+    expected = [(str(number), kind) for number, (_, kind) in enumerate(requests)]
+    assert answers == [*expected, ("last", "pong")]
+
+
+async def test_what_an_ended_subscription_held_goes_to_another_consumer_at_once(
+    orders: Live,
+) -> None:
+    ids = await orders.append("orders", "1", "2")
+    async with frames_of(orders, WS) as one, frames_of(orders, WS) as two:
+        await one.subscribe("g", group="billing", consumer="one")
+        assert await one.ids(2) == ids
+        await two.subscribe("g", group="billing", consumer="two")
+        await orders.until_waiting(2)
+        await one.send(type="unsubscribe", rid="u", sub="g")
+        assert await one.next("unsubscribed") == {
+            "type": "unsubscribed",
+            "rid": "u",
+            "sub": "g",
+            "reason": "requested",
+        }
+        entries = await two.entries(2)
+        assert [(entry["id"], entry["deliveries"]) for entry in entries] == [
+            (one, 1) for one in ids
+        ]
+        await orders.until_waiting(1)
+        await one.subscribe("g", group="billing", consumer="one")  # the name is free again
+        await orders.until_waiting(2)
+
+
+async def test_what_is_appended_over_a_socket_comes_to_its_own_subscription(live: Live) -> None:
+    async with frames_of(live, WS) as frames:
+        entries = [{"fields": {"v": "1"}}, {"fields": {"v": "2"}}]
+        await frames.send(type="append", rid="a", stream="orders", entries=entries)
+        first = (await frames.next("appended"))["ids"]
+        await frames.subscribe("all", after="0")
+        assert await frames.ids(2) == first
+        await live.until_waiting(1)
+        await frames.send(type="append", rid="b", stream="orders", entries=entries[:1])
+        told: dict[str, Any] = {}  # in either order
+        while len(told) < 2:
+            frame = await frames.any()
+            told[frame["type"]] = frame
+            told.pop("state", None)
+        assert told["appended"]["rid"] == "b"
+        assert [entry["id"] for entry in told["entries"]["entries"]] == told["appended"]["ids"]
+    assert (await live.stream("orders"))["length"] == 3
+
+
+async def test_a_subscription_whose_stream_goes_ends_alone(orders: Live) -> None:
+    await orders.append("parcels", "1")
+    async with frames_of(orders, WS) as frames:
+        await frames.subscribe("orders", group="billing", consumer="me")
+        await frames.send(type="subscribe", sub="parcels", stream="parcels")
+        await frames.next("subscribed")
+        await orders.until_waiting(2)
+        await orders.http.delete("/v1/streams/parcels")
+        problem = await frames.next("problem")
+        assert (problem["sub"], problem["problem"]["code"]) == ("parcels", "stream_not_found")
+        ended = await frames.next("unsubscribed")
+        assert (ended["sub"], ended["reason"]) == ("parcels", "gone")
+
+        ids = await orders.append("orders", "1")
+        assert await heard(frames, 1) == {"orders": ids}
+        await frames.send(type="credit", sub="parcels", entries=1)
+        assert (await frames.problem())[1] == "not_found"
+
+
+@pytest.mark.parametrize("how", ["claim", "long poll"])
+async def test_who_held_an_entry_is_told_that_another_consumer_has_it(
+    orders: Live, how: str
+) -> None:
+    lost, kept = await orders.append("orders", "1", "2")
+    async with frames_of(orders, WS) as frames:
+        await frames.subscribe("g", group="billing", consumer="me")
+        await frames.entries(2)
+        if how == "claim":
+            await orders.claim("orders", "billing", "thief", ids=[lost])
+        else:
+            await orders.read_group("orders", "billing", "thief", claim_idle_ms=0, limit=1)
+        assert await frames.next("claimed") == {
+            "type": "claimed",
+            "sub": "g",
+            "ids": [lost],
+            "by": "thief",
+        }
+        await frames.send(type="ack", rid="a", sub="g", up_to=kept)
+        assert [one["id"] for one in (await frames.next("acked"))["results"]] == [kept]
+    summary = await orders.http.get("/v1/streams/orders/groups/billing/pending?consumer=thief")
+    assert [one["id"] for one in summary.json()["pending"]] == [lost]
+
+
+async def test_a_client_is_told_why_nothing_comes(orders: Live) -> None:
+    ids = await orders.append("orders", *"abcd")
+    async with frames_of(orders, WS) as frames:
+        await frames.subscribe("g", group="billing", consumer="me", credit=2)
+        assert await frames.ids(2) == ids[:2]
+        await frames.states("credit_exhausted")
+        await frames.send(type="ack", rid="a", sub="g", ids=ids[:2])
+        await frames.next("acked")
+        await frames.send(type="ping", rid="p")  # an ack alone lets nothing more come
+        await frames.next("pong")
+        await frames.send(type="credit", sub="g", entries=10)
+        assert await frames.ids(2) == ids[2:]
+        await frames.states("caught_up")
+
+
+async def test_a_consumer_that_holds_as_much_as_it_may_is_told(live: Live) -> None:
+    body = {"start": "0", "create_stream": True, "policy": {"max_pending": 1}}
+    await live.http.put("/v1/streams/orders/groups/billing", json=body)
+    ids = await live.append("orders", "1", "2")
+    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+        await frames.next("subscribed")
+        assert await frames.ids(1) == ids[:1]
+        await frames.states("max_pending")
+        await frames.send(type="ack", ids=ids[:1])
+        assert await frames.ids(1) == ids[1:]
+
+
+async def test_a_nacked_entry_rests_for_the_delay_it_was_given(orders: Live) -> None:
+    [entry_id] = await orders.append("orders", "1")
+    async with frames_of(orders, WS) as frames:
+        await frames.subscribe("g", group="billing", consumer="me")
+        await frames.entries(1)
+        started = asyncio.get_running_loop().time()
+        await frames.send(type="nack", rid="n", sub="g", ids=[entry_id], delay_ms=200)
+        assert (await frames.next("ok"))["results"] == [{"id": entry_id, "outcome": "released"}]
+        [entry] = await frames.entries(1)
+        assert asyncio.get_running_loop().time() - started >= 0.19
+    assert (entry["id"], entry["deliveries"]) == (entry_id, 2)
+
+
+async def test_there_are_no_more_connections_than_there_may_be() -> None:
+    async with running(Settings(connections_max=1)) as live:
+        await live.create_group("orders", "billing")
+        async with frames_of(live, WS) as frames:
+            async with connect(live.ws_url + WS) as second:
+                refused = Frames(second)
+                assert await refused.problem() == (None, "too_many_connections")
+                assert await refused.closed() == 1013
+            for path in ("events", "groups/billing/events"):
+                answer = await live.http.get(f"/v1/streams/orders/{path}")
+                found = (answer.status_code, answer.json()["code"])
+                assert found == (429, "too_many_connections")
+            await frames.send(type="ping", rid="still here")
+            await frames.next("pong")
+        await until(lambda: live.gateway.metrics.connection_count == 0)
+        async with frames_of(live, WS) as frames:
+            await frames.subscribe("all")
+
+
+async def test_a_connection_has_no_more_subscriptions_than_it_may() -> None:
+    async with running(Settings(subscriptions_max=2)) as live:
+        await live.append("orders", "1")
+        async with frames_of(live, WS) as frames:
+            await frames.subscribe("a")
+            await frames.subscribe("b")
+            await frames.send(type="subscribe", rid="r", sub="c", stream="orders")
+            assert await frames.problem() == ("r", "invalid_request")
+            await frames.send(type="unsubscribe", sub="a")
+            await frames.next("unsubscribed")
+            await frames.subscribe("c")
+
+
+async def test_a_connection_that_lasted_long_enough_is_told_to_come_back() -> None:
+    async with running(Settings(connection_ms_max=1000)) as live:
+        await live.create_group("orders", "billing")
+        ids = await live.append("orders", "1")
+        async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+            await frames.next("subscribed")
+            assert await frames.ids(1) == ids
+            assert 1000 <= (await frames.next("draining"))["reconnect_after_ms"] <= 3000
+            assert await frames.closed() == 1012
+        got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+        assert [entry["id"] for entry in got["entries"]] == ids
+
+
+async def test_a_small_frame_that_inflates_to_a_big_one_closes_the_socket() -> None:
+    bomb = json.dumps({"type": "ping", "rid": "x" * 10_000_000})
+    assert len(zlib.compress(bomb.encode())) < 16_384
+    async with running(Settings(frame_bytes_max=16_384)) as live:
+        async with frames_of(live, WS) as frames:
+            assert frames.socket.protocol.extensions, "compression was not agreed on"
+            await frames.socket.send(bomb)
+            assert await frames.closed() == 1009
+        assert (await live.http.get("/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("policy", "said", "is_kept"),
+    [
+        (None, None, False),
+        (None, "keep", True),
+        ("keep", None, True),
+        ("keep", "release", False),
+        ("release", None, False),
+    ],
+)
+async def test_what_is_not_settled_in_the_end_is_kept_or_goes_back_as_was_said(
+    live: Live, policy: str | None, said: str | None, is_kept: bool
+) -> None:
+    body = {"start": "0", "create_stream": True}
+    rules = {} if policy is None else {"policy": {"on_disconnect": policy}}
+    await live.http.put("/v1/streams/orders/groups/billing", json={**body, **rules})
+    await live.append("orders", "1")
+    async with frames_of(live, WS) as frames:
+        more = {} if said is None else {"on_disconnect": said}
+        await frames.subscribe("g", group="billing", consumer="me", **more)
+        await frames.entries(1)
+    await until(lambda: live.gateway.metrics.connection_count == 0)
+
+    got = await live.read_group("orders", "billing", "other")
+
+    assert len(got["entries"]) == (0 if is_kept else 1)
+
+
+async def test_what_needs_no_ack_is_never_pending(orders: Live) -> None:
+    ids = await orders.append("orders", "1", "2")
+    async with frames_of(orders, WS) as frames:
+        await frames.subscribe("g", group="billing", consumer="me", ack="none")
+        assert await frames.ids(2) == ids
+        assert (await orders.group("orders", "billing"))["pending"] == 0
+
+
+async def test_a_connection_that_ends_while_it_unsubscribes_strands_nothing(orders: Live) -> None:
+    for round_number in range(50):
+        [entry_id] = await orders.append("orders", str(round_number))
+        one = await connect(orders.ws_url + WS).__aenter__()
+        frames = Frames(one)
+        await frames.next("welcome")
+        await frames.subscribe("g", group="billing")
+        assert await frames.ids(1) == [entry_id]
+        await frames.send(type="unsubscribe", sub="g")
+        one.transport.abort()
+        await until(lambda: orders.gateway.metrics.connection_count == 0)
+        group = await orders.group("orders", "billing")
+        assert group["consumers"] == 0 or group["consumers"] == 1, group
+        got = await orders.read_group("orders", "billing", "next", ack=[])
+        assert [entry["id"] for entry in got["entries"]] == [entry_id]
+        await orders.outcomes("ack", "orders", "billing", [entry_id])
+    assert (await orders.group("orders", "billing"))["consumers"] == 1

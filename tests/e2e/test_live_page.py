@@ -1,0 +1,129 @@
+"""The example page in a real browser: nothing is missed, and nothing is worked on twice."""
+
+import asyncio
+import functools
+import http.server
+import os
+import shutil
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from tests.crash.gateway import ROOT, Gateway
+
+ENTRIES = 60
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    if CHROMIUM is None:
+        if "CI" in os.environ:
+            pytest.fail("chromium is missing")
+        pytest.skip("chromium is missing")
+    async with async_playwright() as playwright:
+        yield await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+@pytest.fixture
+def pages_url() -> Iterator[str]:
+    """Serve the examples, as their comment says."""
+    handler = functools.partial(_Quiet, directory=ROOT / "examples")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+async def append(url: str, *numbers: int) -> list[str]:
+    batch = [{"fields": {"n": str(number)}} for number in numbers]
+    async with httpx.AsyncClient(base_url=url) as client:
+        answer = await client.post("/v1/streams/chat/entries/batch", json=batch)
+    assert answer.status_code == 201, answer.text
+    ids: list[str] = answer.json()["ids"]
+    return ids
+
+
+async def noted(context: BrowserContext, page: Page, kind: str) -> list[list[str]]:
+    """Return the ids each tab has noted, as tailed or as acked."""
+    found: dict[str, str] = await page.evaluate("({...localStorage})")
+    return [text.split() for name, text in found.items() if name.startswith(f"{kind}:")]
+
+
+async def until_done(
+    context: BrowserContext, page: Page, client: httpx.AsyncClient, ids: list[str]
+) -> None:
+    """Return once both tabs have seen every entry, and nothing is left to work on."""
+    async with asyncio.timeout(40):
+        while True:
+            tailed = await noted(context, page, "tailed")
+            group = (await client.get("/v1/streams/chat/groups/readers")).json()
+            is_worked_on = (group["pending"], group["lag"]) == (0, 0)
+            if [set(each) for each in tailed] == [set(ids)] * 2 and is_worked_on:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_two_tabs_see_everything_and_share_the_work(
+    browser: Browser, pages_url: str, tmp_path: Path
+) -> None:
+    settings = {"port": free_port(), "allowed_origins": f'["{pages_url}"]'}
+    gateway = await Gateway.start(tmp_path / "data", settings)
+    context = await browser.new_context()
+    first, second = await context.new_page(), await context.new_page()
+    for page in (first, second):
+        await page.goto(f"{pages_url}/live.html?gateway={gateway.url}")
+        await page.wait_for_selector("#work-state[data-state]:not([data-state=lost])")
+
+    ids = await append(gateway.url, *range(ENTRIES))
+    await first.reload()
+    ids += await append(gateway.url, *range(ENTRIES))
+    await context.set_offline(True)
+    ids += await append(gateway.url, *range(ENTRIES))
+    await context.set_offline(False)
+    await gateway.stop()
+    gateway = await Gateway.start(tmp_path / "data", settings)
+    ids += await append(gateway.url, *range(ENTRIES))
+    await first.fill("#value", "hello")
+    await first.press("#value", "Enter")
+    async with httpx.AsyncClient(base_url=gateway.url) as client:
+        said = await _entry_with(client, "hello")
+        await until_done(context, second, client, [*ids, said])
+
+    tailed = await noted(context, second, "tailed")
+    acked = [one for each in await noted(context, second, "acked") for one in each]
+    assert tailed == [[*ids, said]] * 2, "each tab saw each entry once, in order"
+    assert set(acked) <= {*ids, said}
+    assert len(acked) == len(set(acked)), "no entry was acknowledged twice"
+    await gateway.stop()
+
+
+async def _entry_with(client: httpx.AsyncClient, text: str) -> str:
+    """Return the id of the entry the page has appended, as soon as it is there."""
+    answer = await client.get("/v1/streams/chat/entries", params={"after": "+", "wait_ms": 10_000})
+    for entry in answer.json()["entries"]:
+        if entry["fields"].get("text") == text:
+            return str(entry["id"])
+    after = answer.json()["last_id"]
+    answer = await client.get(
+        "/v1/streams/chat/entries", params={"after": after, "wait_ms": 10_000}
+    )
+    [entry] = answer.json()["entries"]
+    assert entry["fields"] == {"text": text}
+    return str(entry["id"])
