@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import durability, engine, gateway, growth, peers
+from tests.bench import durability, engine, gateway, growth, idle, peers, redelivery
 from tests.bench.servers import LOAD_CORE
 from tests.bench.table import show
 
@@ -31,11 +31,21 @@ def _durability() -> None:
     show("durability", asyncio.run(durability.measure()), RESULTS)
 
 
+def _idle() -> None:
+    show("idle", asyncio.run(idle.measure()), RESULTS)
+
+
+def _redelivery() -> None:
+    show("redelivery", asyncio.run(redelivery.measure()), RESULTS)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "engine": _engine,
     "growth": _growth,
     "durability": _durability,
     "gateway": _gateway,
+    "idle": _idle,
+    "redelivery": _redelivery,
 }
 
 

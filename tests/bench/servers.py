@@ -28,24 +28,31 @@ async def bare(scope: Message, receive: Any, send: Any) -> None:
 @contextmanager
 def serving(name: str, fsync: str = "everysec") -> Iterator[int]:
     """Run a server while the context lasts, on data of its own; yields its port."""
+    with serving_process(name, fsync) as (port, _):
+        yield port
+
+
+@contextmanager
+def serving_process(name: str, fsync: str = "everysec") -> Iterator[tuple[int, int]]:
+    """Run a server while the context lasts, on data of its own; yields its port and process id."""
     with tempfile.TemporaryDirectory() as data_dir:
         commands = {
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
             "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
         }
-        with _running(commands[name]) as port:
-            yield port
+        with _running(commands[name]) as found:
+            yield found
 
 
 @contextmanager
-def _running(words: list[str]) -> Iterator[int]:
+def _running(words: list[str]) -> Iterator[tuple[int, int]]:
     port = _free_port()
     command = [sys.executable, *words, "--port", str(port), "--log-level", "warning"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         pin_to_server_core(process.pid)
         _wait_listening(port)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait(20)

@@ -57,9 +57,9 @@ class Gateway:
         """
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)),
+            *("-m", "app.cli", "serve", "--data-dir", str(data_dir)),
             cwd=ROOT,
-            env={**os.environ, **_variables(settings or {})},
+            env={**os.environ, **_variables({"port": 0, **(settings or {})})},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -1,0 +1,91 @@
+"""What a subscription costs that waits: memory for each of many idle sockets, and CPU."""
+
+import asyncio
+import json
+import os
+import resource
+import time
+from pathlib import Path
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from tests.bench.load import Load, post
+from tests.bench.servers import serving_process
+from tests.bench.table import Figure
+
+SOCKETS = 5_000
+AT_ONCE = 100
+QUIET_S = 5.0
+
+
+async def measure() -> list[Figure]:
+    """Return memory and CPU of idle WebSocket subscriptions, all to one stream."""
+    _allow_files(2 * SOCKETS + 1000)
+    with serving_process("headgate") as (port, process_id):
+        entry = post("/v1/streams/idle/entries", b'{"fields":{"a":"b"}}')
+        await Load("127.0.0.1", port, entry, connections=1).per_second(0.2)
+        before = _resident_bytes(process_id)
+        sockets = await _connected(port, 100)
+        warm = _resident_bytes(process_id)
+        print(f"idle: {SOCKETS} sockets", flush=True)
+        sockets += await _connected(port, SOCKETS - 100)
+        after = _resident_bytes(process_id)
+        cpu_s = _cpu_s(process_id)
+        await asyncio.sleep(QUIET_S)
+        busy = (_cpu_s(process_id) - cpu_s) / QUIET_S
+        delivered_s = await _delivered_s(port, sockets)
+        await asyncio.gather(*(one.close() for one in sockets))
+    print(f"idle: {before / 2**20:.0f} MiB before, {after / 2**20:.0f} MiB with all", flush=True)
+    each = (after - warm) / (SOCKETS - 100)
+    return [
+        Figure(f"idle WebSocket subscription, {SOCKETS} open", each / 1024, "KiB", at_most=30),
+        Figure("CPU while nothing comes", busy * 100, "% of a core"),
+        Figure("one append until the last of them has it", delivered_s * 1000, "ms"),
+    ]
+
+
+async def _connected(port: int, count: int) -> list[ClientConnection]:
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one() -> ClientConnection:
+        async with room:
+            socket = await connect(
+                f"ws://127.0.0.1:{port}/v1/streams/idle/ws",
+                ping_interval=None,
+                compression=None,
+                open_timeout=60,
+            )
+            kinds = [json.loads(await socket.recv())["type"] for _ in range(2)]
+            assert kinds == ["welcome", "subscribed"], kinds
+            assert json.loads(await socket.recv())["type"] == "state"
+            return socket
+
+    return await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def _delivered_s(port: int, sockets: list[ClientConnection]) -> float:
+    """Return how long after an append the last socket has it."""
+    receiving = [asyncio.create_task(one.recv()) for one in sockets]
+    started = time.perf_counter()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(post("/v1/streams/idle/entries", b'{"fields":{"a":"b"}}'))
+    await asyncio.gather(*receiving)
+    elapsed_s = time.perf_counter() - started
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+    return elapsed_s
+
+
+def _allow_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, count), hard), hard))
+
+
+def _resident_bytes(process_id: int) -> int:
+    pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def _cpu_s(process_id: int) -> float:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

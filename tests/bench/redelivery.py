@@ -1,0 +1,105 @@
+"""Redelivery: from a consumer's end to its entry at the next one, who is waiting already."""
+
+import json
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from socket import SO_LINGER, SOL_SOCKET
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from tests.bench.servers import serving
+from tests.bench.table import Figure
+from tests.crash.wire import AT_ONCE, Wire
+
+TRIES = 200
+AT_MOST_MS = 100.0
+GROUP = "/v1/streams/jobs/groups/workers"
+
+End = Callable[[], Awaitable[None]]
+"""What ends a consumer."""
+
+Hold = Callable[[int], Awaitable[tuple[str, End, End]]]
+"""Makes a consumer that is given the one entry; returns its id, and how to close and to kill."""
+
+
+async def measure() -> list[Figure]:
+    """Return the middle and the worst of many tries, by transport and by how the consumer ends."""
+    figures = []
+    with serving("headgate", fsync="always") as port:
+        control = await Wire.open(f"http://127.0.0.1:{port}")
+        await control.request("PUT", GROUP, {"start": "0", "create_stream": True})
+        for transport, hold in (("events", _hold_by_events), ("WebSocket", _hold_by_socket)):
+            for ending, is_killed in (("connection closed", False), ("process killed (RST)", True)):
+                print(f"redelivery: {transport}, {ending}", flush=True)
+                took = [await _try(control, port, hold, is_killed) for _ in range(TRIES)]
+                p99 = statistics.quantiles(took, n=100)[98]
+                for name, value in (("p50", statistics.median(took)), ("p99", p99)):
+                    work = f"{transport}, {ending}, {name} of {TRIES}"
+                    figures.append(Figure(work, value, "ms", at_most=AT_MOST_MS))
+        control.close()
+    return figures
+
+
+async def _try(control: Wire, port: int, hold: Hold, is_killed: bool) -> float:
+    """Return how many milliseconds an entry takes from one consumer to the next."""
+    await control.request("POST", "/v1/streams/jobs/entries", {"fields": {"job": "1"}})
+    entry_id, close, kill = await hold(port)
+    async with connect(_socket_url(port, "next")) as waiting:
+        frame = await _frame(waiting, "state")
+        assert frame["state"] == "caught_up", frame
+        started = time.perf_counter()
+        await (kill if is_killed else close)()
+        frame = await _frame(waiting, "entries")
+        took_ms = (time.perf_counter() - started) * 1000
+        assert [one["id"] for one in frame["entries"]] == [entry_id]
+        await waiting.send(json.dumps({"type": "ack", "rid": "a", "ids": [entry_id]}))
+        await _frame(waiting, "acked")
+    return took_ms
+
+
+async def _hold_by_socket(port: int) -> tuple[str, End, End]:
+    socket = await connect(_socket_url(port, "first"))
+    frame = await _frame(socket, "entries")
+
+    async def close() -> None:
+        socket.transport.close()
+
+    async def kill() -> None:
+        end = socket.transport.get_extra_info("socket")
+        end.setsockopt(SOL_SOCKET, SO_LINGER, AT_ONCE)
+        socket.transport.abort()
+
+    [entry] = frame["entries"]
+    return entry["id"], close, kill
+
+
+async def _hold_by_events(port: int) -> tuple[str, End, End]:
+    wire = await Wire.open(f"http://127.0.0.1:{port}")
+    await wire.send("GET", f"{GROUP}/events?consumer=first")
+
+    async def close() -> None:
+        wire.close()
+
+    async def kill() -> None:
+        wire.drop()
+
+    async for events in wire.events():
+        for kind, entry in events:
+            if kind == "entry":
+                return entry["id"], close, kill
+    raise EOFError
+
+
+def _socket_url(port: int, consumer: str) -> str:
+    return f"ws://127.0.0.1:{port}{GROUP}/ws?consumer={consumer}"
+
+
+async def _frame(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """Return the next frame of this type."""
+    async for text in socket:
+        frame: dict[str, Any] = json.loads(text)
+        if frame["type"] == kind:
+            return frame
+    raise EOFError

@@ -1,0 +1,232 @@
+"""Twenty consumers over three transports, killed and stalled, on a gateway that is restarted.
+
+HEADGATE_TEST_ENTRIES says how many entries are appended meanwhile, HEADGATE_TEST_SEED with which
+choices; what happens at the same time as what is up to the machine all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import time
+from asyncio import FIRST_COMPLETED
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.chaos_checker import FAILING, violations
+from tests.crash.consumers import CLAIM_IDLE_MS, GONE, GROUP, Chances, Place, consumers
+from tests.crash.gateway import Gateway
+from tests.crash.history import id_of
+from tests.crash.ledger import Ledger, Left, Letter
+from tests.crash.wire import Wire
+
+ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "50000"))
+RESTARTS = 4 if ENTRIES <= 5000 else 12
+BATCH_ENTRIES = 100
+BACKLOG_MAX = 1500
+"""A writer that is so many entries ahead waits for the consumers."""
+
+FAILING_SHARE = 0.02
+MAX_DELIVERIES = 4
+DEAD = "orders.dead"
+POLICY = {
+    "claim_idle_ms": CLAIM_IDLE_MS,
+    "max_deliveries": MAX_DELIVERIES,
+    "dead_letter_stream": DEAD,
+    "backoff_ms": [10, 20, 40],
+}
+WITHIN_S = 60 + ENTRIES / 200
+LEAVE_S = 10.0
+"""How long the gateway may take to notice that nobody is there any more."""
+
+LOOK_S = 0.05
+"""How often an operator looks whether all is done."""
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = int(os.environ.get("HEADGATE_TEST_SEED") or random.randrange(2**32))
+    print(f"HEADGATE_TEST_SEED={seed} makes the same choices")
+    return random.Random(seed)
+
+
+class Chaos:
+    """A gateway with its writer, its consumers and an operator who restarts it."""
+
+    def __init__(self, data_dir: Path, rng: random.Random) -> None:
+        self.ledger = Ledger()
+        self.place = Place()
+        self.consumers = consumers(self.place, self.ledger, rng, Chances())
+        self.endings: Counter[str] = Counter()
+        self._data_dir = data_dir
+        self._random = rng
+        self._gateway: Gateway
+
+    async def start(self) -> None:
+        self._gateway = await Gateway.start(self._data_dir, {"log_level": "warning"})
+        self.place.url = self._gateway.url
+        self.place.is_up.set()
+
+    async def end(self, kind: str) -> None:
+        self.ledger.restarts.append(self.ledger.tick())
+        self.place.is_up.clear()
+        self.endings[kind] += 1
+        await (self._gateway.kill() if kind == "SIGKILL" else self._gateway.stop())
+        assert not [line for line in self._gateway.said if "ERROR" in line], self._gateway.said
+
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Return the answer of a gateway, of the next one if this one is gone."""
+        while True:
+            await self.place.is_up.wait()
+            try:
+                wire = await Wire.open(self.place.url)
+                try:
+                    return await wire.request(method, path, body, headers)
+                finally:
+                    wire.close()
+            except GONE:
+                await asyncio.sleep(0)
+
+    async def write(self) -> None:
+        """Append in batches; one whose answer is lost is sent again under its key."""
+        for start in range(0, ENTRIES, BATCH_ENTRIES):
+            await self._until_read(start - BACKLOG_MAX)
+            values = [self._value(number) for number in range(start, start + BATCH_ENTRIES)]
+            body = [{"fields": {"v": value}} for value in values]
+            key = {"Idempotency-Key": str(start)}
+            answer = await self.ask("POST", "/v1/streams/orders/entries/batch", body, **key)
+            self.ledger.appended.update(zip(map(id_of, answer["ids"]), values, strict=True))
+
+    def _value(self, number: int) -> str:
+        return f"{FAILING} {number}" if self._random.random() < FAILING_SHARE else str(number)
+
+    async def operate(self) -> None:
+        """Restart the gateway as the work goes on, gently and not."""
+        kinds = ["SIGKILL", "SIGTERM"] * (RESTARTS // 2)
+        self._random.shuffle(kinds)
+        for number, kind in enumerate(kinds, 1):
+            await self._until_read(number * ENTRIES // (RESTARTS + 1))
+            await self.end(kind)
+            await self.start()
+
+    async def _until_read(self, count: int) -> None:
+        """Return once the group has been given so many entries."""
+        while count > 0 and (await self.ask("GET", GROUP))["entries_read"] < count:
+            await asyncio.sleep(LOOK_S)
+
+    async def work(self) -> None:
+        """Return once everything is appended, all restarts are over, and nothing is left to do."""
+        await asyncio.gather(self.write(), self.operate())
+        while True:
+            group = await self.ask("GET", GROUP)
+            if group["pending"] == 0 and group["lag"] == 0:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def left(self) -> Left:
+        """Look what is there, now that nobody reads."""
+        group = await self.ask("GET", GROUP)
+        known = await self.ask("GET", f"{GROUP}/consumers")
+        made = {
+            one.consumer for one in self.ledger.channels if self._is_of_this_life(one.opened_at)
+        }
+        waiters, connections = await self.open_count()
+        return Left(
+            pending_count=group["pending"],
+            lag=group["lag"],
+            waiter_count=waiters,
+            connection_count=connections,
+            temporary_consumers=[
+                one["name"]
+                for one in known["consumers"]
+                if one["name"].startswith("temporary-") and one["name"] in made
+            ],
+            letters=await self._letters(),
+        )
+
+    def _is_of_this_life(self, at: int) -> bool:
+        return at > max(self.ledger.restarts, default=0)
+
+    async def open_count(self) -> tuple[int, int]:
+        """Return how many reads are blocked, and how many connections are open."""
+        text = await self.ask("GET", "/metrics")
+        waiters = re.findall(r"^headgate_waiters (\S+)$", text, re.MULTILINE)
+        connections = re.findall(r"^headgate_connections{.*} (\S+)$", text, re.MULTILINE)
+        return int(float(waiters[0])), int(sum(map(float, connections)))
+
+    async def _letters(self) -> list[Letter]:
+        letters: list[Letter] = []
+        after = "0"
+        while True:
+            url = f"/v1/streams/{DEAD}/entries?after={after}&limit=1000"
+            page = await self.ask("GET", url)
+            for entry in page["entries"]:
+                fields = entry["fields"]
+                origin, count = id_of(fields["_id"]), int(fields["_deliveries"])
+                letters.append(Letter(origin, fields["v"], count))
+            if not page["entries"]:
+                return letters
+            after = page["next_after"]
+
+
+async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    chaos = Chaos(tmp_path, rng)
+    started = time.perf_counter()
+    await chaos.start()
+    body = {"start": "0", "create_stream": True, "policy": POLICY}
+    await chaos.ask("PUT", GROUP, body)
+    consuming = [asyncio.create_task(one.run()) for one in chaos.consumers]
+    working = asyncio.create_task(chaos.work())
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            done, _ = await asyncio.wait([working, *consuming], return_when=FIRST_COMPLETED)
+            for one in done:
+                await one  # a consumer only ends by failing
+    finally:
+        working.cancel()
+        for task in consuming:
+            task.cancel()
+        await asyncio.gather(working, *consuming, return_exceptions=True)
+    seconds = time.perf_counter() - started
+    async with asyncio.timeout(LEAVE_S):
+        while await chaos.open_count() != (0, 0):
+            await asyncio.sleep(LOOK_S)
+    left = await chaos.left()
+    report(chaos, left, seconds)
+    assert violations(chaos.ledger, left, max_deliveries=MAX_DELIVERIES) == []
+
+    await chaos.end("SIGKILL")
+    await chaos.start()
+    assert await chaos.left() == left
+    await chaos.end("SIGTERM")
+    assert is_chaos(chaos)
+
+
+def report(chaos: Chaos, left: Left, seconds: float) -> None:
+    ledger = chaos.ledger
+    happened = sum((one.happened for one in chaos.consumers), Counter[str]())
+    outcomes = Counter(what for one in ledger.settlings for what in one.outcomes.values())
+    lost = sum(one.answered_at is None for one in ledger.settlings)
+    print(
+        f"{len(ledger.appended)} entries, {len(ledger.tellings)} deliveries, "
+        f"{len(left.letters)} dead letters, {seconds:.0f} s\n"
+        f"restarts: {dict(chaos.endings)}; consumers: {dict(happened)}\n"
+        f"outcomes: {dict(outcomes)}, {lost} answers lost"
+    )
+
+
+def is_chaos(chaos: Chaos) -> bool:
+    """Tell whether there was something to survive."""
+    happened = sum((one.happened for one in chaos.consumers), Counter[str]())
+    return (
+        len(chaos.ledger.appended) == ENTRIES
+        and happened["killed"] + happened["killed_in_ack"] + happened["killed_waiting"] > 10
+        and happened["stalled"] > 0
+    )
