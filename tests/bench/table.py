@@ -18,9 +18,9 @@ class Figure:
     peer: str = ""
     there: float | None = None
     at_least: float | None = None
-    at_most: float | None = None
     ratio_at_least: float | None = None
     ratio_at_most: float | None = None
+    at_most: float | None = None
 
     @property
     def ratio(self) -> float | None:
