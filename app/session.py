@@ -33,6 +33,7 @@ from app.frames import (
     SubscriptionFrame,
     UnsubscribeFrame,
 )
+from app.held import Held, take_away
 from app.ids import parse_after, parse_id, parse_ids
 from app.names import check_name, text_of
 from app.problems import GatewayError, Problem, problem_of, validation_problem
@@ -129,7 +130,7 @@ class _Subscription:
     auto_credit: bool  # what is settled gives back its credit
     state: StateName = "live"  # what the client was last told
     # Sent and not settled, in the order of sending, each with its delivery count.
-    held: dict[EntryId, int] = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
 
 
 class Session:
@@ -224,10 +225,7 @@ class Session:
             counts: their delivery counts before; what came back since has a greater one.
             by: who has them now.
         """
-        held = self._subscriptions[sub].held
-        lost = [one for one, count in counts.items() if one in held and held[one] <= count]
-        for entry_id in lost:
-            del held[entry_id]
+        lost = take_away(self._subscriptions[sub].held, counts)
         return Claimed(sub=sub, ids=list(map(str, lost)), by=text_of(by)) if lost else None
 
     def state_after(self, sub: str, read: StreamRead | GroupRead, credit: int) -> State | None:

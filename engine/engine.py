@@ -460,8 +460,10 @@ class Engine:
 
     def _bury_before(self, request: GroupRequest) -> None:
         """Move what a read would claim, and what was delivered too often, out of its way."""
-        if self._everything.governed:
-            deliveries.groups_ahead(self._keyspace, request)  # or it is refused, and moves nothing
+        if not self._everything.governed:
+            return
+        for cursor in request.cursors:  # a read that is refused moves nothing
+            self._keyspace.group(cursor.stream, request.group)
         for cursor in request.cursors:
             if cursor.after is None:
                 self._bury(cursor.stream, request.group, request.claim_idle_ms)

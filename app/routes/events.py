@@ -21,6 +21,7 @@ from app.dependencies import (
     gateway_of,
 )
 from app.follow import follow_group, follow_stream
+from app.held import Held, take_away
 from app.ids import parse_after
 from app.names import text_of
 from app.operation import Operation, path_of
@@ -148,10 +149,10 @@ async def stream_events(
     the connection open.
     """
     after, resumed = cursor
-    gateway_of(request).check_room()
+    gateway = gateway_of(request)
+    gateway.check_room()
     await backend.stream_info(stream)
     start = StreamCursor(stream, after)
-    gateway = gateway_of(request)
     return EventStream(
         _stream_events(gateway, path_of(request.scope), start, resumed=resumed), gateway.limits
     )
@@ -292,7 +293,7 @@ class _GroupEvents:
         self._request = request
         self._ack = ack
         # Sent and, as far as we know, not settled; with their delivery counts.
-        self._held: dict[EntryId, int] = {}
+        self._held: Held = {}
         self._claims: asyncio.Queue[tuple[Mapping[EntryId, int], bytes]] = asyncio.Queue()
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
@@ -349,9 +350,7 @@ class _GroupEvents:
         while True:
             counts, by = await self._claims.get()
             await self._backend.wait_durable()
-            held = self._held  # what came back meanwhile has a greater count
-            lost = [one for one, count in counts.items() if one in held and held[one] <= count]
-            self._forget(lost)
+            lost = take_away(self._held, counts)
             if lost:
                 claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(by))
                 yield _event("claimed", claimed), []
