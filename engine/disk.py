@@ -71,6 +71,10 @@ class Disk(Protocol):
         """Do something with this disk while the event loop goes on."""
         ...
 
+    async def wait_idle(self) -> None:
+        """Return when nothing goes on aside any more; nothing may be begun from here on."""
+        ...
+
     def close(self) -> None:
         """Let go of the directory."""
         ...
@@ -151,8 +155,15 @@ class SystemDisk:
         """Do something with this disk in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, act)
 
+    async def wait_idle(self) -> None:
+        """Return when nothing goes on aside any more; nothing may be begun from here on.
+
+        A thread does not end with the task that waited for it.
+        """
+        await asyncio.to_thread(self._threads.shutdown)
+
     def close(self) -> None:
-        """Let go of the directory; what runs aside is waited for."""
+        """Let go of the directory; what still runs aside is waited for."""
         self._threads.shutdown()
         for name in list(self._files):
             self._let_go(name)

@@ -187,6 +187,7 @@ class Journal:
         self._is_closing = True
         self._wake.set()
         await self._is_closed.wait()
+        await self._disk.wait_idle()
         self._disk.close()
 
     async def recall(self) -> Keyspace | None:

@@ -93,6 +93,9 @@ class MemoryDisk:
         finally:
             await asyncio.sleep(self.sync_s * (len(self.synced) - sync_count))
 
+    async def wait_idle(self) -> None:
+        """Return at once: what was done aside is done."""
+
     def close(self) -> None:
         self.is_closed = True
 

@@ -151,6 +151,9 @@ class SimulatedDisk:
 
     # What goes on beside the event loop
 
+    async def wait_idle(self) -> None:
+        """Return at once: closing ends what goes on."""
+
     async def aside(self, act: Callable[[], T]) -> T:
         """Do something in a strand. Like a thread, it does not end when nobody waits any more."""
         self._check_alive()

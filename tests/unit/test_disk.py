@@ -164,6 +164,23 @@ async def test_two_things_go_on_aside_at_once(disk: SystemDisk) -> None:
     assert len({here, there, threading.get_ident()}) == 3
 
 
+async def test_what_goes_on_aside_is_waited_for_while_the_event_loop_goes_on(
+    disk: SystemDisk,
+) -> None:
+    begun, let_go = threading.Event(), threading.Event()
+
+    def act() -> None:
+        begun.set()
+        assert let_go.wait(10)
+
+    acting = asyncio.create_task(disk.aside(act))
+    await asyncio.to_thread(begun.wait, 10)
+    acting.cancel()  # its thread does not end with it
+    idle = asyncio.create_task(disk.wait_idle())
+    asyncio.get_running_loop().call_later(0.01, let_go.set)
+    await asyncio.wait_for(idle, 10)
+
+
 async def test_what_fails_aside_fails_here(disk: SystemDisk) -> None:
     with pytest.raises(FileNotFoundError):
         await disk.aside(lambda: disk.size_bytes("x"))
