@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 from fastapi import APIRouter, Body, Header, Request, Response
 from pydantic import BaseModel, Field, JsonValue
 from pydantic_core import to_json
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.commands import CommandRunner
 from app.dependencies import LimitsDep, check_at_most, gateway_of
@@ -16,6 +17,15 @@ from app.presence import while_present
 from app.problems import GatewayError, responses
 from app.redis_syntax.words import Reply, Status, shown
 from engine.errors import Draining, StreamError, Unavailable
+
+
+class _WordsConvertor(PathConvertor):
+    """The rest of a path, line ends included: Starlette's own stops at them."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("words", _WordsConvertor())
 
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)
@@ -122,7 +132,7 @@ async def run_transaction(
 
 
 @paths.get(
-    "/{words:path}", operation_id="readByPath", response_model=Result, responses=_FAILED | _BY_PATH
+    "/{words:words}", operation_id="readByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
 async def read_by_path(request: Request, words: str, encoding: Encoding = None) -> Response:
     """Run a command that only reads, written in the path: `/v1/commands/XLEN/orders`."""
@@ -139,7 +149,7 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
 
 
 @paths.post(
-    "/{words:path}", operation_id="runByPath", response_model=Result, responses=_FAILED | _BY_PATH
+    "/{words:words}", operation_id="runByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
 async def run_by_path(request: Request, words: str, encoding: Encoding = None) -> Response:
     """Run a command written in the path; a body is its last argument."""

@@ -70,6 +70,13 @@ async def test_a_command_in_the_path_may_only_read_by_get(live: Live) -> None:
     assert await run(live, "EXISTS", "orders") == 1
 
 
+async def test_a_word_in_the_path_may_hold_any_bytes(live: Live) -> None:
+    await run(live, "XADD", "two\nlines", "1-1", "sku", 42)
+    answer = await live.http.get(f"{URL}/XLEN/two%0Alines")
+    assert (answer.status_code, answer.json()) == (200, {"result": 1})
+    assert (await live.http.get(f"{URL}/XLEN/%FF%00%0A")).json() == {"result": 0}
+
+
 async def test_the_body_of_a_command_in_the_path_is_its_last_argument(live: Live) -> None:
     answer = await live.http.post(f"{URL}/XADD/orders/1-1/blob", content=b"\x00\xff/ ?")
     encoded = {"Upstash-Encoding": "base64"}
