@@ -34,8 +34,8 @@ lint: .venv/dev.stamp ## check style, types and the direction of imports
 bench: .venv/dev.stamp ## measure how fast the gateway is
 	$(BIN)/python -m tests.bench $(ARGS)
 
-openapi: .venv/run.stamp ## write openapi/openapi.json and asyncapi.json from the code
-	@mkdir -p openapi
+openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncapi.json anew
+	$(BIN)/python -m tests.api.story
 	$(BIN)/headgate openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new

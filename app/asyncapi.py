@@ -28,6 +28,11 @@ _CHANNELS = {
 }
 _PARAMETERS = {"stream": "Name of the stream.", "group": "Name of the group."}
 
+_ACTIONS = {
+    "receive": "What a client says to the gateway.",
+    "send": "What the gateway says to a client.",
+}
+
 _Models = dict[str, type[BaseModel]]
 
 
@@ -44,8 +49,22 @@ def document() -> dict[str, Any]:
     )
     names = {**_names(received, "receive"), **_names(sent, "send")}
     return {
-        "asyncapi": "3.0.0",
-        "info": {"title": "Headgate", "version": version("headgate"), "description": _DESCRIPTION},
+        "asyncapi": "3.1.0",
+        "info": {
+            "title": "Headgate",
+            "version": version("headgate"),
+            "description": _DESCRIPTION,
+            "contact": {"name": "The developers of Headgate"},
+            "license": {"name": "Apache-2.0"},
+            "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
+        },
+        "servers": {
+            "local": {
+                "host": "127.0.0.1:8080",
+                "protocol": "ws",
+                "description": "A gateway on this machine, as it is started.",
+            }
+        },
         "defaultContentType": "application/json",
         "channels": {
             name: {
@@ -63,6 +82,7 @@ def document() -> dict[str, Any]:
         "operations": {
             f"{action}{channel[0].upper()}{channel[1:]}": {
                 "action": action,
+                "description": text,
                 "channel": {"$ref": f"#/channels/{channel}"},
                 "messages": [
                     {"$ref": f"#/channels/{channel}/messages/{name}"}
@@ -71,7 +91,7 @@ def document() -> dict[str, Any]:
                 ],
             }
             for channel in _CHANNELS
-            for action in ("receive", "send")
+            for action, text in _ACTIONS.items()
         },
         "components": {
             "messages": {

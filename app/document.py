@@ -1,5 +1,7 @@
 """Document: what the OpenAPI document says beyond what the routes say themselves."""
 
+import json
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
@@ -12,6 +14,12 @@ _EVERYWHERE = responses(
     "origin_refused", "too_large", "unsupported_media_type", "internal", "unavailable", "draining"
 )
 _REF = "#/components/schemas/{model}"
+_SERVERS = [
+    {"url": "http://127.0.0.1:8080", "description": "A gateway on this machine, as it is started."}
+]
+
+# What was said when a test told one story with every operation; see tests/api/story.py.
+_EXAMPLES: dict[str, Any] = json.loads((files("app") / "examples.json").read_text("utf-8"))
 
 
 def install(app: FastAPI) -> None:
@@ -28,6 +36,8 @@ def install(app: FastAPI) -> None:
 
 
 def _complete(document: dict[str, Any]) -> None:
+    document["servers"] = _SERVERS
+    document["security"] = []  # none is needed
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     _, found = models_json_schema(
         [(Problem, "serialization"), (NewEntry, "validation")], ref_template=_REF
@@ -40,3 +50,26 @@ def _complete(document: dict[str, Any]) -> None:
         for operation in path.values():
             for status, response in _EVERYWHERE.items():
                 operation["responses"].setdefault(str(status), response)
+            operation["summary"] = _first_sentence(operation["description"])
+            _show(operation, _EXAMPLES.get(operation["operationId"], {}))
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition("\n")[0].partition(". ")[0].removesuffix(".")
+
+
+def _show(operation: dict[str, Any], said: dict[str, Any]) -> None:
+    """Put what was said into an operation: its parameters, its body, its answer."""
+    values = said.get("parameters", {})
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] in values:
+            value = values[parameter["name"]]
+            is_number = parameter["schema"].get("type") == "integer"
+            parameter["example"] = int(value) if is_number else value
+    bodies = [
+        (operation.get("requestBody", {}), said.get("request", {})),
+        (operation["responses"].get(said.get("status"), {}), said.get("response", {})),
+    ]
+    for body, shown in bodies:
+        for media_type, value in shown.items():
+            body["content"][media_type]["example"] = value

@@ -1,0 +1,253 @@
+"""One story that uses every operation; what was said in it is shown in the OpenAPI document.
+
+`python -m tests.api.story` tells it again and writes it to `app/examples.json`; a test compares the
+two, so the examples stay true.
+"""
+
+import asyncio
+import json
+import random
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import httpx
+
+from app.main import create_app
+from app.server import Server
+from app.settings import MEMORY, Settings
+from engine.engine import Engine
+from engine.storage import MemoryStorage
+
+EXAMPLES = Path(__file__).parents[2] / "app" / "examples.json"
+
+_START_MS = 1_718_000_000_000
+_NDJSON = "application/x-ndjson"
+_SSE = "text/event-stream"
+
+
+class StoryClock:
+    """A clock that stands still until the story goes on."""
+
+    def __init__(self) -> None:
+        self.now_ms = _START_MS
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+@dataclass
+class Storyteller:
+    """Speaks to a gateway, and writes down what was said under the name of the operation."""
+
+    http: httpx.AsyncClient
+    clock: StoryClock
+    paths: dict[str, dict[str, Any]]
+    said: dict[str, Any] = field(default_factory=dict)
+
+    async def tell(
+        self,
+        method: str,
+        url: str,
+        *,
+        json: Any = None,
+        lines: list[Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
+        """Send a request and write down what was said; returns the body of the answer."""
+        self.clock.now_ms += 250
+        operation, parameters = self._operation(method, url)
+        body = None if json is None else _dumped(json)
+        media_type = "application/json"
+        if lines is not None:
+            body, media_type = "".join(f"{_dumped(line)}\n" for line in lines), _NDJSON
+        sent = {**(headers or {}), **({} if body is None else {"Content-Type": media_type})}
+        answer = await self._answer(method, url, body, sent)
+        assert answer.status_code < 400, f"{operation}: {answer.text}"
+        exchange: dict[str, Any] = {
+            "parameters": {**parameters, **(headers or {})},
+            "status": str(answer.status_code),
+        }
+        if body is not None:
+            exchange["request"] = {media_type: body if lines is not None else json}
+        kind = answer.headers.get("content-type", "").partition(";")[0]
+        found = answer.json() if answer.text and kind == "application/json" else answer.text
+        if answer.text:
+            exchange["response"] = {kind: found}
+        self.said.setdefault(operation, exchange)
+        return found
+
+    async def _answer(
+        self, method: str, url: str, body: str | None, headers: dict[str, str]
+    ) -> httpx.Response:
+        if not urlsplit(url).path.endswith("/events"):
+            return await self.http.request(method, url, content=body, headers=headers)
+        async with self.http.stream(method, url) as response:
+            text = ""
+            async for part in response.aiter_text():
+                text += part
+                if "event: caught_up" in text and text.endswith("\n\n"):
+                    break
+            text = re.sub(r"retry: \d+", "retry: 2000", text)
+            return httpx.Response(response.status_code, text=text, headers={"content-type": _SSE})
+
+    def _operation(self, method: str, url: str) -> tuple[str, dict[str, str]]:
+        """Return which operation a request asks for, and its parameters by name."""
+        parts = urlsplit(url)
+        for template, operations in self.paths.items():
+            pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)
+            if template.endswith("{words}"):
+                pattern = pattern.replace("[^/]+", ".+")
+            found = re.fullmatch(pattern, parts.path)
+            if found is not None and method.lower() in operations:
+                named = {name: unquote(value) for name, value in found.groupdict().items()}
+                named.update(parse_qsl(parts.query))
+                return operations[method.lower()]["operationId"], named
+        raise AssertionError(f"no operation is {method} {url}")
+
+
+async def told(data_dir: Path) -> dict[str, Any]:
+    """Tell the story; returns what was said, by operation.
+
+    Args:
+        data_dir: an empty directory, for the gateway whose journal is looked at.
+    """
+    clock = StoryClock()
+    async with _gateway(Settings(data_dir=MEMORY), clock) as story:
+        await _streams_and_entries(story)
+        await _groups(story)
+        await _redis_words(story)
+        await _the_end(story)
+        said = story.said
+    async with _gateway(Settings(data_dir=data_dir), None) as story:
+        await story.http.put("/v1/streams/orders", json={})
+        await story.tell("GET", "/v1/admin/journal")
+        await story.tell("POST", "/v1/admin/rewrite")
+        said |= story.said
+    return said
+
+
+async def _streams_and_entries(story: Storyteller) -> None:
+    await story.tell("PUT", "/v1/streams/orders", json={"max_age_ms": 604_800_000})
+    await story.tell("PATCH", "/v1/streams/orders", json={"max_length": 1_000_000})
+    order = {"fields": {"sku": "42", "quantity": "1"}}
+    await story.tell(
+        "POST", "/v1/streams/orders/entries", json=order, headers={"Idempotency-Key": "order-1"}
+    )
+    made = await story.tell(
+        "POST",
+        "/v1/streams/orders/entries/batch",
+        json=[{"fields": {"sku": sku, "quantity": "2"}} for sku in ("43", "44", "45")],
+    )
+    for sku in range(46, 52):
+        await story.tell("POST", "/v1/streams/orders/entries", json={"fields": {"sku": str(sku)}})
+    first, *_, last = made["ids"]
+    await story.tell("GET", "/v1/streams?prefix=ord&limit=10")
+    await story.tell("GET", "/v1/streams/orders")
+    await story.tell("GET", "/v1/streams/orders/entries?after=0&limit=2")
+    await story.tell("GET", f"/v1/streams/orders/entries/{first}")
+    await story.tell(
+        "POST",
+        "/v1/read",
+        json={"streams": [{"stream": "orders", "after": last}], "limit": 1, "wait_ms": 20_000},
+    )
+    await story.tell("DELETE", f"/v1/streams/orders/entries/{first}")
+    await story.tell("POST", "/v1/streams/orders/entries/delete", json={"ids": [last, first]})
+    await story.tell("POST", "/v1/streams/orders/trim", json={"max_length": 7})
+    await story.tell("GET", f"/v1/streams/orders/events?after={last}")
+
+
+async def _groups(story: Storyteller) -> None:
+    group = "/v1/streams/orders/groups/billing"
+    policy = {
+        "max_deliveries": 3,
+        "dead_letter_stream": "orders.dead",
+        "backoff_ms": [1000, 10_000],
+    }
+    await story.tell("PUT", group, json={"start": "0", "policy": policy})
+    await story.tell("PATCH", group, json={"policy": {"claim_idle_ms": 30_000}})
+    await story.tell("PUT", f"{group}/consumers/anna")
+    read = await story.tell(
+        "POST", f"{group}/read?consumer=anna", json={"limit": 4, "wait_ms": 20_000}
+    )
+    one, two, three, four = [entry["id"] for entry in read["entries"]]
+    await story.tell("POST", f"{group}/extend?consumer=anna", json={"ids": [two]})
+    await story.tell("POST", f"{group}/ack?consumer=anna", json={"ids": [one]})
+    await story.tell("GET", "/v1/streams/orders/groups")
+    await story.tell("GET", group)
+    await story.tell("GET", f"{group}/consumers")
+    await story.tell("GET", f"{group}/pending?consumer=anna&limit=2")
+    await story.tell("GET", f"{group}/pending/summary")
+    story.clock.now_ms += 60_000
+    await story.tell(
+        "POST", f"{group}/claim?consumer=ben", json={"ids": [two], "min_idle_ms": 30_000}
+    )
+    await story.tell(
+        "POST", f"{group}/autoclaim?consumer=ben", json={"min_idle_ms": 30_000, "limit": 1}
+    )
+    await story.tell("POST", f"{group}/nack?consumer=ben", json={"ids": [two], "mode": "fatal"})
+    await story.tell("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
+    await story.tell("POST", f"{group}/ack", json={"ids": [three, four]})
+    await story.tell("GET", f"{group}/events?consumer=carla&credit=16")
+    await story.tell("DELETE", f"{group}/consumers/anna?pending=release")
+
+
+async def _redis_words(story: Storyteller) -> None:
+    await story.tell("POST", "/v1/commands", json=["XADD", "orders", "*", "sku", "99"])
+    pipeline = [["XLEN", "orders"], ["XGROUP", "CREATE", "orders", "billing", "$"]]
+    await story.tell("POST", "/v1/commands/pipeline", json=pipeline)
+    transaction = [["XADD", "orders", "*", "sku", "100"], ["XLEN", "orders"]]
+    await story.tell("POST", "/v1/commands/multi-exec", json=transaction)
+    await story.tell("GET", "/v1/commands/XLEN/orders")
+    await story.tell("POST", "/v1/commands/XADD/orders/*/sku/101")
+
+
+async def _the_end(story: Storyteller) -> None:
+    await story.tell("DELETE", "/v1/streams/orders/groups/billing")
+    await story.tell("DELETE", "/v1/streams/orders.dead")
+    for path in ("/healthz", "/readyz", "/v1/limits"):
+        await story.tell("GET", path)
+    counted = await story.tell("GET", "/metrics")
+    about = [line for line in counted.splitlines() if "headgate_entries_appended_total" in line]
+    story.said["metrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
+
+
+@asynccontextmanager
+async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterator[Storyteller]:
+    """Run a gateway that always does the same while the context lasts."""
+    backend = None if clock is None else Engine(MemoryStorage(), clock=clock)
+    app = await asyncio.to_thread(create_app, settings, backend)
+    app.state.gateway = replace(app.state.gateway, random=random.Random(1))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = Server(app, settings)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    async with httpx.AsyncClient(base_url=url, timeout=30) as http:
+        try:
+            yield Storyteller(http, clock or StoryClock(), app.openapi()["paths"])
+        finally:
+            server.should_exit = True
+            await serving
+            listening.close()
+
+
+def written(said: dict[str, Any]) -> str:
+    """Return what was said as the file has it, operations by name."""
+    return json.dumps(dict(sorted(said.items())), indent=1, ensure_ascii=False) + "\n"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        found = asyncio.run(told(Path(directory)))
+    EXAMPLES.write_text(written(found))

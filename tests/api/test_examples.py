@@ -1,0 +1,28 @@
+"""The examples of the OpenAPI document are what the gateway says."""
+
+from pathlib import Path
+
+from tests.api.conftest import Live
+from tests.api.story import EXAMPLES, told, written
+
+
+async def test_the_story_told_again_is_word_for_word_the_examples(tmp_path: Path) -> None:
+    assert written(await told(tmp_path)) == EXAMPLES.read_text("utf-8"), "run `make openapi`"
+
+
+async def test_every_operation_shows_what_it_takes_and_what_it_answers(live: Live) -> None:
+    document = (await live.http.get("/openapi.json")).json()
+    for operation in (each for path in document["paths"].values() for each in path.values()):
+        answers = [
+            content
+            for status, response in operation["responses"].items()
+            if status.startswith("2")
+            for content in response.get("content", {}).values()
+        ]
+        required = [each for each in operation.get("parameters", ()) if each.get("required")]
+        assert all("example" in each for each in required), operation["operationId"]
+        if answers:
+            assert any("example" in each for each in answers), operation["operationId"]
+        if operation.get("requestBody", {}).get("required"):
+            bodies = operation["requestBody"]["content"].values()
+            assert any("example" in each for each in bodies), operation["operationId"]
