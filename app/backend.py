@@ -318,6 +318,15 @@ class Backend(Protocol):
         """Acknowledge; an outcome per id. With a consumer, what others own stays theirs."""
         ...
 
+    async def ack_through(
+        self, stream: bytes, group: bytes, consumer: bytes, seen: EntryId
+    ) -> None:
+        """Acknowledge what the consumer holds up to an id and was delivered no later than that.
+
+        If that one is pending no more, nothing is.
+        """
+        ...
+
     async def nack(
         self,
         stream: bytes,
@@ -391,7 +400,10 @@ class Backend(Protocol):
         limit: int = 100,
         just_id: bool = False,
     ) -> Claimed:
-        """Take over idle entries in id order, a page at a time."""
+        """Take over idle entries in id order, a page at a time.
+
+        Of these, what was delivered too often for the policy becomes a dead letter instead.
+        """
         ...
 
     async def pending(

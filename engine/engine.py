@@ -443,19 +443,11 @@ class Engine:
             most = policy.max_pending if most is None else min(most, policy.max_pending)
         return request._replace(claim_idle_ms=idle_ms, max_pending=most)
 
-    def _bury(
-        self,
-        stream: bytes,
-        group: bytes,
-        claim_idle_ms: int | None,
-        nacked: Sequence[EntryId] | None = None,
-    ) -> None:
+    def _bury(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
         """Move what was delivered too often to the dead letter stream."""
         if stream in self._everything.governed:
             now_ms = self._now_ms()
-            decision = policies.bury(
-                self._keyspace, stream, group, claim_idle_ms, now_ms, nacked=nacked
-            )
+            decision = policies.bury(self._keyspace, stream, group, claim_idle_ms, now_ms)
             self._commit(decision.commands)
 
     def _bury_before(self, request: GroupRequest) -> None:
@@ -508,6 +500,12 @@ class Engine:
         """Acknowledge (XACK); fenced if a consumer is named. Raises `GroupNotFound`."""
         return await self._run(deliveries.ack(self._keyspace, stream, group, ids, consumer))
 
+    async def ack_through(
+        self, stream: bytes, group: bytes, consumer: bytes, seen: EntryId
+    ) -> None:
+        """Acknowledge what came before one entry. See `decisions.deliveries.ack_through`."""
+        await self._run(deliveries.ack_through(self._keyspace, stream, group, consumer, seen))
+
     async def nack(
         self,
         stream: bytes,
@@ -523,13 +521,20 @@ class Engine:
         Nobody gets them before `delay_ms` is over; None: as the group's policy says. What has been
         delivered too often becomes a dead letter at once.
         """
-        now_ms, request = self._now_ms(), NackRequest(mode, delay_ms=delay_ms)
-        decision = deliveries.nack(self._keyspace, stream, group, ids, request, consumer, now_ms)
-        self._record_and_apply(decision.commands)
-        # Before anybody is served what has failed for good.
-        self._bury(stream, group, None, ids)
-        self._waiters.serve()
-        return await self._durable(decision.reply)
+        request = NackRequest(mode, delay_ms=delay_ms)
+
+        def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
+            return deliveries.nack(keyspace, stream, group, ids, request, consumer, now_ms)
+
+        def bury(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
+            buried = policies.bury(keyspace, stream, group, None, now_ms, nacked=ids)
+            return Decision([], buried.commands)
+
+        # One record; and nobody is served what has failed for good.
+        outcomes, _ = await self.perform_all([give_back, bury])
+        if isinstance(outcomes, StreamError):
+            raise outcomes
+        return outcomes
 
     async def extend(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
@@ -563,7 +568,11 @@ class Engine:
         limit: int = 100,
         just_id: bool = False,
     ) -> Claimed:
-        """Take over idle entries, a page at a time (XAUTOCLAIM). Raises `GroupNotFound`."""
+        """Take over idle entries, a page at a time (XAUTOCLAIM). Raises `GroupNotFound`.
+
+        What was delivered too often for the policy becomes a dead letter first, as in a read.
+        """
+        self._bury(stream, group, min_idle_ms)
         decision = deliveries.autoclaim(
             self._keyspace,
             stream,

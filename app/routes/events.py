@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel, Field
 
-from app.backend import Backend
 from app.dependencies import (
     BackendDep,
     Gateway,
@@ -228,7 +227,7 @@ async def group_events(
         random=gateway.random,
     )
     if ack == "on_reconnect" and seen is not None:
-        await _ack_through(backend, subscriber, seen, limits)
+        await backend.ack_through(stream, group, subscriber.consumer, seen)
     wanted = GroupRequest(
         subscriber.group,
         subscriber.consumer,
@@ -324,8 +323,6 @@ class _GroupEvents:
         caught_up = False
         beat_ms = self._gateway.limits.heartbeat_ms
         async for read in follow_group(self._backend, self._request, credit=None, beat_ms=beat_ms):
-            if self._ack == "on_reconnect":  # seen is what has a lower id, so these come first
-                read = read._replace(deliveries=sorted(read.deliveries))  # noqa: PLW2901
             ids = [one.id for one in read.deliveries]
             self._held.update({one.id: one.delivery_count for one in read.deliveries})
             deliveries, _ = deliveries_of(read.deliveries)
@@ -376,21 +373,6 @@ class _GroupEvents:
     def _forget(self, ids: Sequence[EntryId]) -> None:
         for entry_id in ids:
             self._held.pop(entry_id, None)
-
-
-async def _ack_through(
-    backend: Backend, subscriber: Subscriber, seen: EntryId, limits: Limits
-) -> None:
-    """Acknowledge what the consumer holds up to an id, unless it was delivered after that one.
-
-    An entry that was another consumer's first comes late, and may have been lost on the way.
-    """
-    names = subscriber.stream, subscriber.group
-    own = PendingRequest(end=seen, consumer=subscriber.consumer, limit=limits.credit_max)
-    idle_ms = {item.id: item.idle_ms or 0 for item in await backend.pending(*names, own)}
-    ids = [one for one in idle_ms if seen in idle_ms and idle_ms[one] >= idle_ms[seen]]
-    if ids:
-        await backend.ack(*names, ids, consumer=subscriber.consumer)
 
 
 async def _until_end(gateway: Gateway) -> AsyncGenerator[Any, None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from heapq import merge
+from itertools import takewhile
 from typing import NamedTuple
 
 from engine.commands import (
@@ -194,6 +195,34 @@ def ack(
         elif outcomes[index] is Outcome.ACKED:
             acked[entry_id] = None
     return Decision(outcomes, [Ack(stream, group, list(acked))] if acked else [])
+
+
+def ack_through(
+    keyspace: Keyspace, stream: bytes, group: bytes, consumer: bytes, seen: EntryId
+) -> Decision[None]:
+    """Decide to acknowledge what a consumer holds up to an id, if that was delivered no later.
+
+    The last of many deliveries vouches for those before it. A lower id alone does not: what was
+    claimed comes late. Nor does an earlier delivery: a consumer that comes again is shown what it
+    holds by id, and what it has not been shown yet was delivered before.
+
+    Args:
+        keyspace: all streams.
+        stream: the stream.
+        group: the group.
+        consumer: who holds them.
+        seen: the last that arrived; if it is pending no more, nothing is acknowledged.
+
+    Raises:
+        GroupNotFound: there is no such group.
+    """
+    found = keyspace.group(stream, group).consumers.get(consumer)
+    last = None if found is None else found.pending.get(seen)
+    if found is None or last is None:
+        return Decision(None, [])
+    through = takewhile(lambda one: one.id <= seen, found.pending.walk())
+    ids = [one.id for one in through if one.serial <= last.serial]
+    return Decision(None, [Ack(stream, group, ids)])
 
 
 def ack_and_delete(

@@ -276,7 +276,7 @@ async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver
     await engine.take()
     await engine.nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL)
     kinds = [type(command) for command in last_record(engine)]
-    assert kinds == [commands.CreateStream, commands.Add, commands.Ack]
+    assert kinds == [commands.Release, commands.CreateStream, commands.Add, commands.Ack]
     assert last_record(engine)[-1] == commands.Ack(S, G, [entry_id(1), entry_id(2)])
 
 
@@ -737,3 +737,29 @@ async def test_a_policy_that_contradicts_itself_is_refused(
         await asked
     assert refusal.value.field == field
     assert everything_in(engine.keyspace) == before
+
+
+async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: Driver) -> None:
+    await engine.start(1, 2)
+    await engine.set_policy(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D))
+    await engine.take(limit=1)
+    await engine.take(claim=0)
+    engine.hand.now_ms += 100
+
+    claimed = await engine.autoclaim(S, G, b"b", min_idle_ms=100)
+
+    assert [one.id for one in claimed.deliveries] == [entry_id(2)]
+    assert [one.fields[1] for one in await engine.range(D)] == [b"1"]
+
+
+async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Driver) -> None:
+    """An operator who asks for this very entry gets it, as from Redis."""
+    await engine.start(1)
+    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D))
+    await engine.take()
+    engine.hand.now_ms += 100
+
+    claimed = await engine.claim(S, G, b"b", [entry_id(1)], ClaimRequest(min_idle_ms=100))
+
+    assert [one.id for one in claimed.deliveries] == [entry_id(1)]
+    assert await engine.held_numbers(b"b") == [1]

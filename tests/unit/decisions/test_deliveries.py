@@ -2,13 +2,15 @@
 
 import pytest
 
-from engine.decisions.deliveries import GroupCursor, GroupRequest
+from engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
 from engine.decisions.groups import GroupStart
 from engine.engine import Engine
 from engine.entry import MIN_ID, Draft
 from engine.replies import Outcome
 from engine.storage import MemoryStorage
 from engine.views import PendingRequest
+from tests.unit.driver import Driver, G, S
+from tests.unit.driver import entry_id as number_id
 
 
 @pytest.fixture
@@ -63,3 +65,60 @@ async def test_a_read_may_be_bounded_in_bytes_but_always_brings_one_entry(engine
 
     assert sizes == [2, 2, 1]
     assert [entry.id for entry in tiny] == ids[:1]
+
+
+async def through(driver: Driver, seen: int) -> list[int]:
+    """Acknowledge through an entry; returns what is left with the consumer."""
+    await driver.ack_through(S, G, b"a", number_id(seen))
+    return await driver.held_numbers(b"a")
+
+
+async def test_what_was_sent_before_the_last_one_seen_is_acknowledged_with_it() -> None:
+    driver = Driver()
+    await driver.start(1, 2, 3)
+    await driver.take(limit=1)
+    await driver.take()
+
+    assert await through(driver, 2) == [3]
+    assert await through(driver, 2) == [3]  # pending no more: it vouches for nothing
+
+
+async def test_a_lower_id_that_was_sent_later_may_be_lost_though_it_was_the_same_moment() -> None:
+    driver = Driver()
+    await driver.start(1, 2)
+    await driver.take(b"other", limit=1)
+    await driver.take()
+    await driver.give_back(S, G, b"other", {number_id(1): 1})
+    await driver.take(claim=RELEASED_ONLY)
+
+    assert await through(driver, 2) == [1]
+
+
+async def test_a_clock_that_steps_back_does_not_make_a_later_delivery_an_earlier_one() -> None:
+    driver = Driver()
+    await driver.start(1, 2)
+    await driver.take(b"other", limit=1)
+    await driver.take()
+    await driver.give_back(S, G, b"other", {number_id(1): 1})
+    driver.hand.now_ms -= 1000
+    await driver.take(claim=RELEASED_ONLY)
+
+    assert await through(driver, 2) == [1]
+
+
+async def test_what_was_not_shown_again_before_the_connection_broke_stays_pending() -> None:
+    driver = Driver()
+    await driver.start(1, 2, 3)
+    await driver.take()
+    await driver.take(after=MIN_ID, limit=2)  # it came back, and was shown two of three
+
+    assert await through(driver, 2) == [3]
+
+
+async def test_who_holds_nothing_has_seen_nothing() -> None:
+    driver = Driver()
+    await driver.start(1)
+    await driver.take(b"other")
+
+    assert await through(driver, 1) == []
+    assert await driver.held_numbers(b"other") == [1]
