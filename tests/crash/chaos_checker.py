@@ -51,6 +51,26 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     ]
 
 
+def violations_on_receipt(ledger: Ledger) -> list[str]:
+    """Return what is wrong with entries that are done with as they are sent: at most once.
+
+    What a connection was sent before something else is acknowledged: once, and rules 4 and 5 hold.
+    The last part of a connection that broke may be lost, and may come again.
+    """
+    acked = Counter(one for each in ledger.settlings for one in _effective(each, "acked"))
+    twice = [f"1: {one}: acked {count} times" for one, count in acked.items() if count > 1]
+    return [*twice, *_delivered_after_ack(ledger), *_not_counted(ledger)]
+
+
+def violations_on_reconnect(ledger: Ledger) -> list[str]:
+    """Return what is wrong with entries that the next connection acknowledges: at least once.
+
+    None is done with that nobody has seen; and rule 5 holds.
+    """
+    unseen = ledger.appended.keys() - {one.entry_id for one in ledger.tellings}
+    return [*(f"1: nobody has seen {one}" for one in sorted(unseen)), *_not_counted(ledger)]
+
+
 def _not_settled_once(ledger: Ledger, left: Left) -> Iterator[str]:
     acked = Counter(one for each in ledger.settlings for one in _effective(each, "acked"))
     dead = Counter(letter.entry_id for letter in left.letters)

@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
@@ -23,12 +24,17 @@ from tests.crash.ledger import Channel, Ledger
 from tests.crash.wire import AT_ONCE, Wire
 
 GROUP = "/v1/streams/orders/groups/billing"
+RECEIPTS = "/v1/streams/orders/groups/receipts"
+RETURNS = "/v1/streams/orders/groups/returns"
 CLAIM_IDLE_MS = 300
 STALL_S = 1.4 * CLAIM_IDLE_MS / 1000
 SLOW_S = 0.03
 SLOW_RECEIVE_BYTES = 4096
 POLL_MS = 2000
 CREDIT = 16
+RETURN_CREDIT = 250
+
+Events = list[tuple[str, Any]]
 
 GONE = (OSError, EOFError, WebSocketException)
 """How a consumer finds that its connection, or its gateway, is no more."""
@@ -216,14 +222,73 @@ class EventReader(Consumer):
             wire.drop()
 
 
+class _Listener(Consumer):
+    """Server-Sent Events of a group whose entries are never acknowledged by a request."""
+
+    wire: Wire
+
+    async def listen(self, url: str, path: str, **headers: str) -> AsyncIterator[Events]:
+        """Yield the events of one connection, a part at a time; there may be no end to them."""
+        opened_at = self.ledger.tick()
+        self.wire = await Wire.open(url)
+        try:
+            await self.wire.send("GET", f"{path}&consumer={self.names[0]}", headers=headers)
+            self.open(self.names[0]).opened_at = opened_at
+            async for events in self.wire.events():
+                assert all(kind != "problem" for kind, _ in events), events
+                if any(kind == "entry" for kind, _ in events) and self.chance("killed"):
+                    self.die()  # what has just come is as good as lost on the way
+                yield events
+        finally:
+            self.wire.close()
+
+    def drop(self) -> None:
+        self.wire.drop()
+
+
+class ReceiptReader(_Listener):
+    """What it is sent is done with. It knows that of a part as soon as another one comes."""
+
+    async def serve(self, url: str) -> None:
+        sent: list[str] = []
+        async for events in self.listen(url, f"{RECEIPTS}/events?ack=on_receipt"):
+            if sent:
+                settling = self.settle("ack", sent, self.names[0])
+                self.ledger.answer(settling, dict.fromkeys(settling.ids, "acked"))
+            [channel] = self.channels
+            entries = [data for kind, data in events if kind == "entry"]
+            self.tell(entries, channel, channel.opened_at)
+            sent = [one["id"] for one in entries]
+
+
+class ReturningReader(_Listener):
+    """A browser: what it has seen is done with once it comes back and says so."""
+
+    last = ""
+
+    async def serve(self, url: str) -> None:
+        headers = {"Last-Event-ID": self.last} if self.last else {}
+        path = f"{RETURNS}/events?ack=on_reconnect&credit={RETURN_CREDIT}"
+        is_first = True
+        async for events in self.listen(url, path, **headers):
+            [channel] = self.channels
+            entries = [data for kind, data in events if kind == "entry"]
+            self.tell(entries, channel, channel.opened_at)
+            if entries:
+                self.last, is_first = entries[-1]["id"], False
+            elif not is_first and not events:  # a heartbeat
+                self.die()  # or the last ones would not be acknowledged before the next ones
+
+
 class SocketReader(Consumer):
     """Several consumers on one WebSocket."""
 
     socket: ClientConnection
 
-    def __init__(self, *args: Any, is_slow: bool = False) -> None:
+    def __init__(self, *args: Any, is_slow: bool = False, keeps: bool = False) -> None:
         super().__init__(*args)
         self.is_slow = is_slow
+        self.keeps = keeps
 
     async def serve(self, url: str) -> None:
         at = url.replace("http://", "ws://") + "/v1/ws"
@@ -235,6 +300,7 @@ class SocketReader(Consumer):
             self._unanswered: dict[str, Settling] = {}
             for sub, name in enumerate(self.names):
                 frame = {"stream": "orders", "group": "billing", "auto_credit": True}
+                frame |= {"on_disconnect": "keep"} if self.keeps else {}
                 who = {"consumer": name} if name else {}
                 await self._send(
                     "subscribe", str(sub), rid=f"s{sub}", credit=CREDIT, **frame, **who
@@ -281,7 +347,10 @@ def outcomes_of(answer: dict[str, Any]) -> dict[Id, str]:
 
 
 def consumers(place: Place, ledger: Ledger, rng: random.Random, chances: Chances) -> list[Consumer]:
-    """Return twenty consumers: seven poll, five read events, eight share four sockets."""
+    """Return consumers of one group: seven poll, five read events, the others have sockets.
+
+    Two connections go by the same name, and one leaves what it holds to its next connection.
+    """
     shared = place, ledger, rng, chances
     names = [[f"p{number}"] for number in range(7)]
     found: list[Consumer] = [Poller(one, *shared) for one in names]
@@ -289,4 +358,15 @@ def consumers(place: Place, ledger: Ledger, rng: random.Random, chances: Chances
     found += [EventReader([""], *shared), EventReader(["slow-e"], *shared, is_slow=True)]
     found += [SocketReader([f"w{n}.0", f"w{n}.1"], *shared) for n in range(2)]
     found += [SocketReader(["w2.0", ""], *shared)]
+    found += [SocketReader(["twin"], *shared) for _ in range(2)]
+    found += [SocketReader(["keeper"], *shared, keeps=True)]
     return [*found, SocketReader(["slow-w.0", "slow-w.1"], *shared, is_slow=True)]
+
+
+def listeners(
+    place: Place, receipts: Ledger, returns: Ledger, rng: random.Random, chances: Chances
+) -> list[Consumer]:
+    """Return two consumers of each group that is only listened to."""
+    done = [ReceiptReader([f"r{number}"], place, receipts, rng, chances) for number in range(2)]
+    back = [ReturningReader([f"o{number}"], place, returns, rng, chances) for number in range(2)]
+    return [*done, *back]

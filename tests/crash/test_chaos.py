@@ -1,4 +1,4 @@
-"""Twenty consumers over three transports, killed and stalled, on a gateway that is restarted.
+"""Two dozen consumers over three transports, killed and stalled, on a gateway that is restarted.
 
 HEADGATE_TEST_ENTRIES says how many entries are appended meanwhile, HEADGATE_TEST_SEED with which
 choices; what happens at the same time as what is up to the machine all the same.
@@ -18,8 +18,23 @@ from typing import Any
 
 import pytest
 
-from tests.crash.chaos_checker import FAILING, violations
-from tests.crash.consumers import CLAIM_IDLE_MS, GONE, GROUP, Chances, Place, consumers
+from tests.crash.chaos_checker import (
+    FAILING,
+    violations,
+    violations_on_receipt,
+    violations_on_reconnect,
+)
+from tests.crash.consumers import (
+    CLAIM_IDLE_MS,
+    GONE,
+    GROUP,
+    RECEIPTS,
+    RETURNS,
+    Chances,
+    Place,
+    consumers,
+    listeners,
+)
 from tests.crash.gateway import Gateway
 from tests.crash.history import id_of
 from tests.crash.ledger import Ledger, Left, Letter
@@ -40,6 +55,7 @@ POLICY = {
     "dead_letter_stream": DEAD,
     "backoff_ms": [10, 20, 40],
 }
+SETTINGS = {"log_level": "warning", "heartbeat_ms": 200}
 WITHIN_S = 60 + ENTRIES / 200
 LEAVE_S = 10.0
 """How long the gateway may take to notice that nobody is there any more."""
@@ -61,19 +77,26 @@ class Chaos:
     def __init__(self, data_dir: Path, rng: random.Random) -> None:
         self.ledger = Ledger()
         self.place = Place()
-        self.consumers = consumers(self.place, self.ledger, rng, Chances())
+        # The same entries for two other groups, whose consumers acknowledge nothing by request.
+        self.receipts = Ledger(appended=self.ledger.appended)
+        self.returns = Ledger(appended=self.ledger.appended)
+        self.consumers = [
+            *consumers(self.place, self.ledger, rng, Chances()),
+            *listeners(self.place, self.receipts, self.returns, rng, Chances()),
+        ]
         self.endings: Counter[str] = Counter()
         self._data_dir = data_dir
         self._random = rng
         self._gateway: Gateway
 
     async def start(self) -> None:
-        self._gateway = await Gateway.start(self._data_dir, {"log_level": "warning"})
+        self._gateway = await Gateway.start(self._data_dir, SETTINGS)
         self.place.url = self._gateway.url
         self.place.is_up.set()
 
     async def end(self, kind: str) -> None:
-        self.ledger.restarts.append(self.ledger.tick())
+        for ledger in (self.ledger, self.receipts, self.returns):
+            ledger.restarts.append(ledger.tick())
         self.place.is_up.clear()
         self.endings[kind] += 1
         await (self._gateway.kill() if kind == "SIGKILL" else self._gateway.stop())
@@ -122,19 +145,14 @@ class Chaos:
     async def work(self) -> None:
         """Return once everything is appended, all restarts are over, and nothing is left to do."""
         await asyncio.gather(self.write(), self.operate())
-        while True:
-            group = await self.ask("GET", GROUP)
-            if group["pending"] == 0 and group["lag"] == 0:
-                return
-            await asyncio.sleep(LOOK_S)
+        for name in (GROUP, RECEIPTS, RETURNS):
+            while (group := await self.ask("GET", name))["pending"] or group["lag"] != 0:
+                await asyncio.sleep(LOOK_S)
 
     async def left(self) -> Left:
         """Look what is there, now that nobody reads."""
         group = await self.ask("GET", GROUP)
         known = await self.ask("GET", f"{GROUP}/consumers")
-        made = {
-            one.consumer for one in self.ledger.channels if self._is_of_this_life(one.opened_at)
-        }
         waiters, connections = await self.open_count()
         return Left(
             pending_count=group["pending"],
@@ -142,15 +160,10 @@ class Chaos:
             waiter_count=waiters,
             connection_count=connections,
             temporary_consumers=[
-                one["name"]
-                for one in known["consumers"]
-                if one["name"].startswith("temporary-") and one["name"] in made
+                one["name"] for one in known["consumers"] if one["name"].startswith("temporary-")
             ],
             letters=await self._letters(),
         )
-
-    def _is_of_this_life(self, at: int) -> bool:
-        return at > max(self.ledger.restarts, default=0)
 
     async def open_count(self) -> tuple[int, int]:
         """Return how many reads are blocked, and how many connections are open."""
@@ -182,6 +195,8 @@ async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
     await chaos.start()
     body = {"start": "0", "create_stream": True, "policy": POLICY}
     await chaos.ask("PUT", GROUP, body)
+    for group in (RECEIPTS, RETURNS):
+        await chaos.ask("PUT", group, {"start": "0"})
     consuming = [asyncio.create_task(one.run()) for one in chaos.consumers]
     working = asyncio.create_task(chaos.work())
     try:
@@ -201,6 +216,8 @@ async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
     left = await chaos.left()
     report(chaos, left, seconds)
     assert violations(chaos.ledger, left, max_deliveries=MAX_DELIVERIES) == []
+    assert violations_on_receipt(chaos.receipts) == []
+    assert violations_on_reconnect(chaos.returns) == []
 
     await chaos.end("SIGKILL")
     await chaos.start()

@@ -4,7 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.crash.chaos_checker import FAILING, violations
+from tests.crash.chaos_checker import (
+    FAILING,
+    violations,
+    violations_on_receipt,
+    violations_on_reconnect,
+)
 from tests.crash.history import Id
 from tests.crash.ledger import Ledger, Left, Letter
 
@@ -116,3 +121,37 @@ def test_a_count_comes_again_after_a_connection_has_ended() -> None:
     ledger.end(ledger.channels[0])
     ledger.tell(GOOD, 1, ledger.open("c"), 1)
     assert found(ledger, left) == set()
+
+
+def receipts() -> Ledger:
+    """One entry that was followed by something, and one that was not: its connection broke."""
+    ledger = Ledger(appended={GOOD: "v", BAD: "v"})
+    channel = ledger.open("r")
+    ledger.tell(GOOD, 1, channel, channel.opened_at)
+    settle(ledger, "r", "ack", GOOD, "acked")
+    ledger.tell(BAD, 1, channel, channel.opened_at)
+    ledger.end(channel)
+    return ledger
+
+
+def test_what_is_done_with_as_it_is_sent_may_come_again_if_its_connection_broke() -> None:
+    ledger = receipts()
+    channel = ledger.open("r")
+    ledger.tell(BAD, 1, channel, channel.opened_at)
+    assert violations_on_receipt(ledger) == []
+
+
+def test_what_was_followed_by_something_must_not_come_again() -> None:
+    ledger = receipts()
+    channel = ledger.open("r")
+    ledger.tell(GOOD, 2, channel, channel.opened_at)
+    assert [one.partition(":")[0] for one in violations_on_receipt(ledger)] == ["4"]
+    settle(ledger, "r", "ack", GOOD, "acked")
+    assert "1" in [one.partition(":")[0] for one in violations_on_receipt(ledger)]
+
+
+def test_what_nobody_has_seen_must_not_be_done_with() -> None:
+    ledger = receipts()
+    assert violations_on_reconnect(ledger) == []
+    ledger.appended[3, 0] = "v"
+    assert violations_on_reconnect(ledger) == ["1: nobody has seen (3, 0)"]
