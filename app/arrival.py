@@ -1,11 +1,13 @@
 """Arrival: a request must be here in time, header and body, or its connection is closed.
 
-Whoever connects and says nothing, or a byte a minute, would otherwise hold a connection for ever.
+Whoever connects and says nothing, or a byte a minute, would otherwise hold a connection for ever;
+as would who takes a byte a minute of an answer that was given up.
 """
 
 import asyncio
 from typing import Any
 
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -26,6 +28,15 @@ class _TimelyHttp(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._expect()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if cycle.response_started and not cycle.response_complete:
+                cycle.disconnected = True  # it was given up: what is left of it is for nobody
+                self.transport.abort()
+
+        super()._start_asgi_task(cycle, answer)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -64,9 +64,6 @@ SLOW = 4508
 _GOODBYE_S_MAX = 1.0
 """How long the last words may take: less than the gateway takes to stop."""
 
-PING_INTERVAL_MS = 20_000
-PONG_WAIT_MS = 10_000
-
 Read = TypeVar("Read", StreamRead, GroupRead)
 
 
@@ -133,6 +130,9 @@ class Connection:
             for sub in list(self._feeds):
                 await self._leave(sub)
             await asyncio.gather(*self._leaving)
+            # The error knows the frames it came through, with what was received, and they know us:
+            # nothing of a connection shall wait for the garbage collector.
+            del self._ended
 
     async def send(self, frame: BaseModel) -> None:
         """Send a frame; a client that takes nothing for too long is given up."""
@@ -161,7 +161,7 @@ class Connection:
         await self.send(
             Welcome(
                 connection=f"{gateway.random.getrandbits(64):016x}",
-                heartbeat_ms=PING_INTERVAL_MS,
+                heartbeat_ms=gateway.limits.ping_interval_ms,
                 limits=limits,
             )
         )

@@ -5,7 +5,7 @@ import logging
 import mimetypes
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -30,10 +30,12 @@ from app.routes import (
 )
 from app.schemas import Limits
 from app.settings import MEMORY, Settings
+from app.subscriber import remove_stranded
 from app.telemetry import Metrics, RequestMetrics
 from engine import recovery
 from engine.disk import SystemDisk
 from engine.engine import Engine
+from engine.errors import Unavailable
 from engine.journal import Growth, Journal
 from engine.recovery import Progress
 from engine.rewrite import in_process_of_its_own
@@ -190,6 +192,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(backend.run())
         try:
+            with suppress(Unavailable):  # then nothing can change, and there is all that was
+                await remove_stranded(backend)
             yield
         finally:
             await backend.close()

@@ -823,6 +823,8 @@ class Limits(BaseModel):
     frame_bytes_max: int = Field(description="Largest WebSocket frame, once inflated.")
     credit_max: int = Field(description="Most credit a subscription may hold.")
     heartbeat_ms: int = Field(description="Silence on an event stream at most.")
+    ping_interval_ms: int = Field(description="How often a WebSocket is pinged.")
+    pong_wait_ms: int = Field(description="How long its answer may take.")
     send_ms_max: int = Field(description="How long a client that takes nothing is kept.")
 
 

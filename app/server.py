@@ -1,6 +1,7 @@
 """Server: uvicorn as this gateway runs it, the same for `headgate serve` and for tests."""
 
 import socket
+import sys
 from collections.abc import Callable
 from types import FrameType
 
@@ -8,8 +9,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.arrival import in_time
-from app.connection import PING_INTERVAL_MS, PONG_WAIT_MS
 from app.dependencies import Gateway
+from app.intake import BoundedWebSocket
 from app.settings import LogLevel, Settings
 
 GRACE_S = 5
@@ -30,6 +31,7 @@ class Server(uvicorn.Server):
             on_listening: told the URL once connections are accepted.
         """
         super().__init__(_config(app, settings))
+        self._settings = settings
         self._gateway: Gateway = app.state.gateway
         self._on_listening = on_listening
 
@@ -41,6 +43,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
         await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                _notice_who_vanishes(listening, self._settings)
         if self._on_listening is not None and self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
             self._on_listening(f"http://{self.config.host}:{port}")
@@ -52,16 +57,32 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _notice_who_vanishes(listening: socket.socket, settings: Settings) -> None:
+    """Let the system end connections whose peer is gone without a word; accepted ones inherit it.
+
+    Without this, what was sent to a host that has vanished is tried again for a quarter of an hour,
+    and who only waits for an answer is never missed. Twice what a slow client may take, so that one
+    who is there is told by us first.
+    """
+    silence_s = max(settings.heartbeat_ms // 1000, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        patience_ms = 2 * settings.send_ms_max
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, silence_s)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, silence_s)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
+
+
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
         http=in_time(settings.request_ms_max),
-        ws="websockets-sansio",
+        ws=BoundedWebSocket,
         ws_max_size=settings.frame_bytes_max,
-        ws_ping_interval=PING_INTERVAL_MS / 1000,
-        ws_ping_timeout=PONG_WAIT_MS / 1000,
+        ws_ping_interval=settings.ping_interval_ms / 1000,
+        ws_ping_timeout=settings.pong_wait_ms / 1000,
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
         access_log=settings.log_level == LogLevel.DEBUG,

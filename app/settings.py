@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     frame_bytes_max: int = Field(2**20, ge=1024, description="Largest WebSocket frame.")
     credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
     heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
+    ping_interval_ms: int = Field(20_000, ge=100, description="How often a WebSocket is pinged.")
+    pong_wait_ms: int = Field(10_000, ge=100, description="How long its answer may take.")
     send_ms_max: int = Field(10_000, ge=100, description="How long a slow socket may block.")
 
     @classmethod

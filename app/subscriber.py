@@ -1,5 +1,7 @@
 """Subscriber: who a long-lived connection reads as, and what becomes of its entries in the end."""
 
+import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
@@ -11,6 +13,29 @@ from app.backend import Backend
 from engine.entry import EntryId
 from engine.errors import NotFound, Unavailable
 from engine.policy import GroupPolicy
+
+_TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
+_PAGE = 1000
+
+
+async def remove_stranded(backend: Backend) -> None:
+    """Remove the consumers whose connections ended with an earlier life of the gateway.
+
+    Nobody can come back under a name that was made for one connection, so what they held goes to
+    the next reader at once. A name of this form is the gateway's, whoever has chosen it: he only
+    loses what he held to the next reader, and nothing for good.
+    """
+    after: bytes | None = None
+    while streams := await backend.list_streams(after=after, limit=_PAGE):
+        for stream in streams:
+            for group in await backend.groups(stream.name) if stream.group_count else ():
+                names = stream.name, group.name
+                found = [one.name for one in await backend.consumers(*names)]
+                gone = filter(_TEMPORARY.fullmatch, found)
+                await asyncio.gather(
+                    *(backend.delete_consumer(*names, one, release=True) for one in gone)
+                )
+        after = streams[-1].name
 
 
 @dataclass(frozen=True)
@@ -41,7 +66,7 @@ class Subscriber:
         releases = not policy.keeps if on_disconnect is None else on_disconnect == "release"
         if consumer is not None:
             return cls(stream, group, consumer, is_temporary=False, releases=releases)
-        name = f"temporary-{random.getrandbits(64):016x}".encode()
+        name = b"temporary-%016x" % random.getrandbits(64)
         return cls(stream, group, name, is_temporary=True, releases=True)
 
     async def leave(self, backend: Backend, held: Mapping[EntryId, int]) -> None:

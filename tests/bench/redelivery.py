@@ -1,5 +1,6 @@
 """Redelivery: from a consumer's end to its entry at the next one, who is waiting already."""
 
+import asyncio
 import json
 import statistics
 import time
@@ -11,9 +12,14 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.bench.servers import serving
 from tests.bench.table import Figure
+from tests.crash.raw_socket import RawSocket, connected
 from tests.crash.wire import AT_ONCE, Wire
 
 TRIES = 200
+SILENT_TRIES = 20
+PING_MS = 500
+"""How often a socket is pinged, and how long its answer may take; by default 20 s and 10 s."""
+
 AT_MOST_MS = 100.0
 GROUP = "/v1/streams/jobs/groups/workers"
 
@@ -39,7 +45,25 @@ async def measure() -> list[Figure]:
                     work = f"{transport}, {ending}, {name} of {TRIES}"
                     figures.append(Figure(work, value, "ms", at_most=AT_MOST_MS))
         control.close()
-    return figures
+    return figures + await _measure_silence()
+
+
+async def _measure_silence() -> list[Figure]:
+    """Return the same for sockets that are open, and answer no ping any more."""
+    print("redelivery: WebSocket, gone silent", flush=True)
+    pings = {"ping_interval_ms": PING_MS, "pong_wait_ms": PING_MS}
+    with serving("headgate", "always", **pings) as port:
+        control = await Wire.open(f"http://127.0.0.1:{port}")
+        await control.request("PUT", GROUP, {"start": "0", "create_stream": True})
+        took = [await _try_silence(control, port) for _ in range(SILENT_TRIES)]
+        control.close()
+    noticed, in_all = (statistics.median(each) for each in zip(*took, strict=True))
+    work = f"WebSocket, gone silent, %s, p50 of {SILENT_TRIES}"
+    pinged = f"in all (pinged every {PING_MS} ms, {PING_MS} ms to answer)"
+    return [
+        Figure(work % "once noticed", noticed, "ms", at_most=AT_MOST_MS),
+        Figure(work % pinged, in_all, "ms", at_most=2 * PING_MS + AT_MOST_MS),
+    ]
 
 
 async def _try(control: Wire, port: int, hold: Hold, is_killed: bool) -> float:
@@ -57,6 +81,31 @@ async def _try(control: Wire, port: int, hold: Hold, is_killed: bool) -> float:
         await waiting.send(json.dumps({"type": "ack", "rid": "a", "ids": [entry_id]}))
         await _frame(waiting, "acked")
     return took_ms
+
+
+async def _try_silence(control: Wire, port: int) -> tuple[float, float]:
+    """Return how many milliseconds it takes from the gateway's giving up, and from the silence."""
+    await control.request("POST", "/v1/streams/jobs/entries", {"fields": {"job": "1"}})
+    end = await connected(f"http://127.0.0.1:{port}")
+    silent = await RawSocket.open(end, f"{GROUP}/ws?consumer=first")
+    [entry] = (await silent.next("entries"))["entries"]
+    async with connect(_socket_url(port, "next")) as waiting:
+        await _frame(waiting, "state")
+        started = time.perf_counter()
+        noticing = asyncio.create_task(_given_up_at(silent))
+        frame = await _frame(waiting, "entries")
+        arrived = time.perf_counter()
+        assert [one["id"] for one in frame["entries"]] == [entry["id"]]
+        await waiting.send(json.dumps({"type": "ack", "rid": "a", "ids": [entry["id"]]}))
+        await _frame(waiting, "acked")
+        noticed = await noticing
+    silent.close()
+    return (arrived - noticed) * 1000, (arrived - started) * 1000
+
+
+async def _given_up_at(silent: RawSocket) -> float:
+    assert await silent.close_code() == 1011
+    return time.perf_counter()
 
 
 async def _hold_by_socket(port: int) -> tuple[str, End, End]:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,29 +26,37 @@ async def bare(scope: Message, receive: Any, send: Any) -> None:
 
 
 @contextmanager
-def serving(name: str, fsync: str = "everysec") -> Iterator[int]:
+def serving(name: str, fsync: str = "everysec", **settings: object) -> Iterator[int]:
     """Run a server while the context lasts, on data of its own; yields its port."""
-    with serving_process(name, fsync) as (port, _):
+    with serving_process(name, fsync, **settings) as (port, _):
         yield port
 
 
 @contextmanager
-def serving_process(name: str, fsync: str = "everysec") -> Iterator[tuple[int, int]]:
+def serving_process(
+    name: str, fsync: str = "everysec", **settings: object
+) -> Iterator[tuple[int, int]]:
     """Run a server while the context lasts, on data of its own; yields its port and process id."""
+    variables = {f"HEADGATE_{key.upper()}": str(value) for key, value in settings.items()}
     with tempfile.TemporaryDirectory() as data_dir:
         commands = {
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
             "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
         }
-        with _running(commands[name]) as found:
+        with _running(commands[name], variables) as found:
             yield found
 
 
 @contextmanager
-def _running(words: list[str]) -> Iterator[tuple[int, int]]:
+def _running(words: list[str], variables: Mapping[str, str]) -> Iterator[tuple[int, int]]:
     port = _free_port()
     command = [sys.executable, *words, "--port", str(port), "--log-level", "warning"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **variables},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         pin_to_server_core(process.pid)
         _wait_listening(port)

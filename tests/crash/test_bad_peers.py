@@ -1,0 +1,414 @@
+"""Peers that mean no good: each is answered as documented, and then it is as if it had not been.
+
+Each kind of abuse is done a few times on a gateway in its own process. Others are served meanwhile;
+afterwards its memory, its open files and its counts are where they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
+from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET, socket
+
+import pytest
+
+from tests.crash.gateway import Gateway
+from tests.crash.raw_socket import (
+    BINARY,
+    CONT,
+    PING,
+    TEXT,
+    RawSocket,
+    connected,
+    deflated,
+    frame,
+)
+from tests.crash.wire import AT_ONCE, Wire
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+
+WARM_UPS = 2
+ROUNDS = 2
+GROWTH_MIB_MAX = 2.5
+"""A frame of 1 MiB that is kept for each round would be too much already."""
+
+PEAK_MIB_MAX = 32.0
+"""A round's honest work for a moment: 4 MB of entries as JSON, or what one portion inflates to."""
+
+FRAME_BYTES_MAX = 2**20
+SEND_MS_MAX = 500
+SETTINGS = {
+    "log_level": "warning",
+    "heartbeat_ms": 300,
+    "send_ms_max": SEND_MS_MAX,
+}
+QUICK_PINGS = {"ping_interval_ms": 300, "pong_wait_ms": 300}
+GROUP = "/v1/streams/jobs/groups/workers"
+QUIET = "/v1/streams/quiet/groups/readers"
+Abuse = Callable[["Watched"], Awaitable[None]]
+
+
+class Watched:
+    """A gateway whose process is looked at."""
+
+    def __init__(self, gateway: Gateway, wire: Wire, another: Wire) -> None:
+        self.url = gateway.url
+        self.wire = wire
+        self._another = another
+        self._ends: list[socket] = []
+        self._gateway = gateway
+        self._proc = Path("/proc") / str(gateway.process_id)
+
+    async def connected(self, receive_bytes: int | None = None) -> socket:
+        """Return a socket that is connected, and closed at the end of the test if not before."""
+        self._ends.append(await connected(self.url, receive_bytes))
+        return self._ends[-1]
+
+    async def asked(self, text: str) -> socket:
+        """Return one that has sent a request, or part of one, and that nobody reads."""
+        end = await self.connected(receive_bytes=4096)
+        await asyncio.get_running_loop().sock_sendall(end, text.encode())
+        return end
+
+    async def raw(
+        self, path: str = "/v1/ws", *, is_small: bool = False, receive_bytes: int | None = None
+    ) -> RawSocket:
+        return await RawSocket.open(await self.connected(receive_bytes), path, is_small=is_small)
+
+    def close(self) -> None:
+        self._another.close()
+        self.wire.close()
+        for end in self._ends:
+            end.close()
+
+    def memory_mib(self, name: str = "VmRSS") -> float:
+        text = (self._proc / "status").read_text()
+        found = re.search(rf"{name}:\s+(\d+) kB", text)
+        assert found is not None
+        return int(found[1]) / 1024
+
+    def forget_peak(self) -> None:
+        (self._proc / "clear_refs").write_text("5")
+
+    @property
+    def file_count(self) -> int:
+        return len(list((self._proc / "fd").iterdir()))
+
+    async def open_counts(self) -> tuple[int, int]:
+        """Return how many connections and blocked reads there are."""
+        text = await self.wire.request("GET", "/metrics")
+        counts = [
+            sum(float(one) for one in re.findall(pattern, text, re.MULTILINE))
+            for pattern in (r"^headgate_connections{.*} (\S+)$", r"^headgate_waiters (\S+)$")
+        ]
+        return int(counts[0]), int(counts[1])
+
+    async def until_alone(self, file_count: int) -> None:
+        """Return once nobody is connected but who asks."""
+        async with asyncio.timeout(10):
+            while await self.open_counts() != (0, 0) or self.file_count > file_count:
+                await asyncio.sleep(0.01)
+
+    async def serve_another(self) -> None:
+        """Another client writes and reads, and gets what it wrote."""
+        ask = self._another.request
+        await ask("POST", "/v1/streams/quiet/entries", {"fields": {"v": "1"}})
+        got = await ask("POST", f"{QUIET}/read?consumer=me", {"wait_ms": 5000})
+        ids = [one["id"] for one in got["entries"]]
+        assert len(ids) == 1
+        await ask("POST", f"{QUIET}/ack?consumer=me", {"ids": ids})
+
+    async def serve_others_during(self, abuse: Abuse) -> int:
+        """Return how often another client was served meanwhile."""
+        going_on = asyncio.ensure_future(abuse(self))
+        count = 0
+        while not going_on.done():
+            await self.serve_another()
+            count += 1
+            await asyncio.sleep(0.01)
+        await going_on
+        return count
+
+    async def append(self, count: int, size_bytes: int) -> None:
+        body = [{"fields": {"v": "x" * size_bytes}}] * count
+        await self.wire.request("POST", "/v1/streams/jobs/entries/batch", body)
+
+    async def take_all(self, count: int) -> None:
+        """The next consumer is given everything at once, as if nobody had had it."""
+        left = count
+        while left:
+            body = {"limit": left, "wait_ms": 10_000}
+            got = await self.wire.request("POST", f"{GROUP}/read?consumer=next", body)
+            assert {one["deliveries"] for one in got["entries"]} == {1}
+            ids = [one["id"] for one in got["entries"]]
+            await self.wire.request("POST", f"{GROUP}/ack?consumer=next", {"ids": ids})
+            left -= len(ids)
+        await self.wire.request("POST", "/v1/streams/jobs/trim", {"max_length": 0})
+
+    def complaints(self) -> list[str]:
+        return [line for line in self._gateway.said if "ERROR" in line or "Traceback" in line]
+
+
+@pytest.fixture
+async def watched(tmp_path: Path, abuse: Abuse) -> AsyncIterator[Watched]:
+    pings = QUICK_PINGS if abuse is no_answer_to_pings else {}
+    gateway = await Gateway.start(tmp_path, SETTINGS | pings)
+    wire, another = await Wire.open(gateway.url), await Wire.open(gateway.url)
+    for group in (GROUP, QUIET):
+        await wire.request("PUT", group, {"start": "0", "create_stream": True})
+    await another.request("GET", "/healthz")
+    found = Watched(gateway, wire, another)
+    yield found
+    found.close()
+    await gateway.stop()
+
+
+async def too_big_a_frame(gateway: Watched) -> None:
+    raw = await gateway.raw()
+    sending = asyncio.create_task(raw.send(frame(TEXT, b"x" * 10 * 2**20)))
+    assert await raw.close_code() == 1009
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    raw.close()
+
+
+async def a_message_in_a_thousand_fragments(gateway: Watched) -> None:
+    raw = await gateway.raw()
+    text = b'{"type":"ping",' + b" " * 985 + b'"rid":"whole"}'
+    first, *between, last = [text[at : at + 1] for at in range(len(text))]
+    await raw.send(
+        frame(TEXT, first, is_last=False)
+        + b"".join(frame(CONT, one, is_last=False) for one in between)
+        + frame(CONT, last)
+    )
+    assert (await raw.next("pong"))["rid"] == "whole"
+    raw.close()
+
+
+async def a_message_without_end(gateway: Watched) -> None:
+    raw = await gateway.raw()
+    await raw.send(frame(TEXT, b"{", is_last=False))
+    sending = asyncio.create_task(
+        raw.send(frame(CONT, b" " * 1000, is_last=False) * (2 * FRAME_BYTES_MAX // 1000))
+    )
+    assert await raw.close_code() == 1009
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    raw.close()
+
+
+async def fragments_of_nothing(gateway: Watched) -> None:
+    raw = await gateway.raw()
+    await raw.send(frame(TEXT, b'{"type":"ping"', is_last=False))
+    await raw.send(frame(CONT, is_last=False) * 100_000)
+    await raw.send(frame(CONT, b"}"))
+    await raw.next("pong")
+    raw.close()
+
+
+@cache
+def bomb() -> bytes:
+    """Return something small that inflates to 100 MiB."""
+    return deflated(bytes(100 * 2**20))
+
+
+async def a_bomb(gateway: Watched) -> None:
+    raw = await gateway.raw(is_small=True)
+    await raw.send(frame(TEXT, bomb(), is_small=True))
+    assert await raw.close_code() == 1009
+    raw.close()
+
+
+async def a_bomb_in_fragments(gateway: Watched) -> None:
+    raw = await gateway.raw(is_small=True)
+    pieces = [bomb()[at : at + 100] for at in range(0, len(bomb()), 100)]
+    await raw.send(frame(TEXT, pieces[0], is_last=False, is_small=True))
+    sending = asyncio.create_task(
+        raw.send(b"".join(frame(CONT, one, is_last=False) for one in pieces[1:]))
+    )
+    assert await raw.close_code() == 1009
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    raw.close()
+
+
+async def bombs_just_small_enough(gateway: Watched) -> None:
+    """All of them fit into what is read at once."""
+    raw = await gateway.raw(is_small=True)
+    almost = b'{"type":"ping","rid":"' + b"x" * (FRAME_BYTES_MAX - 100) + b'"}'
+    await raw.send(frame(TEXT, deflated(almost), is_small=True) * 100)
+    for _ in range(100):
+        got = await raw.frame()
+        while got.opcode == PING:
+            got = await raw.frame()
+    raw.reset()
+
+
+async def pings_whose_answers_nobody_takes(gateway: Watched) -> None:
+    raw = await gateway.raw(receive_bytes=4096)
+    flood = frame(PING, b"x" * 125) * 1000
+    async with asyncio.timeout(20):
+        while await is_open(raw.send(flood)):
+            pass
+    raw.close()
+
+
+async def is_open(sending: Awaitable[None]) -> bool:
+    """Tell whether the gateway has not ended the connection."""
+    try:
+        await sending
+    except ConnectionError:
+        return False
+    return True
+
+
+async def not_utf_8(gateway: Watched) -> None:
+    for data in (frame(TEXT, b"\xff"), frame(TEXT, b"\xc3", is_last=False) + frame(CONT, b"(")):
+        raw = await gateway.raw()
+        await raw.send(data)
+        assert await raw.close_code() == 1007
+        raw.close()
+
+
+async def not_text(gateway: Watched) -> None:
+    raw = await gateway.raw()
+    await raw.send(frame(BINARY, b"x" * (FRAME_BYTES_MAX - 1)))
+    assert await raw.close_code() == 4400
+    raw.close()
+
+
+async def not_the_protocol(gateway: Watched) -> None:
+    """No mask, an unknown opcode, a fragmented ping, a continuation of nothing."""
+    for data in (
+        b"\x81\x02{}",
+        frame(5, b"?"),
+        frame(PING, is_last=False),
+        frame(CONT, b"x"),
+    ):
+        raw = await gateway.raw()
+        await raw.send(data)
+        assert await raw.close_code() == 1002
+        raw.close()
+
+
+async def acks_of_what_was_never_delivered(gateway: Watched) -> None:
+    await gateway.append(1, 10)
+    raw = await gateway.raw(f"{GROUP}/ws?consumer=liar")
+    [held] = (await raw.next("entries"))["entries"]
+    ids = [f"1-{number}" for number in range(10_000)]
+    for rid in "abc":
+        await raw.say(type="ack", rid=rid, ids=ids)
+        answer = await raw.next("acked")
+        assert {one["outcome"] for one in answer["results"]} == {"not_pending"}
+    await raw.say(type="ack", rid="d", ids=[*ids, "2-0"])
+    assert (await raw.next("problem"))["rid"] == "d"
+    await raw.say(type="ack", rid="e", ids=[held["id"]] * 10_000)
+    answer = await raw.next("acked")
+    outcomes = [one["outcome"] for one in answer["results"]]
+    assert (outcomes[0], set(outcomes[1:])) == ("acked", {"not_pending"})
+    raw.reset()
+
+
+ENTRIES = 200
+ENTRY_BYTES = 20_000
+
+
+async def a_socket_that_is_not_read(gateway: Watched) -> None:
+    """One byte a second is nothing: it does not even open the window."""
+    await gateway.append(ENTRIES, ENTRY_BYTES)
+    path = f"{GROUP}/ws?consumer=slow&credit={ENTRIES}"
+    raw = await gateway.raw(path, receive_bytes=4096)
+    await gateway.take_all(ENTRIES)
+    raw.close()
+
+
+async def events_that_are_not_read(gateway: Watched) -> None:
+    await gateway.append(ENTRIES, ENTRY_BYTES)
+    path = f"{GROUP}/events?consumer=slow&credit={ENTRIES}"
+    end = await gateway.asked(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await gateway.take_all(ENTRIES)
+    end.close()
+
+
+async def an_answer_that_is_not_read(gateway: Watched) -> None:
+    """Nothing is held by it but memory, and that is what the system ends it for."""
+    await gateway.append(ENTRIES, ENTRY_BYTES)
+    path = f"/v1/streams/jobs/entries?limit={ENTRIES}"
+    file_count = gateway.file_count
+    end = await gateway.asked(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await gateway.take_all(ENTRIES)
+    await gateway.until_alone(file_count)
+    end.close()
+
+
+async def no_answer_to_pings(gateway: Watched) -> None:
+    await gateway.append(1, 10)
+    raw = await gateway.raw(f"{GROUP}/ws?consumer=stopped")
+    await raw.next("entries")
+    await gateway.take_all(1)
+    assert await raw.close_code() == 1011
+    raw.close()
+
+
+async def connections_that_say_nothing(gateway: Watched) -> None:
+    for _ in range(10):
+        ends = [await gateway.connected() for _ in range(100)]
+        for end in ends:
+            end.close()
+
+
+async def half_handshakes(gateway: Watched) -> None:
+    for _ in range(10):
+        for _ in range(100):
+            end = await gateway.asked("GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: webso")
+            end.setsockopt(SOL_SOCKET, SO_LINGER, AT_ONCE)
+            end.close()
+
+
+async def handshakes_and_gone(gateway: Watched) -> None:
+    for _ in range(5):
+        raws = await asyncio.gather(*(gateway.raw(f"{GROUP}/ws") for _ in range(100)))
+        for raw in raws:
+            raw.reset()
+
+
+@pytest.mark.parametrize(
+    "abuse",
+    [
+        too_big_a_frame,
+        a_message_in_a_thousand_fragments,
+        a_message_without_end,
+        fragments_of_nothing,
+        a_bomb,
+        a_bomb_in_fragments,
+        bombs_just_small_enough,
+        pings_whose_answers_nobody_takes,
+        not_utf_8,
+        not_text,
+        not_the_protocol,
+        acks_of_what_was_never_delivered,
+        a_socket_that_is_not_read,
+        events_that_are_not_read,
+        an_answer_that_is_not_read,
+        no_answer_to_pings,
+        connections_that_say_nothing,
+        half_handshakes,
+        handshakes_and_gone,
+    ],
+)
+async def test_it_is_as_if_they_had_not_been(watched: Watched, abuse: Abuse) -> None:
+    file_count = watched.file_count
+    before_mib = 0.0
+    for number in range(WARM_UPS + ROUNDS):
+        if number == WARM_UPS:
+            before_mib = watched.memory_mib()
+            watched.forget_peak()
+        assert await watched.serve_others_during(abuse) > 0
+        await watched.until_alone(file_count)
+    assert watched.memory_mib() - before_mib < GROWTH_MIB_MAX
+    assert watched.memory_mib("VmHWM") - before_mib < PEAK_MIB_MAX
+    assert watched.complaints() == []
