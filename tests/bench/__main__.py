@@ -8,7 +8,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import durability, engine, gateway, growth, idle, peers, redelivery
+from tests.bench import (
+    consume,
+    durability,
+    engine,
+    fanout,
+    gateway,
+    growth,
+    idle,
+    peers,
+    redelivery,
+)
 from tests.bench.servers import LOAD_CORE
 from tests.bench.table import show
 
@@ -39,11 +49,21 @@ def _redelivery() -> None:
     show("redelivery", asyncio.run(redelivery.measure()), RESULTS)
 
 
+def _fanout() -> None:
+    show("fanout", fanout.measure(), RESULTS)
+
+
+def _consume() -> None:
+    show("consume", consume.measure(), RESULTS)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "engine": _engine,
     "growth": _growth,
     "durability": _durability,
     "gateway": _gateway,
+    "fanout": _fanout,
+    "consume": _consume,
     "idle": _idle,
     "redelivery": _redelivery,
 }

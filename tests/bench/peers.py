@@ -1,6 +1,7 @@
 """What a user would pick instead, as far as it is installed here. A missing peer is left out."""
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.entry import Draft
-from tests.bench.servers import pin_to_server_core
+from tests.bench.servers import free_port, pin_to_server_core, running
 from tests.model.redis_server import Redis, redis_server, server_path
 
 FAKEREDIS = importlib.util.find_spec("fakeredis")
@@ -23,6 +24,8 @@ def missing() -> list[str]:
         "fakeredis": FAKEREDIS,
         "redis-server": server_path(),
         "redis-benchmark": shutil.which("redis-benchmark"),
+        "nchan": _nchan_module(),
+        "webdis": shutil.which("webdis"),
     }
     return [name for name, there in found.items() if there is None]
 
@@ -74,3 +77,72 @@ def redis_appends_per_second(server: Redis) -> float | None:
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     server.run([b"DEL", b"bench"])
     return float(lines[-1].split('","')[1])
+
+
+def _nchan_module() -> Path | None:
+    """Return nchan, if it and an nginx for it are there."""
+    module = Path("/usr/lib/nginx/modules/ngx_nchan_module.so")
+    return module if module.exists() and shutil.which("nginx") else None
+
+
+_NCHAN = """
+daemon off; master_process off; pid nginx.pid; error_log error.log;
+load_module {module};
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    nchan_message_buffer_length 10000;
+    server {{
+        listen 127.0.0.1:{port};
+        location = /publish {{ nchan_publisher websocket; nchan_channel_id bench; }}
+        location = /subscribe {{
+            nchan_subscriber websocket;
+            nchan_channel_id bench;
+            nchan_subscriber_first_message newest;
+        }}
+    }}
+}}
+"""
+
+
+@contextmanager
+def nchan() -> Iterator[int | None]:
+    """Run nginx with nchan, one process, if it is there; yields its port."""
+    module = _nchan_module()
+    if module is None:
+        yield None
+        return
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "nginx.conf").write_text(_NCHAN.format(module=module, port=port))
+        with running(["nginx", "-p", folder, "-c", "nginx.conf", "-e", "error.log"], port):
+            yield port
+
+
+@contextmanager
+def webdis(redis: Redis | None) -> Iterator[int | None]:
+    """Run Webdis, one thread, in front of a Redis, if both are there; yields its port."""
+    path = shutil.which("webdis")
+    if path is None or redis is None:
+        yield None
+        return
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "webdis.json"
+        settings.write_text(
+            json.dumps(
+                {
+                    "redis_host": "127.0.0.1",
+                    "redis_port": redis.port,
+                    "http_host": "127.0.0.1",
+                    "http_port": port,
+                    "threads": 1,
+                    "daemonize": False,
+                    "logfile": str(Path(folder) / "webdis.log"),
+                }
+            )
+        )
+        with running([path, str(settings)], port):
+            yield port

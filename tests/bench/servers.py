@@ -43,24 +43,27 @@ def serving_process(
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
             "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
         }
-        with _running(commands[name], variables) as found:
-            yield found
+        port = free_port()
+        command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
+        with running(command, port, variables) as process_id:
+            yield port, process_id
 
 
 @contextmanager
-def _running(words: list[str], variables: Mapping[str, str]) -> Iterator[tuple[int, int]]:
-    port = _free_port()
-    command = [sys.executable, *words, "--port", str(port), "--log-level", "warning"]
+def running(
+    command: list[str], port: int, variables: Mapping[str, str] | None = None
+) -> Iterator[int]:
+    """Run a server that listens on `port` while the context lasts; yields its process id."""
     process = subprocess.Popen(
         command,
-        env={**os.environ, **variables},
+        env={**os.environ, **(variables or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
         pin_to_server_core(process.pid)
         _wait_listening(port)
-        yield port, process.pid
+        yield process.pid
     finally:
         process.terminate()
         process.wait(20)
@@ -72,7 +75,8 @@ def pin_to_server_core(pid: int) -> None:
         os.sched_setaffinity(pid, {SERVER_CORE % (os.cpu_count() or 1)})
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
         return port

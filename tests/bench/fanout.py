@@ -1,0 +1,221 @@
+"""Fan-out: what one stream's entries cost that go to a hundred WebSockets."""
+
+import re
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.bench import peers
+from tests.bench.servers import serving
+from tests.bench.sockets import LeanSocket, Watch
+from tests.bench.table import Figure
+
+SUBSCRIBERS = 100
+PUBLISHERS = 32
+ROUNDS = 3
+SECONDS = 3.0
+AHEAD_MAX = 2_000
+"""Entries published that the slowest subscriber has not got yet: more are held back."""
+
+RATE = 1_000
+"""Entries a second, where it is measured how soon they are there."""
+
+_CREDIT = 65_536
+_MARKER = b'"seq":"'
+_SEQ = re.compile(rb'"seq":"(\d{9})"')
+_TAIL = len(_MARKER) + 10
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A server: where one subscribes and publishes, and how an entry is said there."""
+
+    port: int
+    subscribe: str
+    publish: str
+    wrap: bytes  # around the entry's fields
+    has_credit: bool
+
+    def message(self, seq: int) -> bytes:
+        return self.wrap % (b'{"temp":"21.37","hum":"64","seq":"%09d"}' % seq)
+
+
+def measure() -> list[Figure]:
+    """Return deliveries a second and how soon entries are there, here and at nchan."""
+    with serving("headgate", fsync="everysec") as port, peers.nchan() as nchan_port:
+        append = b'{"type":"append","stream":"bench","entries":[{"fields":%s}]}'
+        LeanSocket(port, "/v1/ws").send(append % b'{"first":"1"}')
+        path = f"/v1/streams/bench/ws?credit={_CREDIT}"
+        places = {"headgate": _Place(port, path, "/v1/ws", append, has_credit=True)}
+        if nchan_port is not None:
+            places["nchan"] = _Place(nchan_port, "/subscribe", "/publish", b"%s", has_credit=False)
+        rates: dict[str, list[float]] = {name: [] for name in places}
+        took_ms: dict[str, list[list[float]]] = {name: [] for name in places}
+        for place in places.values():
+            _check_all_get_all(place)
+        for number in range(ROUNDS):
+            print(f"fanout: round {number + 1} of {ROUNDS}", flush=True)
+            for name, place in places.items():
+                rates[name].append(_deliveries_per_second(place, SECONDS))
+                took_ms[name].append(_took_ms(place, SECONDS / 2))
+    return _figures(rates, took_ms)
+
+
+def _figures(rates: dict[str, list[float]], took_ms: dict[str, list[list[float]]]) -> list[Figure]:
+    """Return the median of the rounds, each of which has a rate, a p50 and a p99."""
+    peer = "nchan" if "nchan" in rates else ""
+    middle = {name: statistics.median(found) for name, found in rates.items()}
+    figures = [
+        Figure(
+            f"fan-out to {SUBSCRIBERS} WebSockets",
+            middle["headgate"],
+            "deliveries/s",
+            peer,
+            middle.get("nchan"),
+            ratio_at_least=1,
+        )
+    ]
+    for name, share in (("p50", 50), ("p99", 99)):
+        at = {
+            place: statistics.median(statistics.quantiles(one, n=100)[share - 1] for one in rounds)
+            for place, rounds in took_ms.items()
+        }
+        work = f"append → delivery, {RATE} entries/s, {name}"
+        most = 10.0 if name == "p99" else None
+        figures.append(Figure(work, at["headgate"], "ms", peer, at.get("nchan"), at_most=most))
+    return figures
+
+
+@dataclass
+class _Reader:
+    """One subscriber: counts entries, and keeps its credit from running out."""
+
+    socket: LeanSocket
+    has_credit: bool
+    count: int = 0
+    _unreturned: int = 0
+    _tail: bytes = b""
+
+    def take(self, data: bytes) -> None:
+        data = self._tail + data
+        found = data.count(_MARKER)
+        self._tail = data[-(len(_MARKER) - 1) :]
+        self.count += found
+        self._unreturned += found
+        if self.has_credit and self._unreturned > _CREDIT // 2:
+            self.socket.send(b'{"type":"credit","entries":%d}' % self._unreturned)
+            self._unreturned = 0
+
+
+@dataclass
+class _Scene:
+    """Subscribers and publishers of one server."""
+
+    place: _Place
+    watch: Watch
+    publishers: list[LeanSocket] = field(default_factory=list)
+    published: int = 0
+
+    def open_publishers(self, count: int) -> None:
+        for _ in range(count):
+            one = LeanSocket(self.place.port, self.place.publish)
+            self.watch.add(one, lambda data: None)
+            self.publishers.append(one)
+
+    def subscribe(self, take_of: Callable[[LeanSocket], Callable[[bytes], None]]) -> None:
+        for _ in range(SUBSCRIBERS):
+            one = LeanSocket(self.place.port, self.place.subscribe)
+            if self.place.has_credit:
+                one.read_until(b'"caught_up"')
+            self.watch.add(one, take_of(one))
+
+    def publish(self) -> None:
+        one = self.publishers[self.published % len(self.publishers)]
+        one.send(self.place.message(self.published))
+        self.published += 1
+
+
+def _check_all_get_all(place: _Place) -> None:
+    """Publish in order from one place, and see that everybody gets everything in that order."""
+    received: list[bytearray] = []
+
+    def keep(_: LeanSocket) -> Callable[[bytes], None]:
+        data = bytearray()
+        received.append(data)
+        return data.extend
+
+    with Watch() as watch:
+        scene = _Scene(place, watch)
+        scene.open_publishers(1)
+        scene.subscribe(keep)
+        for _ in range(500):
+            scene.publish()
+        last = place.message(scene.published - 1)[-12:-2]
+        ends = time.perf_counter() + 30
+        while not all(last in data for data in received):
+            assert time.perf_counter() < ends, "not everybody was sent everything"
+            watch.take_ready(1)
+    for data in received:
+        assert [int(one) for one in _SEQ.findall(data)] == list(range(scene.published))
+
+
+def _deliveries_per_second(place: _Place, seconds: float) -> float:
+    readers: list[_Reader] = []
+
+    def reader_of(one: LeanSocket) -> Callable[[bytes], None]:
+        readers.append(_Reader(one, place.has_credit))
+        return readers[-1].take
+
+    with Watch() as watch:
+        scene = _Scene(place, watch)
+        scene.open_publishers(PUBLISHERS)
+        scene.subscribe(reader_of)
+        started = time.perf_counter()
+        while time.perf_counter() < started + seconds:
+            slowest = min(reader.count for reader in readers)
+            for _ in range(slowest + AHEAD_MAX - scene.published):
+                scene.publish()
+            watch.take_ready(0.1)
+        while min(reader.count for reader in readers) < scene.published:
+            watch.take_ready(0.1)
+        elapsed_s = time.perf_counter() - started
+        assert {reader.count for reader in readers} == {scene.published}
+    return scene.published * SUBSCRIBERS / elapsed_s
+
+
+def _took_ms(place: _Place, seconds: float) -> list[float]:
+    """Return how long each entry took to each subscriber, at a steady rate."""
+    sent_at: list[float] = []
+    took_ms: list[float] = []
+
+    def timer_of(_: LeanSocket) -> Callable[[bytes], None]:
+        tail = b""
+
+        def take(data: bytes) -> None:
+            nonlocal tail
+            now = time.perf_counter()
+            data = tail + data
+            end = 0
+            for found in _SEQ.finditer(data):
+                took_ms.append((now - sent_at[int(found[1])]) * 1000)
+                end = found.end()
+            tail = data[max(end, len(data) - _TAIL) :]
+
+        return take
+
+    with Watch() as watch:
+        scene = _Scene(place, watch)
+        scene.open_publishers(PUBLISHERS)
+        scene.subscribe(timer_of)
+        started = time.perf_counter()
+        total = int(RATE * seconds)
+        while len(took_ms) < total * SUBSCRIBERS:
+            now = time.perf_counter()
+            assert now < started + seconds + 30, "not everybody was sent everything"
+            due = min(int((now - started) * RATE), total)
+            while scene.published < due:
+                sent_at.append(time.perf_counter())
+                scene.publish()
+            watch.take_ready(0.0005 if due < total else 0.1)
+    return took_ms

@@ -1,0 +1,102 @@
+"""WebSockets as lean as can be: the side that makes the load must not be what is measured."""
+
+import select
+import socket
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+_RECEIVE_BYTES = 2**18
+
+Take = Callable[[bytes], None]
+"""Given what a socket received: frame headers and payloads as they came."""
+
+
+class LeanSocket:
+    """A WebSocket that sends text and leaves it to others to make sense of what comes."""
+
+    def __init__(self, port: int, path: str) -> None:
+        """Connect and shake hands."""
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
+        head += "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        self._socket.sendall(f"{head}Sec-WebSocket-Key: {'A' * 22}==\r\n\r\n".encode())
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += self._receive()
+        head_bytes, _, self._early = answer.partition(b"\r\n\r\n")
+        assert head_bytes.startswith(b"HTTP/1.1 101"), head_bytes
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, text: bytes) -> None:
+        """Send one frame."""
+        self._socket.sendall(frame(text))
+
+    def receive(self) -> bytes:
+        """Return what has come, waiting until something does."""
+        if self._early:
+            early, self._early = self._early, b""
+            return early
+        return self._receive()
+
+    def read_until(self, marker: bytes) -> bytes:
+        """Return everything up to the part that has `marker` in it."""
+        seen = b""
+        while marker not in seen:
+            seen += self.receive()
+        return seen
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(_RECEIVE_BYTES)
+        if not data:
+            raise EOFError
+        return data
+
+
+class Watch:
+    """Many sockets watched at once."""
+
+    def __init__(self) -> None:
+        self._poll = select.epoll()
+        self._watched: dict[int, tuple[LeanSocket, Take]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._poll.close()
+        for one, _ in self._watched.values():
+            one.close()
+
+    def add(self, one: LeanSocket, take: Take) -> None:
+        """Hand what this socket receives to `take` from now on."""
+        self._watched[one.fileno()] = one, take
+        self._poll.register(one.fileno(), select.EPOLLIN)
+
+    def take_ready(self, wait_s: float) -> None:
+        """Take one part from each socket that has something; wait if none has."""
+        for number, _ in self._poll.poll(wait_s):
+            one, take = self._watched[number]
+            take(one.receive())
+
+
+def frame(text: bytes) -> bytes:
+    """Return the bytes of a text frame; its mask is zero, which masks nothing."""
+    if len(text) < 126:
+        head = bytes([0x81, 0x80 | len(text)])
+    elif len(text) < 2**16:
+        head = bytes([0x81, 0x80 | 126]) + len(text).to_bytes(2, "big")
+    else:
+        head = bytes([0x81, 0x80 | 127]) + len(text).to_bytes(8, "big")
+    return head + bytes(4) + text
