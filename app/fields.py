@@ -16,10 +16,10 @@ from engine.entry import Fields
 def wire_fields(flat: Fields) -> dict[str, Any]:
     """Return the wire parts of an entry's fields; what is not needed is left out."""
     try:
-        names = [name.decode() for name in flat[0::2]]
-        values = [value.decode() for value in flat[1::2]]
+        texts = [part.decode() for part in flat]
     except UnicodeDecodeError:
         return _binary_fields(flat)
+    names, values = texts[0::2], texts[1::2]
     fields = dict(zip(names, values, strict=True))
     if len(fields) == len(names):
         return {"fields": fields}

@@ -13,7 +13,7 @@ from engine.errors import InvalidId
 from engine.limits import U64_MAX
 from engine.views import From
 
-_ID = re.compile(r"[0-9]{1,20}(-[0-9]{1,20})?")
+_ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 _PARTIAL_ID = re.compile(r"([0-9]{1,20})-\*")
 
 
@@ -23,9 +23,13 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
     Raises:
         InvalidId: the text is none; `field` says where it stood.
     """
-    if not _ID.fullmatch(text):
+    found = _ID.fullmatch(text)
+    if found is None:
         raise InvalidId(text, field=field)
-    return EntryId.parse(text, missing_seq=missing_seq, field=field)
+    ms, seq = int(found[1]), missing_seq if found[2] is None else int(found[2])
+    if ms > U64_MAX or seq > U64_MAX:
+        raise InvalidId(text, field=field)
+    return EntryId(ms, seq)
 
 
 def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:

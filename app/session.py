@@ -13,18 +13,16 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from app.encoding import EntriesText, deliveries_frame, entries_frame, settled_frame
 from app.frames import (
     RID_LENGTH_MAX,
-    Acked,
     AckFrame,
     AnyClientFrame,
     AppendFrame,
     Claimed,
     CreditFrame,
-    Entries,
     ExtendFrame,
     NackFrame,
-    Ok,
     PingFrame,
     Pong,
     ProblemFrame,
@@ -37,7 +35,6 @@ from app.held import Held, take_away
 from app.ids import parse_after, parse_id, parse_ids
 from app.names import check_name, text_of
 from app.problems import GatewayError, Problem, problem_of, validation_problem
-from app.schemas import Entry, Gap, Settled, deliveries_of
 from app.structure import check_members
 from engine.decisions.deliveries import NackMode
 from engine.entry import Draft, EntryId
@@ -173,9 +170,7 @@ class Session:
         found = self._subscriptions.pop(sub, None)
         return {} if found is None else found.held
 
-    def settled(
-        self, intent: Settlement, outcomes: Sequence[Outcome]
-    ) -> tuple[Acked | Ok | None, int]:
+    def settled(self, intent: Settlement, outcomes: Sequence[Outcome]) -> tuple[str | None, int]:
         """Note what became of an intent; returns the answer, if one is due, and credit to add.
 
         The subscription may have ended meanwhile: then there is nothing to note.
@@ -187,35 +182,32 @@ class Session:
                 continue
             if subscription.held.pop(entry_id, None) is not None and subscription.auto_credit:
                 returned += 1
-        pairs = zip(intent.ids, outcomes, strict=True)
-        results = [Settled(id=str(one), outcome=outcome) for one, outcome in pairs]
-        kind = Acked if isinstance(intent, Ack) else Ok
-        answer = kind(rid=intent.rid, sub=intent.sub, results=results)
-        is_silent = isinstance(intent, Ack) and intent.rid is None and _is_clean(outcomes)
-        return (None if is_silent else answer), returned
+        is_ack = isinstance(intent, Ack)
+        if is_ack and intent.rid is None and _is_clean(outcomes):
+            return None, returned
+        kind: Literal["acked", "ok"] = "acked" if is_ack else "ok"
+        return settled_frame(kind, intent.rid, intent.sub, intent.ids, outcomes), returned
 
-    def deliver_read(self, sub: str, read: StreamRead, credit: int) -> Entries | None:
+    def deliver_read(self, sub: str, read: StreamRead, credit: int) -> EntriesText | None:
         """Return the frame for entries of a stream, sent on so much credit; None for none."""
-        if not read.entries:
+        count = len(read.entries)
+        if not count:
             return None
-        entries = [Entry.of(one) for one in read.entries]
-        return Entries(
-            sub=sub, entries=entries, credit_left=credit - len(entries), gap=Gap.of(read.gap)
-        )
+        text = entries_frame(sub, read.entries, credit_left=credit - count, gap=read.gap)
+        return EntriesText(text, count)
 
-    def deliver_group(self, sub: str, read: GroupRead, credit: int) -> Entries | None:
+    def deliver_group(self, sub: str, read: GroupRead, credit: int) -> EntriesText | None:
         """Return the frame for deliveries, sent on so much credit and held from now on."""
         if not read.deliveries:
             return None
-        entries, gone = deliveries_of(read.deliveries)
-        frame = Entries(sub=sub, entries=entries, credit_left=credit - len(entries), lag=read.lag)
+        alive = [one for one in read.deliveries if one.fields is not None]
+        gone = [str(one.id) for one in read.deliveries if one.fields is None]
+        count = len(alive)
         subscription = self._subscriptions[sub]
         if subscription.settles:
-            alive = (one for one in read.deliveries if one.fields is not None)
             subscription.held.update({one.id: one.delivery_count for one in alive})
-        if gone:
-            frame.deleted_ids = gone
-        return frame
+        text = deliveries_frame(sub, alive, gone, credit_left=credit - count, lag=read.lag)
+        return EntriesText(text, count)
 
     def taken_over(self, sub: str, counts: Mapping[EntryId, int], by: bytes) -> Claimed | None:
         """Note that another consumer has entries now; returns the frame if they were held here.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from engine import commands as c
 from engine import views
@@ -63,6 +63,15 @@ HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""
 
 
+class _Wanted(NamedTuple):
+    """What a read asks for."""
+
+    cursors: list[StreamCursor]
+    limit: int | None
+    size_bytes_max: int | None
+    missing_ok: bool
+
+
 class Engine:
     """The streams of one process."""
 
@@ -88,6 +97,7 @@ class Engine:
         self._closed = asyncio.Event()
         self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
         self._waiters = Waiters(self._clock, self._claimable_at, waiters_max)
+        self._last_read: tuple[tuple[int, _Wanted] | None, list[StreamRead]] = None, []
 
     @property
     def storage(self) -> Storage:
@@ -251,16 +261,10 @@ class Engine:
             StreamNotFound: a stream is missing, now or during the wait, and may not be.
             LimitExceeded: too many reads are blocked already.
         """
-        cursors = views.freeze(self._keyspace, cursors)
+        wanted = _Wanted(views.freeze(self._keyspace, cursors), limit, size_bytes_max, missing_ok)
 
         def read_once() -> list[StreamRead]:
-            return views.read(
-                self._keyspace,
-                cursors,
-                limit=limit,
-                size_bytes_max=size_bytes_max,
-                missing_ok=missing_ok,
-            )
+            return self._read_once(wanted)
 
         def attempt() -> list[StreamRead] | None:
             reply = read_once()
@@ -269,8 +273,37 @@ class Engine:
         reply = read_once()
         if wait_ms != 0 and not any(one.entries for one in reply):
             lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
-            reply = await self._block(Waiter(lanes, attempt), wait_ms) or read_once()
+            found = await self._block(Waiter(lanes, attempt), wait_ms)
+            reply = read_once() if found is None else self._with_later(found, read_once)
         return await self._durable(reply)
+
+    def _read_once(self, wanted: _Wanted) -> list[StreamRead]:
+        """Read, but once for all who follow a stream side by side, if nothing has changed since."""
+        keyspace = self._keyspace
+        asked = self._storage.position, wanted
+        if asked == self._last_read[0]:
+            return self._last_read[1]
+        reply = views.read(
+            keyspace,
+            wanted.cursors,
+            limit=wanted.limit,
+            size_bytes_max=wanted.size_bytes_max,
+            missing_ok=wanted.missing_ok,
+        )
+        if wanted.size_bytes_max is not None:  # or a whole stream would be held on to
+            self._last_read = asked, reply
+        return reply
+
+    def _with_later(
+        self, found: list[StreamRead], read_once: Callable[[], list[StreamRead]]
+    ) -> list[StreamRead]:
+        """Return what a reader was woken for, and what has come before it had its turn."""
+        with suppress(StreamNotFound):
+            later = read_once()
+            pairs = zip(found, later, strict=True)
+            if all(new.entries[: len(was.entries)] == was.entries for was, new in pairs):
+                return later
+        return found  # some of it is gone by now, and was promised
 
     async def delete(
         self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP

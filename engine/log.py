@@ -10,12 +10,15 @@ chunks), and `trim_through` removes a prefix.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from operator import itemgetter
 from typing import NamedTuple
 
 from engine.chunk import Chunk, ChunkState
 from engine.entry import MIN_ID, Entry, EntryId
+
+_fields_of = itemgetter(1)
 
 
 class Cut(NamedTuple):
@@ -352,8 +355,10 @@ class _Batch:
         """Take as many as fit; tells whether more may fit."""
         if self._limit is not None:
             entries = entries[: max(self._limit - len(self.entries), 0)]
-        if self._size_left is None:
+        size_bytes = 0 if self._size_left is None else _size_bytes(entries)
+        if self._size_left is None or size_bytes <= self._size_left:
             self.entries += entries
+            self._size_left = None if self._size_left is None else self._size_left - size_bytes
         else:
             for entry in entries:
                 self._size_left -= entry.size_bytes
@@ -361,3 +366,7 @@ class _Batch:
                     return False
                 self.entries.append(entry)
         return self._limit is None or len(self.entries) < self._limit
+
+
+def _size_bytes(entries: Iterable[Entry]) -> int:
+    return sum(map(len, chain.from_iterable(map(_fields_of, entries))))

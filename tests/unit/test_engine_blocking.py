@@ -66,8 +66,32 @@ async def test_a_reader_from_now_on_keeps_the_moment_of_its_call() -> None:
     await engine.put(1)
     (task,) = await started(engine.follow())
     await engine.put(2, 3)
-    await engine.put(4)
     assert await task == [(S, [2, 3])]
+
+
+@in_virtual_time
+async def test_a_reader_gets_also_what_came_before_it_had_its_turn() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    (task,) = await started(engine.follow())
+    await engine.put(2, 3)
+    await engine.put(4)
+    assert await task == [(S, [2, 3, 4])]
+
+
+@in_virtual_time
+async def test_what_a_reader_was_woken_for_is_its_own_even_if_it_goes_at_once() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    one, other = await started(engine.follow(), engine.follow())
+    await engine.put(2, 3)
+    await engine.delete(S, [entry_id(2)])
+    await engine.put(4)
+    assert await one == [(S, [2, 3])]
+    (third,) = await started(engine.follow())
+    await engine.put(5)
+    await engine.delete_stream(S)
+    assert (await other, await third) == ([(S, [2, 3])], [(S, [5])])
 
 
 @in_virtual_time

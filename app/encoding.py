@@ -1,0 +1,129 @@
+"""Encoding: the frames that come by the thousand, as text, without a model for each entry in them.
+
+`frames.Entries`, `frames.Acked` and `frames.Ok` say what this looks like; a test holds one against
+the other. Those who follow a stream side by side are sent the same entries, so the batch that was
+encoded last is remembered.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from app.fields import wire_fields
+from app.names import text_of
+from engine.entry import Entry, EntryId
+from engine.limits import COUNT_MAX
+from engine.replies import Delivery, Gap, Outcome
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EntriesText(NamedTuple):
+    """A frame of entries, ready to be sent."""
+
+    text: str
+    entry_count: int
+
+
+class _LastBatch:
+    """The entries encoded last, and what became of them."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._encoded = msgspec.Raw(b"[]")
+
+    def encoded(self, entries: list[Entry]) -> msgspec.Raw:
+        """Return entries as a JSON array."""
+        if entries != self._entries:  # soon told: an engine hands out the very same ones
+            parts = [{"id": f"{ms}-{seq}", **wire_fields(flat)} for (ms, seq), flat in entries]
+            self._entries, self._encoded = entries, msgspec.Raw(_encode(parts))
+        return self._encoded
+
+
+_last_batch = _LastBatch()
+
+
+def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap | None) -> str:
+    """Return the `entries` frame of a stream.
+
+    Args:
+        sub: the subscription.
+        entries: what is sent.
+        credit_left: how many more may come.
+        gap: what trimming took before them.
+    """
+    frame: dict[str, Any] = {
+        "type": "entries",
+        "sub": sub,
+        "entries": _last_batch.encoded(entries),
+        "credit_left": credit_left,
+    }
+    if gap is not None:
+        frame["gap"] = {"from": str(gap.after), "to": str(gap.through)}
+    return _text(frame)
+
+
+def deliveries_frame(
+    sub: str,
+    deliveries: Iterable[Delivery],
+    gone: list[str],
+    *,
+    credit_left: int,
+    lag: int | None,
+) -> str:
+    """Return the `entries` frame of a group.
+
+    Args:
+        sub: the subscription.
+        deliveries: what is sent; their entries are there.
+        gone: ids whose entries are not.
+        credit_left: how many more may come.
+        lag: how many the group has still to be given, if that is known.
+    """
+    frame: dict[str, Any] = {
+        "type": "entries",
+        "sub": sub,
+        "entries": [_delivery(one) for one in deliveries],
+        "credit_left": credit_left,
+    }
+    if gone:
+        frame["deleted_ids"] = gone
+    if lag is not None:
+        frame["lag"] = lag
+    return _text(frame)
+
+
+def settled_frame(
+    kind: Literal["acked", "ok"],
+    rid: str | None,
+    sub: str,
+    ids: Sequence[EntryId],
+    outcomes: Sequence[Outcome],
+) -> str:
+    """Return the answer to an ack (`acked`) or to a nack or extend (`ok`)."""
+    results = [
+        {"id": f"{ms}-{seq}", "outcome": outcome}
+        for (ms, seq), outcome in zip(ids, outcomes, strict=True)
+    ]
+    frame: dict[str, Any] = {"type": kind, "sub": sub, "results": results}
+    if rid is not None:
+        frame["rid"] = rid
+    return _text(frame)
+
+
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    ms, seq = delivery.id
+    found = {
+        "id": f"{ms}-{seq}",
+        **wire_fields(delivery.fields or ()),
+        "deliveries": min(delivery.delivery_count, COUNT_MAX),
+        "idle_ms": delivery.idle_ms,
+    }
+    if delivery.claimed_from is not None:
+        found["claimed_from"] = text_of(delivery.claimed_from)
+    return found
+
+
+def _text(frame: dict[str, Any]) -> str:
+    return _encode(frame).decode()

@@ -1,0 +1,96 @@
+"""Encoding: frames made quickly are the frames that their models describe."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from app import encoding, frames, schemas
+from engine.entry import Entry, EntryId
+from engine.limits import U64_MAX
+from engine.replies import Delivery, Gap, Outcome
+
+numbers = st.integers(0, U64_MAX)
+ids = st.builds(EntryId, numbers, numbers)
+parts = st.one_of(st.binary(max_size=4), st.text(max_size=4).map(str.encode), st.just(b"k"))
+fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=4).map(
+    lambda pairs: tuple(part for pair in pairs for part in pair)
+)
+entries = st.lists(st.builds(Entry, ids, fields), max_size=4)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+deliveries = st.lists(
+    st.builds(
+        Delivery,
+        id=ids,
+        fields=fields,
+        idle_ms=st.integers(0, 10**12),
+        delivered_before=st.sampled_from([0, 1, U64_MAX]),
+        claimed_from=st.none() | names.map(str.encode),
+        count_set=st.none() | st.integers(0, 5),
+    ),
+    max_size=4,
+)
+counts = st.integers(0, 10**6)
+settled = st.lists(st.tuples(ids, st.sampled_from(Outcome)), max_size=4)
+
+
+def assert_says(text: str, model: BaseModel) -> None:
+    """Check a frame against what the model of its type says, and against the model's schema."""
+    assert json.loads(text) == json.loads(model.model_dump_json(exclude_none=True, by_alias=True))
+    assert type(model).model_validate_json(text).model_dump(exclude_none=True) == model.model_dump(
+        exclude_none=True
+    )
+
+
+@given(names, entries, counts, st.none() | st.builds(Gap, ids, ids))
+def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap | None) -> None:
+    model = frames.Entries(
+        sub=sub,
+        entries=[schemas.Entry.of(one) for one in found],
+        credit_left=credit,
+        gap=schemas.Gap.of(gap),
+    )
+
+    assert_says(encoding.entries_frame(sub, found, credit_left=credit, gap=gap), model)
+
+
+@given(names, deliveries, st.lists(ids.map(str), max_size=2), counts, st.none() | counts)
+def test_entries_of_a_group(
+    sub: str, found: list[Delivery], gone: list[str], credit: int, lag: int | None
+) -> None:
+    model = frames.Entries(
+        sub=sub,
+        entries=[schemas.Delivery.of_delivery(one) for one in found],
+        deleted_ids=gone or None,
+        credit_left=credit,
+        lag=lag,
+    )
+
+    text = encoding.deliveries_frame(sub, found, gone, credit_left=credit, lag=lag)
+
+    assert_says(text, model)
+
+
+@given(st.none() | names, names, settled)
+def test_what_became_of_ids(
+    rid: str | None, sub: str, found: list[tuple[EntryId, Outcome]]
+) -> None:
+    results = [schemas.Settled(id=str(one), outcome=outcome) for one, outcome in found]
+    pairs = [one for one, _ in found], [outcome for _, outcome in found]
+
+    acked = encoding.settled_frame("acked", rid, sub, *pairs)
+    assert_says(acked, frames.Acked(rid=rid, sub=sub, results=results))
+    ok = encoding.settled_frame("ok", rid, sub, *pairs)
+    assert_says(ok, frames.Ok(rid=rid, sub=sub, results=results))
+
+
+def test_the_same_ids_in_another_stream_are_other_entries() -> None:
+    one, other = ([Entry(EntryId(1, 0), (b"k", value))] for value in (b"1", b"2"))
+
+    texts = [
+        encoding.entries_frame("s", found, credit_left=1, gap=None) for found in (one, other, one)
+    ]
+
+    values = [json.loads(text)["entries"][0]["fields"]["k"] for text in texts]
+    assert values == ["1", "2", "1"]
