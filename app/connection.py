@@ -17,17 +17,18 @@ from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ValidationError
 
 from app.dependencies import Gateway
+from app.encoding import EntriesText
 from app.follow import Credit, follow_group, follow_stream
 from app.frames import (
     AppendedFrame,
     ConnectionLimits,
     Draining,
-    Entries,
     ProblemFrame,
     Subscribed,
     Unsubscribed,
     Welcome,
 )
+from app.outbox import Outbox
 from app.problems import GatewayError, Problem, make_problem, problem_of, validation_problem
 from app.schemas import Gap
 from app.session import (
@@ -104,7 +105,11 @@ class Connection:
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # the parts of the conversation
         self._leaving: set[asyncio.Task[None]] = set()  # subscribers, which nothing interrupts
-        self._sending = asyncio.Lock()  # the outbox: one frame at a time
+        self._outbox = Outbox(
+            socket,
+            patience_ms=limits.send_ms_max,
+            on_stuck=lambda: self._end(CloseError(SLOW)),
+        )
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._claims: list[tuple[str, Mapping[EntryId, int], bytes]] = []  # not told yet
         self._telling: asyncio.Task[None] | None = None
@@ -117,13 +122,15 @@ class Connection:
             first: says what to subscribe to, if the URL does.
         """
         self._is_short = first is not None
-        self._spawn(self._begin(first))
-        self._spawn(self._end_in_time())
+        self._spawn(self._converse(first))
+        forget_end = self._gateway.at_connection_end(self._end_in_time)
         try:
             await self._ended
         except Exception as error:  # noqa: BLE001
             await self._say_goodbye(error)
         finally:
+            forget_end()
+            self._outbox.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,14 +141,16 @@ class Connection:
             # nothing of a connection shall wait for the garbage collector.
             del self._ended
 
-    async def send(self, frame: BaseModel) -> None:
+    async def send(self, frame: BaseModel | str) -> None:
         """Send a frame; a client that takes nothing for too long is given up."""
-        text = frame.model_dump_json(exclude_none=True, by_alias=True)
-        try:
-            async with asyncio.timeout(self._gateway.limits.send_ms_max / 1000), self._sending:
-                await self._socket.send_text(text)
-        except TimeoutError:
-            raise CloseError(SLOW) from None
+        if isinstance(frame, BaseModel):
+            frame = frame.model_dump_json(exclude_none=True, by_alias=True)
+        await self._outbox.send(frame)
+
+    def _end(self, error: Exception) -> None:
+        """End the connection for this reason, unless there is one already."""
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a part of the conversation; what it raises ends the connection."""
@@ -150,24 +159,23 @@ class Connection:
             try:
                 await work
             except Exception as error:  # noqa: BLE001
-                if not self._ended.done():
-                    self._ended.set_exception(error)
+                self._end(error)
 
         return _kept(self._tasks, run())
 
-    async def _begin(self, first: Callable[[], Subscribe] | None) -> None:
-        gateway = self._gateway
-        limits = ConnectionLimits(**gateway.limits.model_dump(include=_TOLD_LIMITS))
-        await self.send(
-            Welcome(
-                connection=f"{gateway.random.getrandbits(64):016x}",
-                heartbeat_ms=gateway.limits.ping_interval_ms,
-                limits=limits,
-            )
-        )
+    async def _converse(self, first: Callable[[], Subscribe] | None) -> None:
+        await self.send(self._welcome())
         if first is not None:
             await self._subscribe(first())
         await self._listen()
+
+    def _welcome(self) -> Welcome:
+        gateway = self._gateway
+        return Welcome(
+            connection=f"{gateway.random.getrandbits(64):016x}",
+            heartbeat_ms=gateway.limits.ping_interval_ms,
+            limits=ConnectionLimits(**gateway.limits.model_dump(include=_TOLD_LIMITS)),
+        )
 
     async def _listen(self) -> None:
         while True:
@@ -301,7 +309,7 @@ class Connection:
         sub: str,
         credit: Credit,
         batches: AsyncIterator[Read],
-        frame_of: Callable[[Read, int], Entries | None],
+        frame_of: Callable[[Read, int], EntriesText | None],
     ) -> None:
         """Send what a subscription is given, until it ends."""
         delivered = self._gateway.metrics.delivered.labels("websocket")
@@ -309,9 +317,9 @@ class Connection:
             async for read in batches:
                 frame = frame_of(read, credit.available)
                 if frame is not None:
-                    credit.spend(len(frame.entries))
-                    delivered.inc(len(frame.entries))
-                    await self.send(frame)
+                    credit.spend(frame.entry_count)
+                    delivered.inc(frame.entry_count)
+                    await self.send(frame.text)
                 state = self._session.state_after(sub, read, credit.available)
                 if state is not None:
                     await self.send(state)
@@ -356,10 +364,8 @@ class Connection:
                 if frame is not None:
                     await self.send(frame)
 
-    async def _end_in_time(self) -> None:
-        """End the connection when the gateway stops, or when it has lasted long enough."""
-        await self._gateway.wait_connection_end()
-        raise errors.Draining
+    def _end_in_time(self) -> None:
+        self._end(errors.Draining())
 
     async def _say_goodbye(self, error: Exception) -> None:
         ending = self._ending_of(error)

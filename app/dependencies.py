@@ -5,6 +5,7 @@ All of them are coroutines, though none waits: FastAPI would run a plain functio
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, cast
@@ -23,6 +24,21 @@ from engine.journal import Journal
 _RECONNECT_MS = 1000
 
 
+class Draining(asyncio.Event):
+    """Set when the gateway is about to stop. Many may listen, at less than a task each."""
+
+    def __init__(self) -> None:
+        """Start unset, with nobody listening."""
+        super().__init__()
+        self.listeners: set[Callable[[], None]] = set()
+
+    def set(self) -> None:
+        """Set it, and call who listens."""
+        super().set()
+        for listener in list(self.listeners):
+            listener()
+
+
 @dataclass(frozen=True)
 class Gateway:
     """What one app is made of; `main` puts it together, routes get its parts."""
@@ -33,7 +49,7 @@ class Gateway:
     commands: CommandRunner | None  # where the backend can run Redis commands
     journal: Journal | None  # where this process keeps one
     random: random.Random  # for jitter and the names of nameless consumers
-    draining: asyncio.Event = field(default_factory=asyncio.Event)  # it is about to stop
+    draining: Draining = field(default_factory=Draining)  # it is about to stop
 
     def check_room(self) -> None:
         """Refuse one more connection that stays open.
@@ -52,6 +68,22 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if longest_ms is None else longest_ms / 1000):
                 await self.draining.wait()
+
+    def at_connection_end(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told` when a connection that begins now must end; returns how to forget that."""
+        loop = asyncio.get_running_loop()
+        longest_ms = self.limits.connection_ms_max
+        timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, told)
+        self.draining.listeners.add(told)
+        if self.draining.is_set():
+            loop.call_soon(told)
+
+        def forget() -> None:
+            self.draining.listeners.discard(told)
+            if timer is not None:
+                timer.cancel()
+
+        return forget
 
     def reconnect_after_ms(self) -> int:
         """Return when to connect again: spread out, so that not all clients come at once."""

@@ -8,8 +8,9 @@ buffer for a message, and no reading while the peer takes nothing.
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
+
+from app.websocket import SocketProtocol
 
 PORTION_BYTES = 4096
 """Parsed at a time. Deflate makes at most about a thousand times as much of it."""
@@ -21,8 +22,8 @@ To close at once would reset the connection, and the close frame would be lost.
 """
 
 
-class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket for peers that mean no good."""
+class BoundedWebSocket(SocketProtocol):
+    """A WebSocket for peers that mean no good."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""

@@ -101,7 +101,6 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         groups.router,
         groups.patches,
         events.router,
-        socket.router,
         operations.router,
         admin.router,
         commands.router,
@@ -166,6 +165,7 @@ def _runner(backend: Backend) -> CommandRunner | None:
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Add middleware, innermost first."""
+    app.add_middleware(socket.SocketRoutes)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

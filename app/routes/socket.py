@@ -4,8 +4,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.routing import Match, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.connection import TRY_LATER, Connection
 from app.dependencies import check_at_most, gateway_of
@@ -17,8 +19,6 @@ from app.problems import GatewayError, problem_of
 from app.session import INSTANCE, Subscribe
 from engine.limits import COUNT_MAX
 from engine.views import From
-
-router = APIRouter(prefix="/v1")
 
 SUBPROTOCOL = "headgate.v1.json"
 
@@ -47,15 +47,14 @@ class GroupSocketQuery(SocketQuery):
     ack: Literal["explicit", "none"] = "explicit"
 
 
-@router.websocket("/ws")
 async def any_socket(socket: WebSocket) -> None:
     """Carry any number of subscriptions, and appends."""
     await _serve(socket, None)
 
 
-@router.websocket("/streams/{stream}/ws")
-async def stream_socket(socket: WebSocket, stream: str) -> None:
+async def stream_socket(socket: WebSocket) -> None:
     """Send everything that comes after a cursor (XREAD BLOCK)."""
+    stream = socket.path_params["stream"]
 
     def first() -> Subscribe:
         check_path(socket)
@@ -78,9 +77,9 @@ async def stream_socket(socket: WebSocket, stream: str) -> None:
     await _serve(socket, first)
 
 
-@router.websocket("/streams/{stream}/groups/{group}/ws")
-async def group_socket(socket: WebSocket, stream: str, group: str) -> None:
+async def group_socket(socket: WebSocket) -> None:
     """Send what a consumer of a group is given (XREADGROUP BLOCK), and take its acks."""
+    stream, group = socket.path_params["stream"], socket.path_params["group"]
 
     def first() -> Subscribe:
         check_path(socket)
@@ -102,6 +101,34 @@ async def group_socket(socket: WebSocket, stream: str, group: str) -> None:
         )
 
     await _serve(socket, first)
+
+
+class SocketRoutes:
+    """ASGI middleware that serves WebSockets.
+
+    As routes of the app they would be served just the same, each of them through a dozen layers
+    that have nothing to do for a WebSocket and stay in memory for as long as it is open.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Serve WebSockets, and let everything else pass to `app`."""
+        self._app = app
+        self._routes = [
+            (WebSocketRoute("/v1/ws", any_socket), any_socket),
+            (WebSocketRoute("/v1/streams/{stream}/ws", stream_socket), stream_socket),
+            (WebSocketRoute("/v1/streams/{stream}/groups/{group}/ws", group_socket), group_socket),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Converse over a socket, or pass a request on."""
+        if scope["type"] == "websocket":
+            for route, serve in self._routes:
+                match, found = route.matches(scope)
+                if match is Match.FULL:
+                    scope.update(found)
+                    await serve(WebSocket(scope, receive, send))
+                    return
+        await self._app(scope, receive, send)
 
 
 async def _serve(socket: WebSocket, first: Callable[[], Subscribe] | None) -> None:

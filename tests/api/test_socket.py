@@ -1,7 +1,10 @@
 """WebSockets: the two short forms, frame by frame."""
 
 import asyncio
+import json
+import zlib
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import websockets
@@ -364,3 +367,63 @@ async def test_an_encoded_slash_is_no_way_into_another_name(live: Live) -> None:
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/path"
     assert (await live.group("orders", "billing"))["name"] == "billing"
+
+
+async def test_a_client_may_compress_what_it_says_and_is_answered_as_it_is(live: Live) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(live.ws_url).port)
+    head = "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    head += f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}==\r\n"
+    writer.write(f"{head}Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n".encode())
+    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    assert "permessage-deflate; server_no_context_takeover; client_no_context_takeover" in answer
+
+    async def frame() -> Any:
+        first, length = await reader.readexactly(2)
+        assert first == 0x81  # text, whole, and not compressed
+        if length == 126:
+            length = int.from_bytes(await reader.readexactly(2), "big")
+        return json.loads(await reader.readexactly(length))
+
+    assert (await frame())["type"] == "welcome"
+    for rid in ("1", "2"):  # each message is compressed for itself
+        deflate = zlib.compressobj(wbits=-15)
+        text = deflate.compress(json.dumps({"type": "ping", "rid": rid}).encode())
+        text = (text + deflate.flush(zlib.Z_SYNC_FLUSH))[:-4]
+        writer.write(bytes([0xC1, 0x80 | len(text)]) + bytes(4) + text)
+        assert await frame() == {"type": "pong", "rid": rid}
+    writer.close()
+
+
+async def test_those_who_follow_side_by_side_get_the_same_entries_each_on_its_credit(
+    live: Live,
+) -> None:
+    await live.append("orders", "0")
+    async with (
+        frames_of(live, f"{STREAM}?credit=3") as one,
+        frames_of(live, f"{STREAM}?credit=100") as other,
+    ):
+        await one.next("subscribed")
+        await other.next("subscribed")
+        await live.until_waiting(2)
+        ids = await live.append("orders", *"12345")
+        assert await one.ids(3) == ids[:3]
+        assert await other.ids(5) == ids
+        await one.send(type="credit", entries=9)
+        assert await one.ids(2) == ids[3:]
+
+
+async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for_it() -> None:
+    async with running(Settings(send_ms_max=200)) as live:
+        await live.append("orders", "0")
+        async with frames_of(live, STREAM) as other, frames_of(live, STREAM) as stuck:
+            await stuck.next("subscribed")
+            stuck.socket.transport.pause_reading()
+            await other.next("subscribed")
+            metrics = live.gateway.metrics
+            assert metrics.connection_count == 2
+            while metrics.connection_count == 2:  # until all the buffers on the way are full
+                ids = await live.append("orders", *["x" * 100_000] * 10)
+                assert await other.ids(10) == ids
+                await other.send(type="credit", entries=10)
+            assert metrics.connection_count == 1
+            stuck.socket.transport.abort()

@@ -1,0 +1,69 @@
+"""Outbox: what a socket is sent, one frame at a time, for as long as its client takes it."""
+
+import asyncio
+from collections.abc import Callable
+
+from fastapi import WebSocket
+
+
+class Outbox:
+    """The way out of one socket.
+
+    A frame that is taken at once, and nearly all are, must cost no timer: there is one for the
+    whole outbox, set while frames go and looked at when it is over.
+    """
+
+    __slots__ = (
+        "_loop",
+        "_on_stuck",
+        "_patience_s",
+        "_sending",
+        "_socket",
+        "_stuck_at_s",
+        "_timer",
+    )
+
+    def __init__(
+        self, socket: WebSocket, *, patience_ms: int, on_stuck: Callable[[], None]
+    ) -> None:
+        """Get ready to send.
+
+        Args:
+            socket: where frames go.
+            patience_ms: how long one frame may wait for the client to take what came before.
+            on_stuck: called when a frame has waited for longer.
+        """
+        self._socket = socket
+        self._loop = asyncio.get_running_loop()
+        self._patience_s = patience_ms / 1000
+        self._on_stuck = on_stuck
+        self._sending = asyncio.Lock()
+        self._stuck_at_s: float | None = None  # when the frame that is being sent has waited enough
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def send(self, text: str) -> None:
+        """Send a frame behind those that are waiting."""
+        async with self._sending:
+            self._stuck_at_s = self._loop.time() + self._patience_s
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._stuck_at_s, self._look)
+            try:
+                await self._socket.send_text(text)
+            finally:
+                self._stuck_at_s = None
+
+    def close(self) -> None:
+        """Stop to look whether frames are taken, and forget whom to tell."""
+        del self._on_stuck  # it knows the connection, which knows us
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._stuck_at_s is None:
+            return
+        if self._loop.time() >= self._stuck_at_s:
+            self._on_stuck()
+        else:
+            self._timer = self._loop.call_at(self._stuck_at_s, self._look)
