@@ -42,8 +42,9 @@ openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncap
 	mv openapi/asyncapi.json.new openapi/asyncapi.json
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
-	$(COMPILE) --output-file requirements.txt pyproject.toml
-	$(COMPILE) --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
+	$(COMPILE) --extra arrow --output-file requirements.txt pyproject.toml
+	$(COMPILE) --extra arrow --extra spark --extra java --extra dev --constraint requirements.txt \
+		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

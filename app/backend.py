@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from engine.bulk import BulkCursor
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
 from engine.decisions.policies import Redriven
@@ -27,18 +28,22 @@ from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
     Claimed,
+    Committed,
     ConsumerInfo,
     GroupInfo,
     GroupRead,
     Outcome,
     PendingItem,
     PendingSummary,
+    Portion,
+    Split,
     StreamDetail,
     StreamInfo,
     StreamRead,
 )
 from engine.stream import StreamConfig
 from engine.views import PendingRequest, StreamCursor
+from engine.writers import Commit
 
 
 class Backend(Protocol):
@@ -210,6 +215,61 @@ class Backend(Protocol):
         Raises:
             Invalid: the request contradicts itself.
         """
+        ...
+
+    # Bulk: for readers and writers that take a stream as a whole
+
+    async def plan(
+        self, cursors: Sequence[BulkCursor], *, entries_max: int | None = None, wait_ms: int = 0
+    ) -> list[Portion]:
+        """Say up to where each stream is to be read next, one `Portion` per cursor, in order.
+
+        `entries_max` bounds all streams together, and is shared in proportion to what each has;
+        a stream that has anything gets at least one, if that is possible. If none has anything,
+        wait for it up to `wait_ms`. A missing stream has nothing, and may come to be meanwhile. A
+        stream of another epoch than its cursor's is counted from its beginning.
+
+        Raises:
+            LimitExceeded: too many reads are blocked already.
+        """
+        ...
+
+    async def split(
+        self, stream: bytes, after: EntryId, through: EntryId, parts: int
+    ) -> list[Split]:
+        """Cut a range, above `after` and up to `through`, into at most `parts` by count.
+
+        Their sizes differ by one at most, unless the stream is trimmed meanwhile. A range without
+        entries has no parts.
+
+        Raises:
+            StreamNotFound: there is none, now or in the middle.
+        """
+        ...
+
+    async def commit_batch(
+        self,
+        writer: bytes,
+        batch: int,
+        drafts: Mapping[bytes, Sequence[Draft]],
+        *,
+        create_streams: bool = True,
+    ) -> Committed:
+        """Append what a writer has for each stream, all or none, and remember its batch.
+
+        A batch is appended once: if the writer has committed this one or a later, nothing changes.
+        Writers are remembered for 90 days after their last commit, the newest 10,000 of them.
+
+        Raises:
+            StreamNotFound: one is missing and `create_streams` is false.
+            IdNotGreater: an explicit id is not above the one before it; it names the stream.
+            IdsExhausted: there is no greater id.
+            Invalid: an entry has no fields or is too large.
+        """
+        ...
+
+    async def last_commit(self, writer: bytes) -> Commit | None:
+        """Return what a writer has committed last; None if nothing is known of it."""
         ...
 
     # Groups and consumers; each raises GroupNotFound where the group must be there and is not

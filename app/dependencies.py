@@ -18,6 +18,7 @@ from app.commands import CommandRunner
 from app.names import check_name
 from app.problems import GatewayError
 from app.schemas import Limits
+from app.staging import Staging
 from app.telemetry import Metrics
 from engine.journal import Journal
 
@@ -48,6 +49,7 @@ class Gateway:
     metrics: Metrics
     commands: CommandRunner | None  # where the backend can run Redis commands
     journal: Journal | None  # where this process keeps one
+    staging: Staging  # of batches that are not committed yet
     random: random.Random  # for jitter and the names of nameless consumers
     draining: Draining = field(default_factory=Draining)  # it is about to stop
 

@@ -19,6 +19,7 @@ from app.dependencies import Gateway
 from app.origin import OriginGuard
 from app.routes import (
     admin,
+    bulk,
     commands,
     deliveries,
     entries,
@@ -30,6 +31,7 @@ from app.routes import (
 )
 from app.schemas import Limits
 from app.settings import MEMORY, Settings
+from app.staging import Staging
 from app.subscriber import remove_stranded
 from app.telemetry import Metrics, RequestMetrics
 from engine import recovery
@@ -59,6 +61,7 @@ _TAGS = {
     "Entries": "Append entries; read them by range or after a cursor, waiting if asked to.",
     "Groups": "Consumer groups and their consumers.",
     "Delivery": "Read as a consumer of a group, acknowledge, give back, claim.",
+    "Bulk": "Whole ranges of streams, planned, read and written by batch: for data pipelines.",
     "Events": "The same reads as Server-Sent Events.",
     "Commands": "Redis commands, for people and libraries that already speak them.",
     "Operations": "Health, metrics and bounds of the gateway.",
@@ -91,10 +94,14 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     limits = Limits(**settings.model_dump(include=set(Limits.model_fields)))
-    app.state.gateway = Gateway(chosen, limits, metrics, _runner(chosen), journal, random.Random())
+    app.state.gateway = Gateway(
+        chosen, limits, metrics, _runner(chosen), journal, _staging(settings), random.Random()
+    )
     for router in (
         entries.router,
         entries.batches,
+        bulk.router,
+        bulk.chunks,
         deliveries.router,
         streams.router,
         streams.patches,
@@ -159,6 +166,11 @@ def _journal(backend: Backend) -> Journal | None:
     return storage if isinstance(storage, Journal) else None
 
 
+def _staging(settings: Settings) -> Staging:
+    directory = None if settings.data_dir == MEMORY else settings.data_dir / "staged"
+    return Staging(directory, bytes_max=settings.staged_bytes_max, ttl_ms=settings.staged_ttl_ms)
+
+
 def _runner(backend: Backend) -> CommandRunner | None:
     return CommandRunner(backend) if isinstance(backend, Engine) else None
 
@@ -172,7 +184,17 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_origins=settings.allowed_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["ETag", "Idempotent-Replayed", "Location", "Retry-After"],
+            expose_headers=[
+                "ETag",
+                "Headgate-Epoch",
+                "Headgate-First-Id",
+                "Headgate-Gap-To",
+                "Headgate-Last-Id",
+                "Headgate-Max-Deleted-Id",
+                "Idempotent-Replayed",
+                "Location",
+                "Retry-After",
+            ],
         )
     app.add_middleware(
         OriginGuard,
@@ -185,15 +207,18 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Own what runs beside the requests."""
-    backend = app.state.gateway.backend
-    if not isinstance(backend, Engine):
-        yield
-        return
+    gateway = app.state.gateway
+    backend, staging = gateway.backend, gateway.staging
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
+        if isinstance(backend, Engine):
+            tasks.create_task(backend.run())
+        sweeping = tasks.create_task(staging.run())
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
             yield
         finally:
-            await backend.close()
+            sweeping.cancel()
+            await staging.close()
+            if isinstance(backend, Engine):
+                await backend.close()

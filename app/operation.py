@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from app.dependencies import gateway_of
-from app.problems import NOT_SERVED_YET, NOWHERE, GatewayError, pointer_to
+from app.problems import NOWHERE, GatewayError, pointer_to
 from app.structure import check_members
 
 JSON = frozenset({"application/json"})
@@ -69,9 +69,15 @@ class UncheckedOperation(APIRoute):
 
 
 class BatchOperation(Operation):
-    """An operation that also takes one JSON value per line."""
+    """An operation that also takes one JSON value per line, or rows of Arrow."""
 
-    media_types = JSON | {"application/x-ndjson"}
+    media_types = JSON | {"application/x-ndjson", ARROW}
+
+
+class ArrowOperation(Operation):
+    """An operation that takes nothing but rows of Arrow."""
+
+    media_types = frozenset({ARROW})
 
 
 class PatchOperation(Operation):
@@ -184,8 +190,6 @@ def check_media_type(request: Request, media_types: frozenset[str]) -> None:
     media_type = media_type_of(request)
     if has_body(request) and media_type not in media_types:
         text = f"the body must be {' or '.join(sorted(media_types))}, and this header must say so"
-        if media_type == ARROW:
-            text = f"{ARROW} is {NOT_SERVED_YET}"
         raise GatewayError("unsupported_media_type", text, pointer="/header/Content-Type")
 
 

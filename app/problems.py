@@ -28,6 +28,7 @@ Code = Literal[
     "group_exists",
     "stream_exists",
     "id_not_greater",
+    "staged_missing",
     "last_id_mismatch",
     "too_large",
     "unsupported_media_type",
@@ -37,6 +38,7 @@ Code = Literal[
     "too_many_connections",
     "unavailable",
     "draining",
+    "extra_missing",
     "internal",
 ]
 
@@ -94,6 +96,7 @@ _STATUS: dict[Code, int] = {
     "stream_exists": 409,
     "entry_referenced": 409,
     "id_not_greater": 409,
+    "staged_missing": 409,
     "last_id_mismatch": 412,
     "too_large": 413,
     "unsupported_media_type": 415,
@@ -102,6 +105,7 @@ _STATUS: dict[Code, int] = {
     "too_many_waiters": 429,
     "too_many_connections": 429,
     "internal": 500,
+    "extra_missing": 501,
     "unavailable": 503,
     "draining": 503,
 }
@@ -131,8 +135,6 @@ _RETRY_AFTER_MS = 1000
 
 _ERRORS_MAX = 100
 """Errors told of one request: more would help nobody, and each costs more than the mistake."""
-
-NOT_SERVED_YET = "not served by this version yet"
 
 NOWHERE = -1
 """As a place in a text: not known."""
@@ -228,7 +230,8 @@ def _detail(error: Exception) -> str:
     if isinstance(error, errors.InvalidId):
         return f"{_shortened(error.text)!r} is not an entry id: write ms-seq, as 1718000000000-0"
     if isinstance(error, errors.IdNotGreater):
-        return f"the id is not above {error.last_id}, the last one before it"
+        text = f"the id is not above {error.last_id}, the last one before it"
+        return text if error.stream is None else f"stream {_quoted(error.stream)}: {text}"
     return str(error).removeprefix("ERR ").removeprefix("BUSYGROUP ")
 
 
@@ -239,7 +242,7 @@ def pointer_to(*parts: str | int) -> str:
 
 
 def _field_pointer(error: Exception, instance: str) -> str | None:
-    if isinstance(error, errors.IdNotGreater):
+    if isinstance(error, errors.IdNotGreater) and error.stream is None:
         return f"/body/{error.index}/id" if instance.endswith("/batch") else "/body/id"
     if isinstance(error, errors.Invalid):
         return error.field if error.field.startswith("/") else f"/body/{error.field}"

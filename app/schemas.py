@@ -18,6 +18,7 @@ from engine.entry import Entry as EngineEntry
 from engine.limits import COUNT_MAX
 from engine.policy import GroupPolicy
 from engine.replies import Claimed as EngineClaimed
+from engine.replies import Committed as EngineCommitted
 from engine.replies import ConsumerInfo as EngineConsumerInfo
 from engine.replies import Delivery as EngineDelivery
 from engine.replies import Gap as EngineGap
@@ -30,6 +31,7 @@ from engine.replies import (
 from engine.replies import JournalStatus as EngineJournalStatus
 from engine.replies import PendingItem as EnginePendingItem
 from engine.replies import PendingSummary as EnginePendingSummary
+from engine.replies import Portion as EnginePortion
 from engine.replies import StreamDetail as EngineStreamDetail
 from engine.replies import StreamInfo as EngineStreamInfo
 from engine.replies import StreamRead as EngineStreamRead
@@ -277,6 +279,167 @@ class DeletedEntries(BaseModel):
     """What became of each id, in order."""
 
     results: list[Deleted]
+
+
+# Bulk
+
+EpochText = Annotated[str, Field(description="Identity of this life of the stream's name.")]
+
+
+class BulkCursor(Request):
+    """How far one stream has been read."""
+
+    stream: str
+    after: str = Field("0-0", description="An id, or `$` for from now on.")
+    epoch: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] | None = Field(
+        None, description="In which life of the stream's name; null is in any."
+    )
+
+
+class PlanBulkRead(Request):
+    """What to plan."""
+
+    cursors: Annotated[list[BulkCursor], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=1000
+    )
+    max_entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
+        None, description="Of all streams together; null is all there are."
+    )
+    wait_ms: Milliseconds = Field(0, description="How long to wait if no stream has anything.")
+
+
+class Portion(BaseModel):
+    """What to read of one stream: above `after`, up to and including `end`."""
+
+    stream: str
+    epoch: EpochText | None = Field(description="Null if there is no such stream.")
+    after: IdText = Field(description="`0-0` if the stream is another one than the cursor's.")
+    end: IdText = Field(description="`after` if there is nothing.")
+    entries: int = Field(description="Entries up to `end`.")
+    backlog: int = Field(description="All entries above `after`.")
+    last_id: IdText = Field(description="The stream's last id.")
+    first_id: IdText | None = Field(description="Of the oldest entry; null if there is none.")
+    gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
+
+    @classmethod
+    def of(cls, portion: EnginePortion) -> Self:
+        """Return the wire form."""
+        return cls(
+            stream=text_of(portion.stream),
+            epoch=None if portion.epoch is None else str(portion.epoch),
+            after=str(portion.after),
+            end=str(portion.end),
+            entries=portion.entries,
+            backlog=portion.backlog,
+            last_id=str(portion.last_id),
+            first_id=None if portion.first_id is None else str(portion.first_id),
+            gap=Gap.of(portion.gap),
+        )
+
+
+class BulkPlan(BaseModel):
+    """What to read next."""
+
+    streams: list[Portion] = Field(description="One per cursor, in order.")
+
+
+class Split(BaseModel):
+    """One part of a range: above `after`, up to and including `to`."""
+
+    after: IdText
+    to: IdText
+    entries: int
+
+
+class Splits(BaseModel):
+    """A range, cut by count."""
+
+    stream: str
+    epoch: EpochText
+    splits: list[Split]
+
+
+class Staged(BaseModel):
+    """What a chunk holds."""
+
+    entries: int
+    size_bytes: int = Field(description="What it takes of `staged_bytes_max`.")
+
+
+Number = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+AttemptText = Annotated[
+    str,
+    Field(
+        description="Token of the attempt to write the partition.",
+        pattern=r"^[A-Za-z0-9._-]{1,64}$",
+        examples=["task-17"],
+    ),
+]
+
+
+CHUNKS_MAX = 100_000
+"""Chunks staged at once: each is a file."""
+
+
+class Attempt(Request):
+    """The attempt that counts for a partition."""
+
+    partition: Number
+    attempt: AttemptText
+    chunks: Annotated[int, Field(ge=0, le=CHUNKS_MAX, strict=True)] = Field(
+        description="How many it staged: those from 0 on."
+    )
+
+
+class CommitBatch(Request):
+    """What to commit."""
+
+    attempts: Annotated[list[Attempt], Field(fail_fast=True)] = Field(
+        max_length=CHUNKS_MAX, description="One per partition; none for a batch without entries."
+    )
+    create_streams: Flag = Field(True, description="Create the streams that are missing.")
+
+
+class Written(BaseModel):
+    """What a batch put into one stream."""
+
+    stream: str
+    entries: int
+    first_id: IdText
+    last_id: IdText
+
+
+class Committed(BaseModel):
+    """What a commit did."""
+
+    repeated: bool = Field(description="True: it was committed before, and nothing changed now.")
+    entries: int
+    streams: list[Written]
+
+    @classmethod
+    def of(cls, committed: EngineCommitted) -> Self:
+        """Return the wire form."""
+        return cls(
+            repeated=committed.is_repeat,
+            entries=sum(one.entries for one in committed.streams),
+            streams=[
+                Written(
+                    stream=text_of(one.stream),
+                    entries=one.entries,
+                    first_id=str(one.first_id),
+                    last_id=str(one.last_id),
+                )
+                for one in committed.streams
+            ],
+        )
+
+
+class Writer(BaseModel):
+    """A writer."""
+
+    writer: str
+    last_batch: int | None = Field(description="The last it committed; null if none is known.")
+    committed_at_ms: int | None = Field(description="When that was.")
 
 
 # Streams
@@ -810,6 +973,8 @@ class Limits(BaseModel):
 
     body_bytes_max: int = Field(description="Largest request body.")
     batch_entries_max: int = Field(description="Entries in one batch.")
+    staged_bytes_max: int = Field(description="Chunks of batches that are not committed yet.")
+    staged_ttl_ms: int = Field(description="A batch that gets no chunk for so long is forgotten.")
     read_entries_max: int = Field(description="Entries in one JSON answer.")
     read_bytes_max: int = Field(description="Names and values in one answer, about.")
     ids_max: int = Field(description="Ids in one ack, nack, extend, claim or delete.")

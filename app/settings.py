@@ -62,6 +62,12 @@ class Settings(BaseSettings):
     batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
     # At least what a request asks for that does not say how much.
     read_entries_max: int = Field(10_000, ge=100, description="Entries in one JSON answer.")
+    staged_bytes_max: int = Field(
+        2 * 2**30, ge=1024, description="Chunks of batches that are not committed yet."
+    )
+    staged_ttl_ms: int = Field(
+        3_600_000, ge=1000, description="A batch that gets no chunk for so long is forgotten."
+    )
     read_bytes_max: int = Field(
         16 * 2**20, ge=1024, description="Names and values in one answer or page, about."
     )

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TypeVar
 
 import anyio
 from fastapi.responses import StreamingResponse
-from starlette.requests import ClientDisconnect
 from starlette.types import Message, Send
 
 T = TypeVar("T")
@@ -38,6 +37,10 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
             await asyncio.gather(*coming, return_exceptions=True)
             for source in sources:
                 await source.aclose()
+
+
+class BrokenOff(Exception):
+    """A source cannot go on: the connection ends, so that nobody takes its half for the whole."""
 
 
 class PatientResponse(StreamingResponse):
@@ -71,7 +74,9 @@ class PatientResponse(StreamingResponse):
                 async with asyncio.timeout(self._patience_ms / 1000):
                     await send(message)
             except TimeoutError:
-                raise ClientDisconnect from None
+                raise BrokenOff from None
 
+        # An answer that returns without its last part makes the server cut the connection.
         async with aclosing(self._parts):
-            await super().stream_response(send_in_time)
+            with suppress(BrokenOff):
+                await super().stream_response(send_in_time)

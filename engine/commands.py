@@ -241,6 +241,14 @@ class Rest(msgspec.Struct, frozen=True, array_like=True, tag=27):
     entries: list[tuple[EntryId, int, int]]
 
 
+class CommitBatch(msgspec.Struct, frozen=True, array_like=True, tag=28):
+    """A writer's batch is written, with what stands before this in the record."""
+
+    writer: bytes
+    batch: int
+    at_ms: int
+
+
 Command = (
     CreateStream
     | ConfigureStream
@@ -269,6 +277,7 @@ Command = (
     | SetDefaults
     | SetPolicy
     | Rest
+    | CommitBatch
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
+from engine import bulk, views
 from engine import commands as c
-from engine import views
+from engine.bulk import BulkCursor
 from engine.clock import Clock, SystemClock
-from engine.decisions import Decision, deliveries, groups, policies, streams
+from engine.decisions import Decision, deliveries, groups, policies, streams, writes
 from engine.decisions.deliveries import (
     RELEASED_ONLY,
     ClaimRequest,
@@ -30,11 +31,12 @@ from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
-from engine.limits import WAITERS_MAX
+from engine.limits import SPLITS_AT_ONCE_MAX, WAITERS_MAX
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
     Claimed,
+    Committed,
     ConsumerInfo,
     GroupInfo,
     GroupRead,
@@ -42,6 +44,8 @@ from engine.replies import (
     Outcome,
     PendingItem,
     PendingSummary,
+    Portion,
+    Split,
     StreamDetail,
     StreamInfo,
     StreamRead,
@@ -50,6 +54,7 @@ from engine.storage import Storage
 from engine.stream import StreamConfig
 from engine.views import PendingRequest, StreamCursor
 from engine.waiters import LaneKey, Waiter, Waiters
+from engine.writers import Commit
 
 T = TypeVar("T")
 
@@ -314,6 +319,75 @@ class Engine:
     async def trim(self, stream: bytes, request: TrimRequest) -> int:
         """Trim a stream (XTRIM); returns how many entries went. See `decisions.streams.trim`."""
         return await self._run(streams.trim(self._keyspace, stream, request))
+
+    # Bulk
+
+    async def plan(
+        self, cursors: Sequence[BulkCursor], *, entries_max: int | None = None, wait_ms: int = 0
+    ) -> list[Portion]:
+        """Say up to where each stream is to be read next, waiting if none has anything.
+
+        See `bulk.plan`. A missing stream has nothing yet.
+
+        Raises:
+            LimitExceeded: too many reads are blocked already.
+        """
+        cursors = bulk.freeze(self._keyspace, cursors)
+
+        def attempt() -> list[Portion] | None:
+            reply = bulk.plan(self._keyspace, cursors, entries_max)
+            return reply if any(one.backlog for one in reply) else None
+
+        reply = attempt()
+        if reply is None and wait_ms != 0:
+            lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
+            reply = await self._block(Waiter(lanes, attempt), wait_ms)
+        return await self._durable(reply or bulk.plan(self._keyspace, cursors, entries_max))
+
+    async def split(
+        self, stream: bytes, after: EntryId, through: EntryId, parts: int
+    ) -> list[Split]:
+        """Cut the range above `after`, up to `through`, into at most `parts` of equal count.
+
+        It is cut bit by bit, as each cut looks into a chunk: what is trimmed meanwhile is missing
+        from the last parts. Raises `StreamNotFound`.
+        """
+        total = self._keyspace.stream(stream).log.count(after, through)
+        least, more = divmod(total, parts)
+        splits: list[Split] = []
+        for at in range(min(parts, total)):
+            if at % SPLITS_AT_ONCE_MAX == SPLITS_AT_ONCE_MAX - 1:
+                await asyncio.sleep(0)  # requests come between
+            log = self._keyspace.stream(stream).log
+            cut = log.portion(after, through, least + (at < more))
+            if cut is None:
+                break
+            splits.append(Split(after, cut.through, cut.length))
+            after = cut.through
+        return await self._durable(splits)
+
+    async def commit_batch(
+        self,
+        writer: bytes,
+        batch: int,
+        drafts: Mapping[bytes, Sequence[Draft]],
+        *,
+        create_streams: bool = True,
+    ) -> Committed:
+        """Append a writer's batch, once. See `decisions.writes.commit_batch`."""
+        decision = writes.commit_batch(
+            self._keyspace,
+            writer,
+            batch,
+            drafts,
+            create_streams=create_streams,
+            now_ms=self._now_ms(),
+        )
+        return await self._run(decision)
+
+    async def last_commit(self, writer: bytes) -> Commit | None:
+        """Return what a writer has committed last; None if nothing is known of it."""
+        return await self._durable(self._keyspace.writers.by_name.get(writer))
 
     # Groups and consumers
 

@@ -150,6 +150,7 @@ class IdNotGreater(Conflict):
         super().__init__(text)
         self.last_id = last_id
         self.index = index
+        self.stream: bytes | None = None  # where the request names several
 
 
 class IdsExhausted(Conflict):

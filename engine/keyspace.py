@@ -17,6 +17,7 @@ from engine.errors import GroupNotFound, StreamNotFound
 from engine.group import Group
 from engine.limits import COUNT_MAX
 from engine.stream import Stream, StreamConfig
+from engine.writers import Writers
 
 
 class Keyspace:
@@ -31,6 +32,7 @@ class Keyspace:
         # Streams that will go, and before them when (unix ms): the next one comes first.
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
+        self.writers = Writers()
         self.epoch = 0  # of the youngest stream ever made
         self._apply: dict[type, Callable[[Any], None]] = {
             c.CreateStream: self._create_stream,
@@ -60,6 +62,7 @@ class Keyspace:
             c.SetDefaults: self._set_defaults,
             c.SetPolicy: self._set_policy,
             c.Rest: self._rest,
+            c.CommitBatch: self._commit_batch,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -271,3 +274,6 @@ class Keyspace:
         pel = self.group(command.stream, command.group).pel
         for entry_id, count, until_ms in command.entries:
             pel.release(entry_id, count, until_ms)
+
+    def _commit_batch(self, command: c.CommitBatch) -> None:
+        self.writers.commit(command.writer, command.batch, command.at_ms)

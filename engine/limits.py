@@ -38,6 +38,12 @@ SEGMENT_BYTES_MAX = 64 * 2**20
 SNAPSHOT_ITEMS_MAX = 4096
 """Items in one block of a snapshot."""
 
+WRITERS_MAX = 10_000
+"""Writers whose last batch is remembered; each costs a few hundred bytes."""
+
+WRITER_SILENT_MS_MAX = 90 * 86_400_000
+"""A writer that commits nothing for a quarter of a year is not coming back."""
+
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 
@@ -50,3 +56,6 @@ more, a long scan leaves the processor's cache and is a tenth slower."""
 
 CACHED_CHUNK_BYTES_MAX = 16 * 1024
 """A packed chunk larger than this is unpacked each time: its entries are large, not many."""
+
+SPLITS_AT_ONCE_MAX = 64
+"""Cuts of a range made before others have their turn: each may unpack a chunk."""

@@ -194,6 +194,40 @@ class Log:
                 break
         return batch.entries
 
+    def count(self, after: EntryId, through: EntryId) -> int:
+        """Return how many live entries lie above `after`, up to and including `through`."""
+        low = max(bisect_right(self._firsts, after) - 1, 0)
+        high = bisect_right(self._firsts, through) - 1
+        if through <= after or high < low:
+            return 0
+        ends = {low, high}  # the chunks between them lie in the range as a whole
+        partly = sum(_live_between(self._chunks[at], after, through) for at in ends)
+        return partly + self._live_in(low + 1, high)
+
+    def portion(self, after: EntryId, through: EntryId, count: int) -> Cut | None:
+        """Return where the next `count` live entries above `after` end; None if there are none.
+
+        Args:
+            after: only what is above.
+            through: only up to and including this id.
+            count: so many, or all there are if they are fewer.
+        """
+        left = count
+        end: Chunk | Entry | None = None
+        for chunk in self._chunks_from(after.next()) if after < through and count > 0 else ():
+            if chunk.first_id > through or not left:
+                break
+            is_whole = after < chunk.first_id and chunk.last_id <= through
+            if is_whole and chunk.live_count <= left:
+                left -= chunk.live_count
+                end = chunk  # which entry is its last is looked up once, when this is over
+            elif entries := chunk.between(after.next(), through)[:left]:
+                left -= len(entries)
+                end = entries[-1]
+        if isinstance(end, Chunk):
+            end = end.last_live()
+        return None if end is None else Cut(end.id, count - left)
+
     def delete(self, entry_id: EntryId) -> bool:
         """Remove one entry; tells whether it was there."""
         index = bisect_right(self._firsts, entry_id) - 1
@@ -336,9 +370,25 @@ class Log:
         self._firsts.append(first_id)
         return self._chunks[-1]
 
+    def _live_in(self, low: int, high: int) -> int:
+        """Return the live entries of the chunks from `low` to before `high`."""
+        if high - low <= len(self._chunks) // 2:
+            return sum(chunk.live_count for chunk in self._chunks[low:high])
+        outside = self._chunks[:low] + self._chunks[high:]  # fewer, and the sum of all is known
+        return self.length - sum(chunk.live_count for chunk in outside)
+
     def _drop(self, low: int, high: int) -> None:
         del self._chunks[low:high]
         del self._firsts[low:high]
+
+
+def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
+    """Return how many live entries of a chunk lie in a range; it is unpacked only if it must be."""
+    if chunk.last_id <= after:
+        return 0
+    if after < chunk.first_id and chunk.last_id <= through:
+        return chunk.live_count
+    return len(chunk.between(after.next(), through))
 
 
 class _Batch:

@@ -35,6 +35,44 @@ class StreamRead(NamedTuple):
     after: EntryId  # the cursor it was read after, as an id
 
 
+class Portion(NamedTuple):
+    """What one stream has for a bulk read: `entries` live ones, above `after` up to `end`."""
+
+    stream: bytes
+    epoch: int | None  # of the stream; None: there is none
+    after: EntryId
+    end: EntryId  # `after` if there is nothing
+    entries: int
+    backlog: int  # all live entries above `after`
+    last_id: EntryId  # of the stream; `0-0` if there is none
+    first_id: EntryId | None  # of the oldest live entry, if there is one
+    gap: Gap | None
+
+
+class Split(NamedTuple):
+    """One of the ranges that a range was cut into: above `after`, up to and including `end`."""
+
+    after: EntryId
+    end: EntryId
+    entries: int
+
+
+class Written(NamedTuple):
+    """What a batch of a writer put into one stream."""
+
+    stream: bytes
+    entries: int
+    first_id: EntryId
+    last_id: EntryId
+
+
+class Committed(NamedTuple):
+    """What the commit of a batch made, now; nothing if it was committed before."""
+
+    is_repeat: bool
+    streams: list[Written]  # in the order in which the batch first names them
+
+
 class Delivery(NamedTuple):
     """An entry handed to a consumer. The numbers describe the state before this delivery."""
 
@@ -139,6 +177,7 @@ class StreamInfo(NamedTuple):
     first_id: EntryId
     last_id: EntryId
     max_deleted_id: EntryId
+    trimmed_through: EntryId  # greatest id removed by a trim
     entries_added: int
     group_count: int
 

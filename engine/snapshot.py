@@ -25,6 +25,7 @@ from engine.limits import BLOCK_BYTES_MAX, SNAPSHOT_ITEMS_MAX
 from engine.pending import Consumer, Pel
 from engine.policy import GroupPolicy
 from engine.stream import Stream, StreamConfig
+from engine.writers import Commit
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -95,7 +96,22 @@ class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
     item_count: int
 
 
-Item = KeyspaceItem | StreamItem | ChunkItem | KeysItem | GroupItem | PendingItem | EndItem
+class WritersItem(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Writers and what they have committed last, in order of commit."""
+
+    writers: list[tuple[bytes, Commit]]
+
+
+Item = (
+    KeyspaceItem
+    | StreamItem
+    | ChunkItem
+    | KeysItem
+    | GroupItem
+    | PendingItem
+    | EndItem
+    | WritersItem
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Item]).decode
@@ -175,6 +191,8 @@ class Loading:
                 self.is_complete = item_count == self.item_count
             case KeyspaceItem(epoch, defaults):
                 self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
+            case WritersItem(writers):
+                self.keyspace.writers.by_name = dict(writers)
             case StreamItem():
                 self._stream = _stream(item)
                 self.keyspace.adopt(self._stream)
@@ -194,6 +212,8 @@ class Loading:
 
 def _items(keyspace: Keyspace) -> Iterator[Item]:
     yield KeyspaceItem(keyspace.epoch, keyspace.defaults)
+    if keyspace.writers.by_name:
+        yield WritersItem(list(keyspace.writers.by_name.items()))
     for stream in keyspace.streams.values():
         yield StreamItem(
             stream.name,

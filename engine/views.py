@@ -118,6 +118,7 @@ def stream_info(keyspace: Keyspace, name: bytes) -> StreamInfo:
         first_id=stream.log.first_id,
         last_id=stream.last_id,
         max_deleted_id=stream.max_deleted_id,
+        trimmed_through=stream.trimmed_through,
         entries_added=stream.entries_added,
         group_count=len(stream.groups),
     )

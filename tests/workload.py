@@ -42,6 +42,7 @@ class Workload:
         self._commands: dict[Callable[[], Awaitable[Any]], int] = {
             self._add: 30,
             self._add_under_key: 10,
+            self._commit_batch: 4,
             self._read_group: 20,
             self._ack: 8,
             self._nack: 8,
@@ -105,6 +106,11 @@ class Workload:
         producer = self._random.choice([b"", b"p"])
         key = Idempotent(producer, b"%d" % self._random.randrange(12))
         return await self._engine.add_once(self._stream(), self._drafts(), key)
+
+    async def _commit_batch(self) -> Any:
+        wanted = {self._stream(): self._drafts() for _ in range(self._random.randrange(3))}
+        writer, batch = self._random.choice([b"u", b"v"]), self._random.randrange(30)
+        return await self._engine.commit_batch(writer, batch, wanted)
 
     async def _read_group(self) -> Any:
         request = GroupRequest(

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -11,13 +12,15 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from app import arrow
 from app.backend import Backend
+from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_bound, parse_id, parse_ids
 from app.names import check_name
 from app.operation import ARROW, BatchOperation, Operation, json_of, media_type_of, path_of
 from app.presence import while_present
-from app.problems import NOT_SERVED_YET, GatewayError, problem_of, responses
+from app.problems import GatewayError, problem_of, responses
 from app.schemas import (
     REFERENCES,
     Append,
@@ -36,18 +39,21 @@ from app.schemas import (
 )
 from app.streaming import PatientResponse
 from app.structure import check_members
+from engine.bulk import gap_after
 from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.errors import EntryNotFound, StreamError
 from engine.idempotency import Idempotent, digest_of
-from engine.replies import Added
-from engine.views import StreamCursor
+from engine.replies import Added, StreamInfo
+from engine.views import From, StreamCursor
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
 
+_JSON = "application/json"
 _NDJSON = "application/x-ndjson"
+_LIMIT = 100
 _PAGE = 1000
 _PAGE_BYTES = 2**20
 _LONG_LINE_BYTES = 2**16
@@ -145,6 +151,7 @@ _APPEND_PROBLEMS = responses(
     "unsupported_media_type",
     "invalid_request",
     "idempotency_mismatch",
+    "extra_missing",
     "unavailable",
 )
 
@@ -206,6 +213,7 @@ async def append_entry(
                     }
                 },
                 _NDJSON: {"schema": {"type": "string", "description": "One NewEntry per line."}},
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
             },
         }
     },
@@ -220,12 +228,18 @@ async def append_entries(
     response: Response,
     create_stream: Annotated[bool, Query(description="Create the stream if it is missing.")] = True,
 ) -> AppendedBatch:
-    """Append entries, all or none (XADD × n): a JSON array, or one entry per line of NDJSON.
+    """Append entries, all or none (XADD × n): a JSON array, one entry per line of NDJSON, or Arrow.
 
+    An Arrow IPC stream has a column `fields`, a map of utf8 or binary (or a list of structs of
+    `name` and `value`), and may have `id` (utf8, null is `*`); its batches are not compressed.
     If any entry is wrong, nothing is appended and the problem points at its place in the batch.
     """
     body = await request.body()
-    drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)
+    if media_type_of(request) == ARROW:
+        drafts = (await arrow.aside(partial(arrow.decode, body))).drafts
+        _check_count(drafts, limits)
+    else:
+        drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)
     added = await backend.add_once(
         stream,
         drafts,
@@ -269,6 +283,17 @@ async def range_query(
 
 RangeDep = Annotated[Bounds | None, Depends(range_query)]
 
+_BULK_HEADERS = {
+    name: {"description": f"With Arrow: {text}", "schema": {"type": "string"}}
+    for name, text in {
+        "Headgate-Epoch": "identity of this life of the stream's name.",
+        "Headgate-First-Id": "of the oldest entry; absent if there is none.",
+        "Headgate-Last-Id": "the stream's last id.",
+        "Headgate-Max-Deleted-Id": "the greatest id ever deleted; trims do not count.",
+        "Headgate-Gap-To": "trimming took everything up to here, part of the range with it.",
+    }.items()
+}
+
 
 @router.get(
     "/streams/{stream}/entries",
@@ -276,13 +301,21 @@ RangeDep = Annotated[Bounds | None, Depends(range_query)]
     response_model=Entries,
     response_model_exclude_unset=True,
     responses={
-        200: {"content": {_NDJSON: {"schema": {"type": "string"}}}, "description": "Entries."},
+        200: {
+            "content": {
+                _NDJSON: {"schema": {"type": "string"}},
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
+            },
+            "description": "Entries.",
+            "headers": _BULK_HEADERS,
+        },
         **responses(
             "invalid_id",
             "stream_not_found",
             "not_acceptable",
             "invalid_request",
             "too_many_waiters",
+            "extra_missing",
         ),
     },
 )
@@ -295,10 +328,16 @@ async def read_entries(
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on, `+` the last entry.")
     ] = None,
-    limit: Annotated[int, Query(ge=1, description="Entries at most.")] = 100,
+    limit: Annotated[
+        int | None,
+        Query(ge=1, description="Entries at most; 100 unless given, with Arrow all there are."),
+    ] = None,
     wait_ms: Annotated[
         int, Query(ge=0, description="With `after`: how long to wait if there is nothing.")
     ] = 0,
+    compression: Annotated[
+        arrow.Compression | None, Query(description="With Arrow: of the batches; `none`.")
+    ] = None,
 ) -> Entries | Response:
     """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
 
@@ -307,16 +346,27 @@ async def read_entries(
     entries are streamed, one per line, and `limit` may be as large as you like; if the stream goes
     meanwhile, the last line is a `Problem`. An answer may hold less than `limit` where entries are
     large: read on from `next_after`.
+
+    With `Accept: application/vnd.apache.arrow.stream` the entries there are now are streamed as
+    Arrow: `id` (utf8), `ms` and `seq` (int64; `seq` is null where it is larger, and `id` has it),
+    `fields` (a map of binary). It goes upwards and does not wait. If entries of the range go before
+    they are sent, the answer breaks off without an end.
     """
     check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
-    as_lines = _wants_lines(request)
-    if after is not None or not as_lines:
+    wanted = _wanted(request)
+    if wanted == ARROW:
+        return await _arrow(request, stream, bounds, after, limit, wait_ms, compression)
+    if compression is not None:
+        text = f"only {ARROW} is compressed: ask for it in Accept"
+        raise GatewayError("invalid_request", text, pointer="/query/compression")
+    limit = _LIMIT if limit is None else limit
+    if after is not None or wanted == _JSON:
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     if after is None:
         if wait_ms:
             text = "only a read after a cursor can wait: give after"
             raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
-        if as_lines:
+        if wanted == _NDJSON:
             await backend.stream_info(stream)
             lines = _range_lines(request, stream, bounds or _EVERYTHING, limit)
             patience_ms = limits.send_ms_max
@@ -324,17 +374,68 @@ async def read_entries(
         found = await _read_range(backend, stream, bounds or _EVERYTHING, limit, limits)
         _count(request, len(found.entries))
         return found
-    if bounds is not None:
-        text = "a range has start and end, a cursor has after: give one of them"
-        raise GatewayError("invalid_request", text, pointer="/query/after")
+    _check_one_of(bounds, after)
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     size = limits.read_bytes_max
     reading = backend.read([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
-    if as_lines:
+    if wanted == _NDJSON:
         return Response(b"".join(map(_line, read.entries)), media_type=_NDJSON)
     return Entries.of_read(read)
+
+
+def _check_one_of(bounds: Bounds | None, after: str | None) -> None:
+    if bounds is not None and after is not None:
+        text = "a range has start and end, a cursor has after: give one of them"
+        raise GatewayError("invalid_request", text, pointer="/query/after")
+
+
+async def _arrow(
+    request: Request,
+    stream: bytes,
+    bounds: Bounds | None,
+    after: str | None,
+    limit: int | None,
+    wait_ms: int,
+    compression: arrow.Compression | None,
+) -> Response:
+    """Return a range as Arrow."""
+    gateway = gateway_of(request)
+    _check_one_of(bounds, after)
+    low, high, is_down = bounds or _EVERYTHING
+    if is_down:
+        raise GatewayError("invalid_request", "Arrow goes upwards", pointer="/query/order")
+    if wait_ms:
+        text = "an Arrow answer does not wait: leave it out"
+        raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
+    cursor = None if after is None else parse_after(after, field="/query/after")
+    await arrow.load()
+    info = await gateway.backend.stream_info(stream)
+    if cursor is not None:
+        low = await _first_after(gateway.backend, info, cursor)
+    headers = {
+        "Headgate-Epoch": str(info.epoch),
+        "Headgate-Last-Id": str(info.last_id),
+        "Headgate-Max-Deleted-Id": str(info.max_deleted_id),
+    }
+    if info.length:
+        headers["Headgate-First-Id"] = str(info.first_id)
+    gap = gap_after(low.previous(), info.trimmed_through)
+    if gap is not None:
+        headers["Headgate-Gap-To"] = str(gap.through)
+    found = BulkRange(gateway.backend, info, low, high, limit)
+    parts = found.batches(compression or "none", gateway.metrics)
+    patience_ms = gateway.limits.send_ms_max
+    return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)
+
+
+async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | From) -> EntryId:
+    """Return where a range begins that a cursor asks for."""
+    if cursor is From.LAST:
+        last = await backend.reverse_range(info.name, limit=1)
+        return last[0].id if last else info.last_id
+    return (info.last_id if isinstance(cursor, From) else cursor).next()
 
 
 @router.post(
@@ -496,8 +597,8 @@ def _line(entry: EngineEntry) -> bytes:
     return Entry.of(entry).model_dump_json(exclude_unset=True).encode() + b"\n"
 
 
-def _wants_lines(request: Request) -> bool:
-    """Tell whether the client asks for NDJSON.
+def _wanted(request: Request) -> str:
+    """Return the media type the client wants: of those that are streamed, the first it names.
 
     Raises:
         GatewayError: it asks for nothing this operation can answer with.
@@ -505,22 +606,25 @@ def _wants_lines(request: Request) -> bool:
     accepted = [
         part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").split(",")
     ]
-    if _NDJSON in accepted:
-        return True
-    if {"*/*", "application/*", "application/json", ""} & set(accepted):
-        return False
-    text = f"this answers with application/json or {_NDJSON}"
-    if ARROW in accepted:
-        text += f"; {ARROW} is {NOT_SERVED_YET}"
+    for one in accepted:
+        if one in (_NDJSON, ARROW):
+            return one
+    if {"*/*", "application/*", _JSON, ""} & set(accepted):
+        return _JSON
+    text = f"this answers with {_JSON}, {_NDJSON} or {ARROW}"
     raise GatewayError("not_acceptable", text, pointer="/header/Accept")
 
 
 def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
     entries = _entries_of_lines(body, limits) if is_lines else _entries_of_array(body)
+    _check_count(entries, limits)
+    return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries)]
+
+
+def _check_count(entries: Sequence[object], limits: Limits) -> None:
     if not entries:
         raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
     check_at_most(len(entries), limits.batch_entries_max, pointer="/body")
-    return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries)]
 
 
 def _entries_of_array(body: bytes) -> list[NewEntry]:

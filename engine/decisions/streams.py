@@ -174,6 +174,23 @@ def add(
     return Decision(Added([entry.id for entry in entries], is_repeat=False), commands)
 
 
+def append(
+    keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft], now_ms: int
+) -> Decision[list[Entry]]:
+    """Decide to append entries, all or none, to a stream that is there, or will be by then.
+
+    Raises:
+        IdNotGreater: an explicit id is not above the one before it.
+        IdsExhausted: there is no greater id.
+        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+    """
+    entries = _entries(drafts, stream.last_id, now_ms)
+    if not entries:
+        return Decision([], [])
+    trims = _trims_after(keyspace, stream, entries, None, now_ms)
+    return Decision(entries, [Add(stream.name, entries), *trims])
+
+
 def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
     """Give each draft its id; of several faults the first draft's is raised."""
     fields = [draft.fields for draft in drafts]

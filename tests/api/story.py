@@ -17,8 +17,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
+import pyarrow as pa
 
 from app.main import create_app
+from app.operation import ARROW
 from app.server import Server
 from app.settings import MEMORY, Settings
 from engine.engine import Engine
@@ -57,15 +59,21 @@ class Storyteller:
         *,
         json: Any = None,
         lines: list[Any] | None = None,
+        rows: list[dict[str, str]] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        """Send a request and write down what was said; returns the body of the answer."""
+        """Send a request and write down what was said; returns the body of the answer.
+
+        Its body is one of `json`, `lines` of NDJSON, or `rows` of Arrow, which nobody can read.
+        """
         self.clock.now_ms += 250
         operation, parameters = self._operation(method, url)
-        body = None if json is None else _dumped(json)
+        body: str | bytes | None = None if json is None else _dumped(json)
         media_type = "application/json"
         if lines is not None:
             body, media_type = "".join(f"{_dumped(line)}\n" for line in lines), _NDJSON
+        if rows is not None:
+            body, media_type = _arrow(rows), ARROW
         sent = {**(headers or {}), **({} if body is None else {"Content-Type": media_type})}
         answer = await self._answer(method, url, body, sent)
         assert answer.status_code < 400, f"{operation}: {answer.text}"
@@ -73,7 +81,7 @@ class Storyteller:
             "parameters": {**parameters, **(headers or {})},
             "status": str(answer.status_code),
         }
-        if body is not None:
+        if isinstance(body, str):
             exchange["request"] = {media_type: body if lines is not None else json}
         kind = answer.headers.get("content-type", "").partition(";")[0]
         found = answer.json() if answer.text and kind == "application/json" else answer.text
@@ -83,7 +91,7 @@ class Storyteller:
         return found
 
     async def _answer(
-        self, method: str, url: str, body: str | None, headers: dict[str, str]
+        self, method: str, url: str, body: str | bytes | None, headers: dict[str, str]
     ) -> httpx.Response:
         if not urlsplit(url).path.endswith("/events"):
             return await self.http.request(method, url, content=body, headers=headers)
@@ -121,6 +129,7 @@ async def told(data_dir: Path) -> dict[str, Any]:
     async with _gateway(Settings(data_dir=MEMORY), clock) as story:
         await _streams_and_entries(story)
         await _groups(story)
+        await _bulk(story)
         await _redis_words(story)
         await _the_end(story)
         said = story.said
@@ -197,6 +206,19 @@ async def _groups(story: Storyteller) -> None:
     await story.tell("DELETE", f"{group}/consumers/anna?pending=release")
 
 
+async def _bulk(story: Storyteller) -> None:
+    cursors = [{"stream": "orders", "after": "0-0"}]
+    await story.tell("POST", "/v1/bulk/plan", json={"cursors": cursors, "max_entries": 4})
+    await story.tell("GET", "/v1/streams/orders/splits?after=0-0&parts=2")
+    batch = "/v1/bulk/writers/nightly-load/batches/0"
+    chunk = f"{batch}/partitions/0/attempts/first/chunks/0"
+    await story.tell("PUT", f"{chunk}?stream=orders", rows=[{"sku": "70"}, {"sku": "71"}])
+    attempts = [{"partition": 0, "attempt": "first", "chunks": 1}]
+    await story.tell("POST", f"{batch}/commit", json={"attempts": attempts})
+    await story.tell("GET", "/v1/bulk/writers/nightly-load")
+    await story.tell("DELETE", "/v1/bulk/writers/nightly-load/batches/1")
+
+
 async def _redis_words(story: Storyteller) -> None:
     await story.tell("POST", "/v1/commands", json=["XADD", "orders", "*", "sku", "99"])
     pipeline = [["XLEN", "orders"], ["XGROUP", "CREATE", "orders", "billing", "$"]]
@@ -239,6 +261,16 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
 def written(said: dict[str, Any]) -> str:
     """Return what was said as the file has it, operations by name."""
     return json.dumps(dict(sorted(said.items())), indent=1, ensure_ascii=False) + "\n"
+
+
+def _arrow(rows: list[dict[str, str]]) -> bytes:
+    kind = pa.map_(pa.string(), pa.string())
+    fields = pa.array([list(row.items()) for row in rows], kind)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("fields", kind)])) as writer:
+        writer.write_batch(pa.record_batch([fields], ["fields"]))
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def _dumped(value: Any) -> str:

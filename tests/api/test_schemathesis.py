@@ -37,6 +37,7 @@ async def schemathesis(live: Live, config: Path) -> tuple[int | None, str]:
         "run",
         f"{live.url}/openapi.json",
         "--exclude-tag=Events",  # they do not end; test_events reads them
+        "--exclude-operation-id=stageChunk",  # it cannot make Arrow; test_bulk can
         "--max-examples=25",
         "--seed=1",
         "--continue-on-failure",
@@ -63,4 +64,4 @@ async def test_no_generated_request_finds_a_5xx_or_an_undocumented_answer(
         code, said = await schemathesis(live, config)
 
     assert code == 0, said
-    assert "Tested: 41" in said, said
+    assert "Tested: 46" in said, said

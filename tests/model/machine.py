@@ -160,6 +160,10 @@ class Machine(RuleBasedStateMachine):
             assert counters == (stream.keys_added, stream.keys_repeated, len(stream.keys))
 
     @invariant()
+    def the_same_batches_are_committed(self) -> None:
+        assert self.engine.keyspace.writers.by_name == self.reference.commits
+
+    @invariant()
     def what_will_go_by_time_is_watched(self) -> None:
         keyspace, streams = self.engine.keyspace, self.reference.streams.items()
         assert keyspace.keyed == {name for name, one in streams if one.keys}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 from app.redis_syntax.words import CommandError
+from engine.bulk import BulkCursor, shares
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.defaults import Defaults
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields, IdRequest, PartialId
@@ -15,11 +17,21 @@ from engine.errors import (
     IdsExhausted,
     Invalid,
     LastIdMismatch,
+    StreamError,
     StreamExists,
     StreamNotFound,
 )
 from engine.idempotency import Idempotent
-from engine.replies import Added, Gap, StreamInfo, StreamRead
+from engine.replies import (
+    Added,
+    Committed,
+    Gap,
+    Portion,
+    Split,
+    StreamInfo,
+    StreamRead,
+    Written,
+)
 from engine.stream import StreamConfig
 from engine.views import From, StreamCursor
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
@@ -32,6 +44,7 @@ class RefKeyspace:
         self.defaults = defaults
         self.streams: dict[bytes, RefStream] = {}
         self.epoch = 0
+        self.commits: dict[bytes, tuple[int, int]] = {}  # batch and time, by writer
 
     @property
     def node_max(self) -> int:
@@ -141,6 +154,7 @@ class RefKeyspace:
             first_id=stream.first_id,
             last_id=stream.last_id,
             max_deleted_id=stream.deleted_max,
+            trimmed_through=stream.trimmed_max,
             entries_added=stream.added,
             group_count=len(stream.groups),
         )
@@ -210,6 +224,90 @@ class RefKeyspace:
             oldest = EntryId(max(now_ms - stream.config.max_age_ms, 0), 0)
             gone += stream.to_trim(TrimRequest(min_id=oldest), self.node_max)
         return gone
+
+    # Bulk
+
+    def commit_batch(
+        self,
+        writer: bytes,
+        batch: int,
+        wanted: Mapping[bytes, Sequence[Draft]],
+        *,
+        create_streams: bool,
+        now_ms: int,
+    ) -> Committed:
+        if batch <= self.commits.get(writer, (-1, 0))[0]:
+            return Committed(is_repeat=True, streams=[])
+        before = deepcopy(self.streams), self.epoch
+        written = []
+        name = b""
+        try:
+            for name, drafts in wanted.items():
+                if drafts:
+                    ids = self.add_once(
+                        name,
+                        drafts,
+                        None,
+                        create_stream=create_streams,
+                        expected_last_id=None,
+                        trim=None,
+                        now_ms=now_ms,
+                    ).ids
+                    written.append(Written(name, len(ids), ids[0], ids[-1]))
+        except StreamError as error:
+            self.streams, self.epoch = before
+            if isinstance(error, IdNotGreater):
+                error.stream = name
+            raise
+        self.commits[writer] = (batch, now_ms)
+        return Committed(is_repeat=False, streams=written)
+
+    def plan(self, cursors: Sequence[BulkCursor], entries_max: int | None) -> list[Portion]:
+        frozen = []
+        for name, asked, epoch in cursors:
+            known = self.streams.get(name)
+            after = asked
+            if isinstance(after, From):
+                after = MIN_ID if known is None else known.last_id
+            elif known is not None and epoch not in (None, known.epoch):
+                after = MIN_ID
+            frozen.append((name, known, after))
+        behind = [
+            [] if known is None else [one.id for one in known.entries if one.id > after]
+            for _, known, after in frozen
+        ]
+        given = shares([len(ids) for ids in behind], 10**9 if entries_max is None else entries_max)
+        found = []
+        for (name, known, after), ids, share in zip(frozen, behind, given, strict=True):
+            end = ids[share - 1] if share else after
+            if known is None:
+                found.append(Portion(name, None, after, end, 0, 0, MIN_ID, None, None))
+                continue
+            missed = MIN_ID < after < known.trimmed_max
+            found.append(
+                Portion(
+                    stream=name,
+                    epoch=known.epoch,
+                    after=after,
+                    end=end,
+                    entries=share,
+                    backlog=len(ids),
+                    last_id=known.last_id,
+                    first_id=known.entries[0].id if known.entries else None,
+                    gap=Gap(after, known.trimmed_max) if missed else None,
+                )
+            )
+        return found
+
+    def split(self, name: bytes, after: EntryId, through: EntryId, parts: int) -> list[Split]:
+        ids = [one.id for one in self._stream(name).entries if after < one.id <= through]
+        splits = []
+        for part in range(parts, 0, -1):
+            size = -(-len(ids) // part)
+            if size:
+                splits.append(Split(after, ids[size - 1], size))
+                after, ids = ids[size - 1], ids[size:]
+        return splits
 
     # Idempotency keys
 

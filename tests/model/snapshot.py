@@ -22,6 +22,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "governed": sorted(keyspace.governed),
         "expiring": list(keyspace.expiring),
         "defaults": keyspace.defaults,
+        "writers": list(keyspace.writers.by_name.items()),
         "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
     }
 

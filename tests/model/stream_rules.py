@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from engine.bulk import BulkCursor
 from engine.decisions import streams as decisions
 from engine.decisions.streams import References, TrimRequest
 from engine.entry import MIN_ID, Draft, EntryId, PartialId
@@ -108,6 +109,59 @@ class StreamRules(Machine):
         )
         if kind == "reply":
             self.given_out.setdefault(stream, []).extend(ids)
+
+    # Bulk
+
+    @rule(
+        writer=st.sampled_from([b"w", b"w", b"v"]),
+        batch=st.integers(0, 5),
+        wanted=st.dictionaries(streams, st.lists(drafts, max_size=3), max_size=2),
+        create=st.sampled_from([True, True, False]),
+    )
+    def commit_batch(
+        self, writer: bytes, batch: int, wanted: dict[bytes, list[Draft]], create: bool
+    ) -> None:
+        kind, committed = self.both(
+            self.engine.commit_batch(writer, batch, wanted, create_streams=create),
+            lambda: self.reference.commit_batch(
+                writer, batch, wanted, create_streams=create, now_ms=self.clock.now_ms
+            ),
+        )
+        for one in committed.streams if kind == "reply" else ():
+            self.given_out.setdefault(one.stream, []).extend(sorted({one.first_id, one.last_id}))
+
+    @rule(
+        afters=st.lists(st.one_of(picks, st.just(From.NOW)), min_size=2, max_size=2),
+        is_of_this_life=st.sampled_from([None, True, False]),
+        most=counts,
+    )
+    def plan(
+        self, afters: list[Pick | EntryId | From], is_of_this_life: bool | None, most: int | None
+    ) -> None:
+        cursors = []
+        for name, choice in zip([b"s", b"t"], afters, strict=True):
+            after = choice if isinstance(choice, From) else self.pick(name, choice)
+            known = self.reference.streams.get(name)
+            epoch = None
+            if is_of_this_life is not None and known is not None:
+                epoch = known.epoch if is_of_this_life else known.epoch - 1
+            cursors.append(BulkCursor(name, after, epoch))
+        self.both(
+            self.engine.plan(cursors, entries_max=most),
+            lambda: self.reference.plan(cursors, most),
+        )
+
+    @rule(stream=streams, after=picks, through=picks, parts=st.integers(1, 5))
+    def split(
+        self, stream: bytes, after: Pick | EntryId, through: Pick | EntryId, parts: int
+    ) -> None:
+        bounds = self.pick(stream, after), self.pick(stream, through)
+        self.both(
+            self.engine.split(stream, *bounds, parts),
+            lambda: self.reference.split(stream, *bounds, parts),
+        )
+
+    # Idempotency
 
     @rule(
         stream=streams,

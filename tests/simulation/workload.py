@@ -67,6 +67,7 @@ class Workload:
         return {
             self.add: 24,
             self.add_once: 8,
+            self.commit_batch: 5,
             self.read_group: 20,
             self.read: 5,
             self.ack: 10,
@@ -198,6 +199,11 @@ class Workload:
         digest = digest_of(one.fields for one in drafts) if self._random.random() < 0.2 else b""
         key = Idempotent(self._consumer(), self._random.choice(KEYS), digest)
         return lambda: self._engine.add_once(stream, drafts, key)
+
+    def commit_batch(self) -> Ask:
+        wanted = {self._stream(): self._drafts() for _ in range(self._random.randint(0, 2))}
+        writer, batch = self._consumer(), self._random.randint(0, self.serial)
+        return lambda: self._engine.commit_batch(writer, batch, wanted)
 
     def range(self) -> Ask:
         stream = self._stream()

@@ -36,6 +36,7 @@ every_command = st.one_of(
     st.builds(c.Redeliver, names, names, names, times, id_lists),
     st.builds(c.Ack, names, names, id_lists),
     st.builds(c.Release, names, names, counts),
+    st.builds(c.CommitBatch, names, times, times),
     st.builds(c.Claim, names, names, names, times, times, counts, id_lists, ids),
 )
 

@@ -67,6 +67,14 @@ class LogMachine(RuleBasedStateMachine):
         assert [entry for entry in after if entry.id > cut.through] == keeps
         assert cut.length == len(after) - len(keeps)
 
+    @rule(after=bounds, through=bounds, count=st.integers(0, 9))
+    def count_and_portion(self, after: EntryId, through: EntryId, count: int) -> None:
+        inside = [entry.id for entry in self.naive if after < entry.id <= through]
+        assert self.log.count(after, through) == len(inside)
+        taken = inside[:count]
+        cut = self.log.portion(after, through, count)
+        assert cut == (Cut(taken[-1], len(taken)) if taken else None)
+
     @rule(length_max=st.integers(0, 8), new=st.lists(sizes, max_size=4))
     def cut_to_length(self, length_max: int, new: list[int]) -> None:
         appended = entries_from(self.last_id, new)

@@ -1,0 +1,281 @@
+"""Bulk: plan what to read of many streams, cut a range into parts, write exactly once."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+
+from app import arrow
+from app.backend import Backend
+from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
+from app.ids import parse_after, parse_id
+from app.names import check_name, text_of
+from app.operation import ARROW, ArrowOperation, Operation
+from app.presence import while_present
+from app.problems import GatewayError, responses
+from app.schemas import (
+    CHUNKS_MAX,
+    AttemptText,
+    BulkPlan,
+    CommitBatch,
+    Committed,
+    PlanBulkRead,
+    Portion,
+    Split,
+    Splits,
+    Staged,
+    Writer,
+)
+from app.staging import BatchName, ChunkName, Rows
+from engine.bulk import BulkCursor
+from engine.limits import COUNT_MAX, U64_MAX
+from engine.replies import Committed as EngineCommitted
+from engine.views import From
+
+router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
+chunks = APIRouter(prefix="/v1", tags=["Bulk"], route_class=ArrowOperation)
+
+_PARTS_MAX = 10_000
+
+
+@router.post(
+    "/bulk/plan",
+    operation_id="planBulkRead",
+    responses=responses(
+        "malformed",
+        "invalid_id",
+        "unsupported_media_type",
+        "invalid_request",
+        "too_many_waiters",
+    ),
+)
+async def plan_bulk_read(
+    request: Request, backend: BackendDep, limits: LimitsDep, plan: PlanBulkRead
+) -> BulkPlan:
+    """Say up to where each stream is to be read next, so that all of them advance together.
+
+    `max_entries` is shared in proportion to what each stream has; one that has anything gets at
+    least one entry, if that is possible. With `wait_ms` this is a long poll until a stream has
+    something. A stream that is not there has nothing, and may come to be meanwhile. Where `epoch`
+    is given and the stream now has another, it was deleted and began anew: it is counted from its
+    beginning.
+    """
+    check_at_most(plan.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
+    cursors: dict[bytes, BulkCursor] = {}
+    for index, cursor in enumerate(plan.cursors):
+        name = check_name(cursor.stream, pointer=f"/body/cursors/{index}/stream")
+        after = parse_after(cursor.after, field=f"/body/cursors/{index}/after")
+        if after is From.LAST:
+            text = "an id, or `$` for from now on"
+            raise GatewayError("invalid_request", text, pointer=f"/body/cursors/{index}/after")
+        if name in cursors:
+            text = "each stream once"
+            raise GatewayError("invalid_request", text, pointer=f"/body/cursors/{index}/stream")
+        epoch = None if cursor.epoch is None else int(cursor.epoch)
+        cursors[name] = BulkCursor(name, after, epoch)
+    planning = backend.plan(
+        list(cursors.values()), entries_max=plan.max_entries, wait_ms=plan.wait_ms
+    )
+    portions = await (while_present(request, planning) if plan.wait_ms else planning)
+    return BulkPlan(streams=[Portion.of(one) for one in portions])
+
+
+@router.get(
+    "/streams/{stream}/splits",
+    operation_id="splitRange",
+    responses=responses("invalid_id", "stream_not_found", "invalid_request"),
+)
+async def split_range(
+    backend: BackendDep,
+    stream: StreamDep,
+    after: Annotated[str, Query(description="Above this id.")] = "0-0",
+    to: Annotated[
+        str | None, Query(description="Up to and including this id; the last one unless given.")
+    ] = None,
+    parts: Annotated[int, Query(ge=1, le=_PARTS_MAX, description="Ranges at most.")] = 1,
+) -> Splits:
+    """Cut a range by count into parts that differ by one entry at most; none if it is empty."""
+    low = parse_id(after, field="/query/after")
+    info = await backend.stream_info(stream)
+    high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
+    found = await backend.split(stream, low, high, parts)
+    return Splits(
+        stream=text_of(stream),
+        epoch=str(info.epoch),
+        splits=[Split(after=str(one.after), to=str(one.end), entries=one.entries) for one in found],
+    )
+
+
+async def writer_name(
+    writer: Annotated[str, Path(description="Name of the writer.", examples=["nightly-load"])],
+) -> bytes:
+    """Return the writer's name from the path."""
+    return check_name(writer, pointer="/path/writer")
+
+
+WriterDep = Annotated[bytes, Depends(writer_name)]
+BatchNumber = Annotated[
+    int, Path(ge=0, le=COUNT_MAX, description="Number of the batch; those of a writer ascend.")
+]
+Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
+
+
+@chunks.put(
+    "/bulk/writers/{writer}/batches/{batch}/partitions/{partition}/attempts/{attempt}"
+    "/chunks/{chunk}",
+    operation_id="stageChunk",
+    responses=responses(
+        "malformed",
+        "invalid_id",
+        "too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "extra_missing",
+        "unavailable",
+    ),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def stage_chunk(
+    request: Request,
+    writer: WriterDep,
+    batch: BatchNumber,
+    partition: Number,
+    attempt: Annotated[AttemptText, Path()],
+    chunk: Number,
+    stream: Annotated[
+        str | None, Query(description="Where its rows go that do not say it themselves.")
+    ] = None,
+) -> Staged:
+    """Stage a chunk of a batch: nothing is appended before the batch is committed.
+
+    An Arrow IPC stream as `appendEntries` takes it, which may have a column `stream` (utf8) as
+    well. The same chunk again replaces the first one. What is not committed goes after
+    `staged_ttl_ms` without a further chunk.
+    """
+    name = None if stream is None else check_name(stream, pointer="/query/stream")
+    rows = await arrow.aside(partial(_rows, await request.body(), name))
+    size_bytes = await gateway_of(request).staging.put(
+        BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
+    )
+    return Staged(entries=len(rows.fields), size_bytes=size_bytes)
+
+
+def _rows(body: bytes, name: bytes | None) -> Rows:
+    """Return what a body wants to be appended, and where."""
+    drafts, texts = arrow.decode(body, may_name_streams=True)
+    if texts is None:
+        texts = [None] * len(drafts)
+    names: dict[str | None, bytes] = {} if name is None else {None: name}
+    for row, text in enumerate(texts):
+        if text in names:
+            continue
+        pointer = f"/body/{row}/stream"
+        if text is None:
+            why = "say where it goes: here, or by ?stream= for all"
+            raise GatewayError("invalid_request", why, pointer=pointer)
+        names[text] = check_name(text, pointer=pointer)
+    return Rows.of([names[text] for text in texts], drafts)
+
+
+@router.post(
+    "/bulk/writers/{writer}/batches/{batch}/commit",
+    operation_id="commitBatch",
+    responses=responses(
+        "malformed",
+        "stream_not_found",
+        "id_not_greater",
+        "staged_missing",
+        "unsupported_media_type",
+        "invalid_request",
+        "unavailable",
+    ),
+)
+async def commit_batch(
+    request: Request,
+    backend: BackendDep,
+    writer: WriterDep,
+    batch: BatchNumber,
+    commit: CommitBatch,
+) -> Committed:
+    """Append the staged chunks of the attempts that count, all or none, and exactly once.
+
+    They are appended by partition and chunk, and in the same step it is remembered that the writer
+    has committed this batch: this batch or an earlier one again appends nothing and answers
+    `repeated`. All that was staged for the batch is forgotten then.
+    """
+    gateway = gateway_of(request)
+    name = BatchName(writer, batch)
+    committed = await _committed(backend, name)
+    if committed is None:
+        try:
+            drafts = await gateway.staging.take(name, _chunks(commit))
+        except GatewayError:
+            committed = await _committed(backend, name)  # by another request, a moment ago
+            if committed is None:
+                raise
+        else:
+            committed = await backend.commit_batch(
+                writer, batch, drafts, create_streams=commit.create_streams
+            )
+    await gateway.staging.drop(name)
+    answer = Committed.of(committed)
+    gateway.metrics.appended.inc(answer.entries)
+    return answer
+
+
+async def _committed(backend: Backend, name: BatchName) -> EngineCommitted | None:
+    """Return the answer for a batch that is committed already; None if it is not."""
+    last = await backend.last_commit(name.writer)
+    if last is None or name.batch > last.batch:
+        return None
+    return EngineCommitted(is_repeat=True, streams=[])
+
+
+def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
+    """Return the chunks that count, in the order in which they are appended."""
+    if sum(one.chunks for one in commit.attempts) > CHUNKS_MAX:
+        text = f"at most {CHUNKS_MAX} chunks in all"
+        raise GatewayError("invalid_request", text, pointer="/body/attempts")
+    seen: set[int] = set()
+    for index, one in enumerate(commit.attempts):
+        if one.partition in seen:
+            pointer = f"/body/attempts/{index}/partition"
+            raise GatewayError("invalid_request", "each partition once", pointer=pointer)
+        seen.add(one.partition)
+    return sorted(
+        ChunkName(one.partition, number, one.attempt)
+        for one in commit.attempts
+        for number in range(one.chunks)
+    )
+
+
+@router.delete(
+    "/bulk/writers/{writer}/batches/{batch}",
+    operation_id="abortBatch",
+    status_code=204,
+    responses=responses("invalid_request"),
+)
+async def abort_batch(request: Request, writer: WriterDep, batch: BatchNumber) -> None:
+    """Forget what is staged for a batch, if anything is. What is committed stays."""
+    await gateway_of(request).staging.drop(BatchName(writer, batch))
+
+
+@router.get(
+    "/bulk/writers/{writer}",
+    operation_id="describeWriter",
+    responses=responses("invalid_request"),
+)
+async def describe_writer(backend: BackendDep, writer: WriterDep) -> Writer:
+    """Say what a writer has committed last. It is remembered for 90 days after that."""
+    last = await backend.last_commit(writer)
+    return Writer(
+        writer=text_of(writer),
+        last_batch=None if last is None else last.batch,
+        committed_at_ms=None if last is None else last.at_ms,
+    )

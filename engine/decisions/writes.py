@@ -1,0 +1,66 @@
+"""Decisions about writers: to append a batch to many streams, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.commands import Command, CommitBatch, CreateStream
+from engine.decisions import Decision
+from engine.decisions.streams import append
+from engine.entry import Draft
+from engine.errors import IdNotGreater, StreamNotFound
+from engine.keyspace import Keyspace
+from engine.replies import Committed, Written
+from engine.stream import Stream, StreamConfig
+
+
+def commit_batch(
+    keyspace: Keyspace,
+    writer: bytes,
+    batch: int,
+    drafts: Mapping[bytes, Sequence[Draft]],
+    *,
+    create_streams: bool,
+    now_ms: int,
+) -> Decision[Committed]:
+    """Decide to append a writer's batch, all or none, unless it has committed this one or a later.
+
+    Args:
+        keyspace: all streams.
+        writer: whose batch it is.
+        batch: its number; those of a writer ascend.
+        drafts: what to append to each stream; nothing at all is a batch, too.
+        create_streams: make the streams that are missing.
+        now_ms: unix time.
+
+    Raises:
+        StreamNotFound: one is missing and `create_streams` is false.
+        IdNotGreater: an explicit id is not above the one before it; it names the stream.
+        IdsExhausted: there is no greater id.
+        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+    """
+    last = keyspace.writers.by_name.get(writer)
+    if last is not None and batch <= last.batch:
+        return Decision(Committed(is_repeat=True, streams=[]), [])
+    commands: list[Command] = []
+    written: list[Written] = []
+    epoch = keyspace.next_epoch(now_ms)
+    for name, wanted in drafts.items():
+        if not wanted:
+            continue
+        stream = keyspace.find(name)
+        if stream is None:
+            if not create_streams:
+                raise StreamNotFound(name)
+            stream = Stream(name, epoch, StreamConfig())
+            commands.append(CreateStream(name, epoch, stream.config))
+            epoch += 1  # the next one is younger
+        try:
+            entries, appending = append(keyspace, stream, wanted, now_ms)
+        except IdNotGreater as error:
+            error.stream = name
+            raise
+        commands += appending
+        written.append(Written(name, len(entries), entries[0].id, entries[-1].id))
+    commands.append(CommitBatch(writer, batch, now_ms))
+    return Decision(Committed(is_repeat=False, streams=written), commands)

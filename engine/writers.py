@@ -1,0 +1,39 @@
+"""Writers: which batch each of them has committed last, so that a batch is never written twice.
+
+They are bounded in number and in time, the one that has been silent longest out first. Both follow
+from what was committed, so no record says who is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
+
+
+class Commit(NamedTuple):
+    """A batch that a writer has committed, and when (unix ms)."""
+
+    batch: int
+    at_ms: int
+
+
+class Writers:
+    """Every writer's last commit, in order of commit."""
+
+    __slots__ = ("by_name",)
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.by_name: dict[bytes, Commit] = {}
+
+    def commit(self, name: bytes, batch: int, at_ms: int) -> None:
+        """Note a writer's last batch, and forget whom there is no room or no reason to keep."""
+        self.by_name.pop(name, None)
+        self.by_name[name] = Commit(batch, at_ms)
+        while True:
+            oldest = next(iter(self.by_name))
+            is_old = self.by_name[oldest].at_ms < at_ms - WRITER_SILENT_MS_MAX
+            if not is_old and len(self.by_name) <= WRITERS_MAX:
+                return
+            del self.by_name[oldest]

@@ -1,0 +1,137 @@
+"""Entries as Arrow, and Arrow as entries to append."""
+
+import itertools
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute  # now, and not within the deadline of a first example
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app import arrow
+from app.problems import GatewayError
+from engine.entry import Draft, Entry, EntryId, Fields, PartialId
+from engine.errors import InvalidId
+from engine.limits import U64_MAX
+from tests.arrow_bodies import arrow_of, body_of, rows
+
+INT64_MAX = 2**63 - 1
+numbers = st.one_of(st.integers(0, 9), st.sampled_from([INT64_MAX, INT64_MAX + 1, U64_MAX]))
+parts = st.one_of(st.sampled_from([b"a", b"b", b""]), st.binary(max_size=5))
+fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=4).map(
+    lambda pairs: tuple(itertools.chain.from_iterable(pairs))
+)
+entries = st.lists(st.builds(Entry, st.builds(EntryId, numbers, numbers), fields), max_size=6)
+
+
+def encoded(*batches: list[Entry], compression: arrow.Compression = "none") -> bytes:
+    encoder = arrow.Encoder("orders", 7, compression)
+    return b"".join([*(encoder.encode(batch) for batch in batches), encoder.finish()])
+
+
+def flat(pairs: list[tuple[bytes, bytes]]) -> Fields:
+    return tuple(itertools.chain.from_iterable(pairs))
+
+
+@given(entries, entries, st.sampled_from(["none", "zstd"]))
+def test_entries_come_out_as_they_went_in(
+    first: list[Entry], second: list[Entry], compression: arrow.Compression
+) -> None:
+    table = pa.ipc.open_stream(encoded(first, second, compression=compression)).read_all()
+
+    found = [Entry(EntryId.parse(row["id"]), flat(row["fields"])) for row in table.to_pylist()]
+    assert found == first + second
+    for row, entry in zip(table.to_pylist(), found, strict=True):
+        assert row["ms"] == min(entry.id.ms, INT64_MAX)
+        assert row["seq"] == (entry.id.seq if entry.id.seq <= INT64_MAX else None)
+
+
+def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None:
+    schema = pa.ipc.open_stream(encoded()).schema
+
+    assert [(one.name, one.type, one.nullable) for one in schema] == [
+        ("id", pa.string(), False),
+        ("ms", pa.int64(), False),
+        ("seq", pa.int64(), True),
+        ("fields", pa.map_(pa.binary(), pa.binary()), False),
+    ]
+    assert schema.metadata == {b"headgate.stream": b"orders", b"headgate.epoch": b"7"}
+
+
+@given(entries)
+def test_what_was_read_can_be_appended_as_it_is(found: list[Entry]) -> None:
+    table = pa.ipc.open_stream(encoded(found)).read_all()
+    columns = {name: table.column(name).combine_chunks() for name in ("id", "fields")}
+    body = arrow_of(columns) if found else encoded()
+
+    if found:
+        assert arrow.decode(body).drafts == [Draft(one.id, one.fields) for one in found]
+
+
+PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.map_(pa.string(), pa.string()),
+        pa.map_(pa.binary(), pa.large_binary()),
+        pa.map_(pa.large_string(), pa.large_string()),
+        pa.map_(pa.string_view(), pa.binary_view()),
+        pa.list_(PAIRS),
+        pa.large_list(PAIRS),
+        pa.list_(pa.struct([("name", pa.large_binary()), ("value", pa.string_view())])),
+    ],
+    ids=str,
+)
+def test_fields_are_taken_in_any_of_their_types(kind: pa.DataType) -> None:
+    pairs: list[Any] = [[("a", "1"), ("a", "2")], [("b", "")]]
+    if not pa.types.is_map(kind):
+        pairs = [[{"name": name, "value": value} for name, value in row] for row in pairs]
+    column = pa.array([pairs[1], *pairs], kind).slice(1)
+
+    found = arrow.decode(arrow_of({"fields": column})).drafts
+
+    assert found == [Draft(None, (b"a", b"1", b"a", b"2")), Draft(None, (b"b", b""))]
+
+
+def test_ids_are_explicit_partial_or_left_to_the_stream() -> None:
+    ids = [None, "*", "5-*", "6-1"]
+    found = arrow.decode(body_of("a", "b", "c", "d", ids=ids)).drafts
+    assert [one.id for one in found] == [None, None, PartialId(5), EntryId(6, 1)]
+
+
+def test_rows_may_name_their_streams_where_that_is_asked_for() -> None:
+    body = arrow_of({"fields": rows("a", "b"), "stream": pa.array(["x", None])})
+
+    assert arrow.decode(body, may_name_streams=True).streams == ["x", None]
+    with pytest.raises(GatewayError, match="unknown column") as refused:
+        arrow.decode(body)
+    assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body/stream")
+
+
+def test_the_row_that_is_wrong_is_named_over_batches() -> None:
+    sink = pa.BufferOutputStream()
+    good = pa.record_batch({"fields": rows("a", "b")})
+    bad = pa.record_batch({"fields": pa.array([[("v", b"")], []], good.schema.field(0).type)})
+    with pa.ipc.new_stream(sink, good.schema) as writer:
+        writer.write_batch(good)
+        writer.write_batch(bad)
+
+    with pytest.raises(GatewayError, match="at least one field") as refused:
+        arrow.decode(sink.getvalue().to_pybytes())
+    assert refused.value.pointer == "/body/3/fields"
+
+
+@given(st.data())
+def test_no_bytes_do_more_than_be_refused(data: st.DataObject) -> None:
+    body = bytearray(body_of("a", "b", ids=[None, "5-1"]))
+    for place in data.draw(st.lists(st.integers(0, len(body) - 1), max_size=4)):
+        body[place] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.one_of(st.just(len(body)), st.integers(0, len(body))))
+    with suppress(GatewayError, InvalidId):
+        drafts = arrow.decode(bytes(body[:cut])).drafts
+        assert cut == len(body)
+        assert all(one.fields for one in drafts)
