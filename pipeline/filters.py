@@ -1,0 +1,132 @@
+"""What filters on rows say about ranges of entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from pipeline.offsets import SEQ_MAX, Id, earlier, later, parse_id
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS_MAX = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """No row that passes the filters is outside of these; rows inside may still fail them.
+
+    Attributes:
+        streams: names; None: any.
+        ms_min: of ids.
+        ms_max: of ids.
+        ids: smallest and largest id as text: Spark compares them as text.
+    """
+
+    streams: frozenset[str] | None = None
+    ms_min: int = 0
+    ms_max: int = _MS_MAX
+    id_min: str | None = None
+    id_max: str | None = None
+
+    def has_stream(self, name: str) -> bool:
+        """Return whether entries of the stream may pass."""
+        return self.streams is None or name in self.streams
+
+    def narrowed(self, after: str, to: str, first_id: str | None, last_id: str) -> tuple[str, str]:
+        """Return what is left of a range, exclusive and inclusive; it may be empty.
+
+        Args:
+            after: exclusive.
+            to: inclusive.
+            first_id: of the stream.
+            last_id: of the stream.
+        """
+        if self.ms_min > 0:
+            after = later(after, str(Id(self.ms_min - 1, SEQ_MAX)))
+        if self.ms_max < _MS_MAX:
+            to = earlier(to, str(Id(max(self.ms_max, 0), SEQ_MAX)))
+        # Text is ordered as ids are where the milliseconds have as many digits.
+        width = len(str(parse_id(last_id).ms))
+        if first_id is None or len(str(parse_id(max(after, first_id, key=parse_id)).ms)) != width:
+            return after, to
+        low, high = _ms_of(self.id_min, width), _ms_of(self.id_max, width)
+        if low:
+            after = later(after, str(Id(low - 1, SEQ_MAX)))
+        if high is not None:
+            to = earlier(to, str(Id(high, SEQ_MAX)))
+        return after, to
+
+
+def bounds_of(filters: Iterable[Filter], *, is_entries: bool) -> Bounds:
+    """Return what filters, all of which have to pass, say.
+
+    Args:
+        filters: as Spark gives them.
+        is_entries: of whole entries; else of a user's schema, where `_id`, `_stream` and
+            `_timestamp` are the entry's own.
+    """
+    streams: frozenset[str] | None = None
+    ms_min, ms_max = 0, _MS_MAX
+    id_min: str | None = None
+    id_max: str | None = None
+    for found in filters:
+        values = _values(found)
+        if values is None:
+            continue
+        name, least, most = values
+        name = name if is_entries else name.removeprefix("_") if name.startswith("_") else ""
+        if name == "stream" and isinstance(found, EqualTo | EqualNullSafe | In):
+            names = frozenset(found.value if isinstance(found, In) else [found.value])
+            streams = names if streams is None else streams & names
+        elif name in {"ms", "timestamp"}:
+            low, high = _ms(least), _ms(most)
+            ms_min = ms_min if low is None else max(ms_min, low)
+            ms_max = ms_max if high is None else min(ms_max, high)
+        elif name == "id":
+            if isinstance(least, str):
+                id_min = least if id_min is None else max(id_min, least)
+            if isinstance(most, str):
+                id_max = most if id_max is None else min(id_max, most)
+    return Bounds(streams, ms_min, ms_max, id_min, id_max)
+
+
+def _values(found: Filter) -> tuple[str, object, object] | None:
+    """Return column, smallest and largest value of a filter; a bound that is open is None."""
+    if isinstance(found, EqualTo | EqualNullSafe) and found.value is not None:
+        least, most = found.value, found.value
+    elif isinstance(found, In) and found.value and None not in found.value:
+        least, most = min(found.value), max(found.value)
+    elif isinstance(found, GreaterThan | GreaterThanOrEqual):
+        least, most = found.value, None
+    elif isinstance(found, LessThan | LessThanOrEqual):
+        least, most = None, found.value
+    else:
+        return None
+    return (found.attribute[0], least, most) if len(found.attribute) == 1 else None
+
+
+def _ms(value: object) -> int | None:
+    """Return the milliseconds a value lies in."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _ms_of(text: str | None, width: int) -> int | None:
+    """Return the milliseconds of an id that has so many digits of them; None of any other text."""
+    found = re.fullmatch(r"([0-9]+)-[0-9]+", text or "", re.ASCII)
+    return int(found[1]) if found is not None and len(found[1]) == width else None

@@ -1,0 +1,246 @@
+"""Where a reader stands in its streams, as arithmetic: no gateway, no Spark, no clock.
+
+An offset is what Spark keeps in its checkpoint: for each stream the id of the last entry that
+was read and the stream's epoch, `{"orders": {"id": "1718000000000-0", "epoch": "5f2a…"}}`. It is
+exclusive: reading goes on behind it. Streams are totally ordered, so a range of ids is all that
+a task needs to know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+BEGINNING = "0-0"
+SEQ_MAX = 2**64 - 1
+EARLIEST = "earliest"
+LATEST = "latest"
+
+Offset = dict[str, dict[str, str | None]]
+"""Per stream: `id`, the last entry that was read, and `epoch`, the life of the stream."""
+
+
+class OffsetError(ValueError):
+    """An option or a checkpoint says something that is no position in a stream."""
+
+
+class Id(NamedTuple):
+    """An entry's id; compares as streams are ordered."""
+
+    ms: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.ms}-{self.seq}"
+
+
+class Position(NamedTuple):
+    """The last entry that was read of a stream, and the life the stream was in."""
+
+    id: str
+    epoch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Entries of one stream that one task reads: behind `after`, up to and with `to`.
+
+    Attributes:
+        stream: its name.
+        after: exclusive.
+        to: inclusive.
+        epoch: the life of the stream it was planned in.
+        entries: how many were there when it was planned.
+        is_cold: whether it is read from the lake, and not from the gateway.
+    """
+
+    stream: str
+    after: str
+    to: str
+    epoch: str | None = None
+    entries: int = 0
+    is_cold: bool = False
+
+
+def parse_id(text: str) -> Id:
+    """Return the id that is written `ms-seq`; `ms` alone means `ms-0`.
+
+    Raises:
+        OffsetError: it is no id.
+    """
+    found = re.fullmatch(r"([0-9]{1,20})(?:-([0-9]{1,20}))?", text, re.ASCII)
+    if found is None:
+        raise OffsetError(f"{text!r} is no entry id; one looks like 1718000000000-0")
+    parsed = Id(int(found[1]), int(found[2] or 0))
+    if max(parsed) > SEQ_MAX:
+        raise OffsetError(f"{text!r} is no entry id: its numbers have at most 64 bits")
+    return parsed
+
+
+def later(first: str, second: str) -> str:
+    """Return the id that comes later in a stream."""
+    return first if parse_id(first) >= parse_id(second) else second
+
+
+def earlier(first: str, second: str) -> str:
+    """Return the id that comes earlier in a stream."""
+    return second if later(first, second) == first else first
+
+
+def is_before(first: str, second: str) -> bool:
+    """Return whether the first id comes before the second."""
+    return parse_id(first) < parse_id(second)
+
+
+def just_before(found: Id) -> Id:
+    """Return the id before this one, or the beginning."""
+    if found.seq > 0:
+        return Id(found.ms, found.seq - 1)
+    return Id(found.ms - 1, SEQ_MAX) if found.ms > 0 else found
+
+
+def before_ms(ms: int) -> str:
+    """Return the last id before a time: as an offset, what follows is of that time or later."""
+    return str(just_before(Id(max(ms, 0), 0)))
+
+
+def parse_time(text: str, option: str) -> int:
+    """Return a time in milliseconds, given so or as ISO 8601 (UTC where no zone is said).
+
+    Raises:
+        OffsetError: it is neither; the option is named.
+    """
+    if re.fullmatch(r"[0-9]{1,19}", text.strip(), re.ASCII):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise OffsetError(
+            f"{option}: {text!r} is neither milliseconds nor a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    ms = int(moment.timestamp() * 1000)
+    if ms < 0:
+        raise OffsetError(f"{option}: {text!r} is before 1970")
+    return ms
+
+
+def parse_bounds(text: str, option: str) -> str | dict[str, str]:
+    """Return `earliest`, `latest`, or per stream one of these or an id.
+
+    Args:
+        text: a word, or JSON such as `{"orders": "1718000000000-0", "clicks": "latest"}`.
+        option: its name, for errors.
+
+    Raises:
+        OffsetError: it is none of these; says what was found and what could be there.
+    """
+    word = text.strip()
+    if word.lower() in {EARLIEST, LATEST}:
+        return word.lower()
+    wanted = f'{EARLIEST}, {LATEST} or JSON such as {{"orders": "1718000000000-0"}}'
+    try:
+        found = json.loads(word)
+    except ValueError:
+        raise OffsetError(f"{option}: {text!r} is not {wanted}") from None
+    if not isinstance(found, dict):
+        raise OffsetError(f"{option}: {text!r} is not {wanted}")
+    bounds = {}
+    for stream, value in found.items():
+        if isinstance(value, dict):  # as a checkpoint has it
+            value = value.get("id")  # noqa: PLW2901
+        if not isinstance(value, str):
+            raise OffsetError(f"{option}: of {stream!r}: {value!r} is not an id in quotes")
+        if value.lower() in {EARLIEST, LATEST}:
+            bounds[stream] = value.lower()
+        else:
+            try:
+                bounds[stream] = str(parse_id(value))
+            except OffsetError as error:
+                raise OffsetError(f"{option}: of {stream!r}: {error}") from None
+    return bounds
+
+
+def resolve(
+    bound: str | Mapping[str, str], stream: str, *, last_id: str, otherwise: str = EARLIEST
+) -> str:
+    """Return the id that a bound means for a stream.
+
+    Args:
+        bound: from `parse_bounds`.
+        stream: its name.
+        last_id: what `latest` means.
+        otherwise: what a stream that a JSON bound does not name gets.
+    """
+    word = bound if isinstance(bound, str) else bound.get(stream, otherwise)
+    return {EARLIEST: BEGINNING, LATEST: last_id}.get(word, word)
+
+
+def positions_of(offset: Mapping[str, object]) -> dict[str, Position]:
+    """Return the positions an offset of a checkpoint says.
+
+    Raises:
+        OffsetError: it is no offset of this data source.
+    """
+    found = {}
+    for stream, value in offset.items():
+        if not isinstance(value, Mapping) or not isinstance(value.get("id"), str):
+            raise OffsetError(
+                f"the checkpoint says {value!r} of the stream {stream!r}, which is no offset of "
+                "this data source: was it written by another one?"
+            )
+        epoch = value.get("epoch")
+        found[stream] = Position(str(parse_id(value["id"])), None if epoch is None else str(epoch))
+    return found
+
+
+def offset_of(positions: Mapping[str, Position]) -> Offset:
+    """Return positions as Spark keeps them, streams in order of name."""
+    return {stream: positions[stream]._asdict() for stream in sorted(positions)}
+
+
+def literal_prefix(pattern: str) -> str:
+    """Return what every name that a regular expression matches in full begins with.
+
+    It may be shorter than need be, never longer.
+    """
+    if "|" in pattern:
+        return ""
+    plain = re.match(r"[A-Za-z0-9_:/@ -]*", pattern)
+    assert plain is not None
+    prefix = plain[0]
+    if plain.end() < len(pattern) and pattern[plain.end()] in "*?{":
+        prefix = prefix[:-1]  # the last one may be absent
+    return prefix
+
+
+def parts_of(
+    counts: Sequence[int], *, entries_max: int, parts_min: int = 1
+) -> tuple[list[int], int]:
+    """Return into how many parts each range is cut, and how many entries a task may read.
+
+    Args:
+        counts: entries of each range.
+        entries_max: of one task.
+        parts_min: tasks there should be at least, if there are as many entries.
+    """
+    share = max(1, min(entries_max, -(-sum(counts) // max(parts_min, 1))))
+    return [-(-count // share) for count in counts], share
+
+
+def packed(ranges: Iterable[Range], share: int) -> list[tuple[Range, ...]]:
+    """Return ranges as tasks: neighbours share one as long as it has not more than `share`."""
+    tasks: list[list[Range]] = []
+    room = 0
+    for found in ranges:
+        size = max(found.entries, 1)
+        if size > room or not tasks:
+            tasks.append([])
+            room = share
+        tasks[-1].append(found)
+        room -= size
+    return [tuple(task) for task in tasks]

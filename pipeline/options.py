@@ -1,0 +1,257 @@
+"""What `.option(…)` takes: one table, read once, on the driver.
+
+Option names are case-insensitive, as everywhere in Spark; they are said here as people write them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.client import RETRY_TIMEOUT_S, Client
+from pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
+
+ENDPOINT = "http://127.0.0.1:8080"
+ENTRIES_PER_TASK_MAX = 100_000
+TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 - its name, not itself
+
+_BOTH = {
+    "endpoint": f"base URL of the gateway; {ENDPOINT} by default",
+    "token": f"bearer token; by default that of the variable {TOKEN_VARIABLE}",
+    "retryTimeoutMs": "how long a gateway that cannot be reached is tried again; 60000",
+}
+READING = _BOTH | {
+    "subscribe": "names of streams, separated by commas",
+    "subscribePattern": "regular expression; streams whose whole name matches, new ones too",
+    "assign": 'names of streams as JSON, such as ["a,b", "c"]',
+    "startingOffsets": "earliest, latest or JSON per stream of the id to read behind; a query "
+    "begins at latest, a batch at earliest",
+    "endingOffsets": "(batch) latest, or JSON per stream of the last id to read; latest",
+    "startingTimestamp": "entries of this time or later; milliseconds or ISO 8601",
+    "endingTimestamp": "(batch) entries before this time; milliseconds or ISO 8601",
+    "maxOffsetsPerTrigger": "(query) entries of a micro-batch at most; no bound",
+    "minPartitions": "tasks to cut the work into at least; 1",
+    "maxRecordsPerPartition": f"entries a task reads at most; {ENTRIES_PER_TASK_MAX}",
+    "failOnDataLoss": "true: fail when entries that were to be read are gone; false: go on",
+    "coldTier": "path of a lake; entries the stream no longer has are read from there",
+    "valueFormat": "string, or binary: values as bytes",
+    "fieldsFormat": "map, or array: of name and value, in order and with repeats",
+    "compression": "none or zstd on the way here; zstd from another machine, none from this one",
+    "pushFilters": "(batch) true: ask only for what filters on stream, ms, id and timestamp let "
+    "through, of a DataFrame that is filtered once; false",
+}
+WRITING = _BOTH | {
+    "stream": "where to; by default the column `stream` says it, row by row",
+    "deliveryGuarantee": "exactly-once, or at-least-once: without a staging area",
+    "jobId": "(batch) name of this write: the same once more changes nothing",
+    "jobBatch": "(batch) number of this write under its jobId, growing; 0",
+}
+
+
+class OptionError(ValueError):
+    """An option is unknown or says something it cannot say."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How streams are read; `READING` says what each one means."""
+
+    client: Client
+    subscribe: tuple[str, ...] | None
+    pattern: str | None
+    start: str | Mapping[str, str] | None
+    end: str | Mapping[str, str]
+    start_after: str | None
+    end_at: str | None
+    trigger_entries_max: int | None
+    partitions_min: int
+    partition_entries_max: int
+    fail_on_data_loss: bool
+    cold_tier: str | None
+    is_binary: bool
+    is_array: bool
+    compression: str | None
+    pushes_filters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How streams are written; `WRITING` says what each one means."""
+
+    client: Client
+    stream: str | None
+    is_exactly_once: bool
+    job_id: str | None
+    job_batch: int
+
+
+def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOptions:
+    """Return what the options of a read say.
+
+    Args:
+        options: as Spark gives them: names in lower case.
+        is_query: of a streaming query; None: not known yet.
+
+    Raises:
+        OptionError: one is unknown, missing, or says what it cannot say.
+        OffsetError: an offset or a time is none.
+    """
+    given = _Given(options, READING, "reading")
+    if is_query:
+        for name in ("endingOffsets", "endingTimestamp"):
+            if given.text(name) is not None:
+                raise OptionError(f"{name} is for batch reads: a query has no end")
+    elif is_query is False and given.text("maxOffsetsPerTrigger") is not None:
+        raise OptionError("maxOffsetsPerTrigger is for queries; a batch read takes endingOffsets")
+    subscribe, pattern = _subscription(given)
+    starting = given.text("startingOffsets")
+    start_time = given.text("startingTimestamp")
+    if starting is not None and start_time is not None:
+        raise OptionError("startingOffsets and startingTimestamp: give one of them")
+    ending = given.text("endingOffsets")
+    end_time = given.text("endingTimestamp")
+    if ending is not None and end_time is not None:
+        raise OptionError("endingOffsets and endingTimestamp: give one of them")
+    if is_query is False and starting is not None and starting.strip().lower() == LATEST:
+        raise OptionError("startingOffsets: a batch that begins at latest has nothing to read")
+    if ending is not None and ending.strip().lower() == EARLIEST:
+        raise OptionError("endingOffsets: a batch that ends at earliest has nothing to read")
+    return ReadOptions(
+        client=given.client(),
+        subscribe=subscribe,
+        pattern=pattern,
+        start=None if starting is None else parse_bounds(starting, "startingOffsets"),
+        end=parse_bounds(ending or LATEST, "endingOffsets"),
+        start_after=_time(start_time, "startingTimestamp"),
+        end_at=_time(end_time, "endingTimestamp"),
+        trigger_entries_max=given.number("maxOffsetsPerTrigger", least=1),
+        partitions_min=given.number("minPartitions", least=1) or 1,
+        partition_entries_max=given.number("maxRecordsPerPartition", least=1)
+        or ENTRIES_PER_TASK_MAX,
+        fail_on_data_loss=given.choice("failOnDataLoss", "true", "false") == "true",
+        cold_tier=given.text("coldTier"),
+        is_binary=given.choice("valueFormat", "string", "binary") == "binary",
+        is_array=given.choice("fieldsFormat", "map", "array") == "array",
+        compression=given.choice("compression", None, "none", "zstd"),
+        pushes_filters=given.choice("pushFilters", "false", "true") == "true",
+    )
+
+
+def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions:
+    """Return what the options of a write say.
+
+    Args:
+        options: as Spark gives them: names in lower case.
+        is_query: of a streaming query.
+
+    Raises:
+        OptionError: one is unknown or says what it cannot say.
+    """
+    # Spark hands a query's own options to its sink as well.
+    ours = {name: text for name, text in options.items() if name not in _OF_SPARK}
+    given = _Given(ours, WRITING, "writing")
+    job_id = given.text("jobId")
+    job_batch = given.number("jobBatch", least=0)
+    if is_query and (job_id is not None or job_batch is not None):
+        raise OptionError("jobId and jobBatch are for batch writes: a query has an id of its own")
+    if job_batch is not None and job_id is None:
+        raise OptionError("jobBatch numbers the writes of a job: give its jobId as well")
+    return WriteOptions(
+        client=given.client(),
+        stream=given.text("stream"),
+        is_exactly_once=given.choice("deliveryGuarantee", "exactly-once", "at-least-once")
+        == "exactly-once",
+        job_id=job_id,
+        job_batch=job_batch or 0,
+    )
+
+
+_OF_SPARK = frozenset({"checkpointlocation", "path", "queryname", "trigger", "outputmode"})
+
+
+class _Given:
+    """Options as they were given, known to be of the table."""
+
+    def __init__(self, options: Mapping[str, str], table: Mapping[str, str], doing: str) -> None:
+        self._options = {name.lower(): text for name, text in options.items()}
+        known = {name.lower(): name for name in table}
+        for name in self._options:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = (
+                    f"did you mean {known[close[0]]}?"
+                    if close
+                    else f"there are {', '.join(sorted(table))}"
+                )
+                raise OptionError(f"{name} is no option of {doing} headgate: {hint}")
+
+    def text(self, name: str) -> str | None:
+        return self._options.get(name.lower())
+
+    def number(self, name: str, *, least: int) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) or int(text) < least:
+            raise OptionError(f"{name}: {text!r} is not a whole number from {least}")
+        return int(text)
+
+    def choice(self, name: str, usual: str | None, *others: str) -> str | None:
+        text = self.text(name)
+        if text is None:
+            return usual
+        choices = [choice for choice in (usual, *others) if choice is not None]
+        if text.strip().lower() not in choices:
+            raise OptionError(f"{name}: {text!r} is not {' or '.join(choices)}")
+        return text.strip().lower()
+
+    def client(self) -> Client:
+        endpoint = (self.text("endpoint") or ENDPOINT).strip()
+        if not re.match(r"https?://[^/]", endpoint):
+            raise OptionError(f"endpoint: {endpoint!r} does not begin with http:// or https://")
+        retry_ms = self.number("retryTimeoutMs", least=0)
+        return Client(
+            endpoint,
+            self.text("token") or os.environ.get(TOKEN_VARIABLE) or None,
+            retry_timeout_s=RETRY_TIMEOUT_S if retry_ms is None else retry_ms / 1000,
+        )
+
+
+def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return the names of streams, or the pattern of their names."""
+    names = ("subscribe", "subscribePattern", "assign")
+    chosen = [name for name in names if given.text(name) is not None]
+    if len(chosen) != 1:
+        found = " and ".join(chosen) if chosen else "none"
+        raise OptionError(f"which streams? Give one of {', '.join(names)}; {found} is there")
+    text = given.text(chosen[0]) or ""
+    if chosen == ["subscribePattern"]:
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionError(f"subscribePattern: {text!r} is no pattern: {error}") from None
+        return None, text
+    is_json = chosen == ["assign"]
+    streams = _names(text) if is_json else [name.strip() for name in text.split(",")]
+    if not streams or not all(streams):
+        raise OptionError(f"{chosen[0]}: {text!r} names no stream, or has an empty name")
+    return tuple(dict.fromkeys(streams)), None
+
+
+def _names(text: str) -> list[str]:
+    """Return the names that `assign` says."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise OptionError(f'assign: {text!r} is not JSON such as ["a,b", "c"]')
+    return found
+
+
+def _time(text: str | None, option: str) -> str | None:
+    return None if text is None else before_ms(parse_time(text, option))

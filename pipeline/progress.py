@@ -1,0 +1,152 @@
+"""How far queries are: what they read, and what is left, for people and for Prometheus.
+
+`commit` of a source lags one micro-batch behind, so this listens to the queries themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from pipeline.client import Client, Cursor, GatewayError
+from pipeline.offsets import OffsetError, positions_of
+
+_LAG_S = 1.0  # how often the gateway is asked for what is left, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One micro-batch, as it ended.
+
+    Attributes:
+        query: id of the query; it stays the same over restarts from a checkpoint.
+        name: of the query, if it has one.
+        batch: number of the micro-batch.
+        entries: how many it read.
+        entries_per_s: how fast.
+        duration_ms: how long it took.
+        lag: entries of each stream that are left to read, as far as is known.
+    """
+
+    query: str
+    name: str | None
+    batch: int
+    entries: int
+    entries_per_s: float
+    duration_ms: int
+    lag: dict[str, int]
+
+
+class Progress(StreamingQueryListener):
+    """Listens to all queries of a session: `spark.streams.addListener(Progress(client))`.
+
+    Metrics, each by query: `headgate_query_entries_total`, `headgate_query_batches_total`,
+    `headgate_query_batch_duration_seconds`, `headgate_query_failures_total`, and
+    `headgate_query_lag_entries` also by stream.
+
+    Args:
+        client: asked for what is left; None: lag stays unknown.
+        port: serve the metrics there, on this machine, at /metrics; None: do not.
+        on_report: called after each micro-batch, on a thread of the listener.
+    """
+
+    def __init__(
+        self,
+        client: Client | None = None,
+        *,
+        port: int | None = None,
+        on_report: Callable[[Report], None] | None = None,
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.last: dict[str, Report] = {}  # by query
+        self._client = client
+        self._on_report = on_report
+        self._lag: dict[str, int] = {}
+        self._lag_at_s = -_LAG_S
+        registry = self.registry
+        self._entries = Counter(
+            "headgate_query_entries", "Entries read.", ["query"], registry=registry
+        )
+        self._batches = Counter(
+            "headgate_query_batches", "Micro-batches ended.", ["query"], registry=registry
+        )
+        self._failures = Counter(
+            "headgate_query_failures", "Queries that failed.", ["query"], registry=registry
+        )
+        self._duration_s = Gauge(
+            "headgate_query_batch_duration_seconds",
+            "Of the last micro-batch.",
+            ["query"],
+            registry=registry,
+        )
+        self._left = Gauge(
+            "headgate_query_lag_entries",
+            "Entries left to read.",
+            ["query", "stream"],
+            registry=registry,
+        )
+        if port is not None:
+            start_http_server(port, "127.0.0.1", registry)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Take note of nothing: a query that has read nothing has no progress."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Count a micro-batch."""
+        progress = event.progress
+        query = progress.name or str(progress.id)
+        for source in progress.sources:
+            if source.endOffset:
+                self._ask(source.endOffset)
+        found = Report(
+            query=str(progress.id),
+            name=progress.name,
+            batch=progress.batchId,
+            entries=progress.numInputRows,
+            entries_per_s=progress.processedRowsPerSecond,
+            duration_ms=progress.batchDuration,
+            lag=dict(self._lag),
+        )
+        self.last[found.query] = found
+        self._entries.labels(query).inc(found.entries)
+        self._batches.labels(query).inc()
+        self._duration_s.labels(query).set(found.duration_ms / 1000)
+        for stream, left in found.lag.items():
+            self._left.labels(query, stream).set(left)
+        if self._on_report is not None:
+            self._on_report(found)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Take note of nothing: what was left is none."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Count a failure, if it is one."""
+        if event.exception:
+            last = self.last.get(str(event.id))
+            name = last.name if last is not None else None
+            self._failures.labels(name or str(event.id)).inc()
+
+    def _ask(self, offset: str) -> None:
+        """Note what is left behind an offset; a gateway that is away leaves it as it was."""
+        if self._client is None or time.monotonic() - self._lag_at_s < _LAG_S:
+            return
+        try:
+            positions = positions_of(json.loads(offset))
+            plans = self._client.plan(
+                [Cursor(stream, found.id, found.epoch) for stream, found in positions.items()]
+            )
+        except (GatewayError, OffsetError, ValueError, AttributeError):
+            return  # not a source of ours, or not now
+        self._lag_at_s = time.monotonic()
+        self._lag.update({plan.stream: plan.backlog for plan in plans})

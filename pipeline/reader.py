@@ -1,0 +1,449 @@
+"""Readers of streams: of what is there, and of what comes.
+
+Planning runs on the driver and asks the gateway how far to read; what one task reads is a range of
+ids, which stays the same however often the task is tried.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import httpx
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pipeline.client import Cursor, Gap, GatewayProblem, Plan
+from pipeline.filters import Bounds, bounds_of
+from pipeline.lake import Lake
+from pipeline.offsets import (
+    BEGINNING,
+    EARLIEST,
+    LATEST,
+    Offset,
+    Position,
+    Range,
+    earlier,
+    is_before,
+    just_before,
+    later,
+    literal_prefix,
+    offset_of,
+    packed,
+    parse_id,
+    parts_of,
+    positions_of,
+    resolve,
+)
+from pipeline.options import ReadOptions
+from pipeline.schema import Rows, behind, up_to
+
+WAIT_MS = 400  # of a query with nothing to do: two or three requests a second
+_FIRST = "0-1"  # the smallest id an entry can have
+_NEW_STREAMS_S = 1.0  # how often new streams of a pattern are looked for
+
+
+class StreamMissing(LookupError):
+    """A stream that is to be read is not there."""
+
+
+class DataLoss(RuntimeError):
+    """Entries that were to be read are gone; says which."""
+
+
+@dataclass
+class Task(InputPartition):
+    """What one task reads, range after range."""
+
+    ranges: tuple[Range, ...]
+
+
+class _Reader:
+    """What reading a batch and reading a query have in common.
+
+    Planning runs on the driver, `read` in a task: the object is pickled in between.
+    """
+
+    def __init__(self, options: ReadOptions, rows: Rows) -> None:
+        self._options = options
+        self._client = options.client
+        self._rows = rows
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task, range after range."""
+        for found in partition.ranges if isinstance(partition, Task) else ():
+            entries = self._from_lake(found) if found.is_cold else self._from_gateway(found)
+            for batch in entries:
+                yield self._rows.of(found.stream, batch)
+
+    def _from_gateway(self, found: Range) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a range; where the connection breaks, go on behind the last one."""
+        after = found.after
+        deadline = time.monotonic() + self._client.retry_timeout_s
+        while is_before(after, found.to):
+            try:
+                answer = self._client.entries(
+                    found.stream, after, found.to, compression=self._options.compression
+                )
+            except GatewayProblem as problem:
+                if problem.code != "stream_not_found":
+                    raise
+                self._lost(f"the stream {found.stream!r} was deleted while it was read")
+                return
+            with answer:
+                if found.epoch is not None and answer.epoch != found.epoch:
+                    self._lost(f"the stream {found.stream!r} was begun anew while it was read")
+                    return
+                if answer.gap_to is not None:
+                    yield from self._instead_of(found, after, earlier(answer.gap_to, found.to))
+                try:
+                    for batch in answer:
+                        yield batch
+                        after = batch.column("id")[-1].as_py()
+                        deadline = time.monotonic() + self._client.retry_timeout_s
+                except httpx.TransportError:
+                    if time.monotonic() > deadline:
+                        raise
+                    continue
+            return
+
+    def _instead_of(self, found: Range, after: str, to: str) -> Iterator[pa.RecordBatch]:
+        """Yield from the lake what was trimmed after it was planned."""
+        lost = self._cold(found.stream, found.epoch, after, to)
+        for cold in lost:
+            yield from self._from_lake(cold)
+
+    def _from_lake(self, found: Range) -> Iterator[pa.RecordBatch]:
+        assert self._options.cold_tier is not None
+        lake = Lake(self._options.cold_tier)
+        for batch in lake.arrow(found.stream, after=found.after, to=found.to):
+            some = up_to(behind(batch, parse_id(found.after)), parse_id(found.to))
+            if len(some):
+                yield some
+
+    # Planning, on the driver.
+
+    def _names(self) -> list[str]:
+        """Return the names of the streams to be read, as of now."""
+        if self._options.subscribe is not None:
+            return list(self._options.subscribe)
+        pattern = self._options.pattern or ""
+        found = self._client.streams(literal_prefix(pattern))
+        return [each["name"] for each in found if re.fullmatch(pattern, each["name"])]
+
+    def _present(self, names: Sequence[str]) -> dict[str, Plan]:
+        """Return what there is of the streams, behind their beginning.
+
+        Raises:
+            StreamMissing: a stream that was named is not there.
+        """
+        # Behind 0-0 is whatever there is; only a later cursor is told what was trimmed.
+        found = self._client.plan([Cursor(name, _FIRST) for name in names])
+        plans = {
+            plan.stream: replace(
+                plan, after=BEGINNING, backlog=plan.backlog + (plan.first_id == _FIRST)
+            )
+            for plan in found
+        }
+        missing = [name for name, plan in plans.items() if plan.epoch is None]
+        if missing and self._options.subscribe is not None:
+            raise StreamMissing(
+                f"no such stream: {', '.join(missing)} at {self._client.endpoint}. "
+                "subscribePattern also reads streams that come to be later"
+            )
+        return {name: plan for name, plan in plans.items() if plan.epoch is not None}
+
+    def _start(self, plan: Plan, otherwise: str) -> str:
+        """Return the id to begin behind, of a stream that was not read before."""
+        bound = self._options.start if self._options.start is not None else otherwise
+        after = self._options.start_after or resolve(
+            bound, plan.stream, last_id=plan.last_id or BEGINNING, otherwise=otherwise
+        )
+        if self._options.start_after is None and not isinstance(bound, str):
+            word = bound.get(plan.stream, otherwise)
+            if word not in {EARLIEST, LATEST}:
+                return after  # behind this very id, so what was trimmed there is lost
+        if plan.gap is not None and self._options.cold_tier is None:
+            return later(after, plan.gap.end)
+        return after
+
+    def _cold(self, stream: str, epoch: str | None, after: str, to: str) -> list[Range]:
+        """Return ranges of the lake that hold what was trimmed; none if that may be lost.
+
+        Raises:
+            DataLoss: it may not be lost, and the lake does not hold it.
+        """
+        lost = f"entries of {stream!r} behind {after} up to {to} were trimmed before they were read"
+        if self._options.cold_tier is None:
+            self._lost(lost)
+            return []
+        lake = Lake(self._options.cold_tier)
+        held = lake.held(stream)
+        if held is None or (epoch is not None and held.epoch != epoch):
+            self._lost(f"{lost}, and the lake has none of them")
+            return []
+        if is_before(after, held.after) and after != BEGINNING:
+            self._lost(f"{lost}, and the lake begins behind {held.after}")
+        if is_before(held.to, to):
+            self._lost(f"{lost}, and the lake ends at {held.to}")
+        end = earlier(to, held.to)
+        files = sorted(lake.files([stream], after=after, to=end), key=lambda file: file.ms_min)
+        share = self._options.partition_entries_max
+        ranges: list[Range] = []
+        begin, count = after, 0
+        for file in files:
+            cut = str(just_before(parse_id(file.first_id)))
+            if count and count + file.row_count > share and is_before(begin, cut):
+                ranges.append(Range(stream, begin, cut, epoch, count, is_cold=True))
+                begin, count = cut, 0
+            count += file.row_count
+        if is_before(begin, end):
+            ranges.append(Range(stream, begin, end, epoch, count, is_cold=True))
+        return ranges
+
+    def _hot(self, ranges: Sequence[Range]) -> list[Range]:
+        """Return ranges cut to size, by count."""
+        parts, _ = parts_of(
+            [found.entries for found in ranges],
+            entries_max=self._options.partition_entries_max,
+            parts_min=self._options.partitions_min,
+        )
+        cut: list[Range] = []
+        for found, count in zip(ranges, parts, strict=True):
+            if count <= 1:
+                cut.append(found)
+                continue
+            splits = self._client.splits(found.stream, found.after, found.to, min(count, 10_000))
+            cut += [
+                replace(found, after=split.after, to=split.to, entries=split.entries)
+                for split in splits
+            ]
+        return cut
+
+    def _tasks(self, hot: Sequence[Range], cold: Sequence[Range]) -> list[Task]:
+        counts = [found.entries for found in (*cold, *hot)]
+        _, share = parts_of(
+            counts,
+            entries_max=self._options.partition_entries_max,
+            parts_min=self._options.partitions_min,
+        )
+        return [Task(ranges) for ranges in packed([*cold, *self._hot(hot)], share)]
+
+    def _counted(self, found: Range) -> Range:
+        """Return the range with how many entries it has."""
+        splits = self._client.splits(found.stream, found.after, found.to, 1)
+        return replace(found, entries=sum(split.entries for split in splits))
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"{what}. failOnDataLoss=false goes on without them, and coldTier reads from a "
+                "lake what a stream no longer has"
+            )
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """Reads what is there when the query is planned."""
+
+    _bounds = Bounds()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks: ranges of ids, cut by count."""
+        names = [name for name in self._names() if self._bounds.has_stream(name)]
+        plans = self._present(names) if names else {}
+        hot: list[Range] = []
+        cold: list[Range] = []
+        for name, plan in plans.items():
+            last_id = plan.last_id or BEGINNING
+            to = self._options.end_at or resolve(
+                self._options.end, name, last_id=last_id, otherwise=LATEST
+            )
+            to = earlier(last_id, last_id if to == LATEST else to)
+            after = self._start(plan, EARLIEST)
+            after, to = self._bounds.narrowed(after, to, plan.first_id, last_id)
+            if not is_before(after, to):
+                continue
+            if plan.gap is not None and is_before(after, plan.gap.end):
+                end = earlier(plan.gap.end, to)
+                cold += self._cold(name, plan.epoch, after, end)
+                after = end
+            if is_before(after, to):
+                found = Range(name, after, to, plan.epoch, plan.backlog)
+                is_whole = to == last_id and not is_before(plan.after, after)
+                hot.append(found if is_whole else self._counted(found))
+        return self._tasks([found for found in hot if found.entries], cold)
+
+
+class FilteringReader(BatchReader):
+    """Asks the gateway only for what filters on stream, ms, id and timestamp let through.
+
+    Spark refuses such a reader unless `spark.sql.python.filterPushdown.enabled` is true. And it
+    keeps what the first filter narrowed with the DataFrame, for whatever is read from it later:
+    so this is only for those who say that they filter once.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take what narrows the ranges; Spark looks at every row again all the same."""
+        self._bounds = bounds_of(filters, is_entries=self._rows.is_entries)
+        return filters
+
+
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what comes, micro-batch by micro-batch."""
+
+    def __init__(self, options: ReadOptions, rows: Rows) -> None:
+        super().__init__(options, rows)
+        self._target: dict[str, Position] | None = None  # of AvailableNow
+        self._planned: dict[tuple[str, str, str], tuple[int, Gap | None]] = {}
+        self._latest: dict[str, Position] = {}
+        self._seen: list[str] = []
+        self._seen_at_s = -_NEW_STREAMS_S
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Return where a query without a checkpoint begins."""
+        plans = self._present(self._names())
+        return offset_of(
+            {name: Position(self._start(plan, LATEST), plan.epoch) for name, plan in plans.items()}
+        )
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return what maxOffsetsPerTrigger says."""
+        most = self._options.trigger_entries_max
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Note where the streams end now: this query reads so far, and no further."""
+        plans = self._present(self._names())
+        self._target = {
+            name: Position(plan.last_id or BEGINNING, plan.epoch) for name, plan in plans.items()
+        }
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> Offset:  # type: ignore[type-arg]  # noqa: N802
+        """Return how far the next micro-batch goes; waits a little for anything to be there."""
+        positions = positions_of(start)
+        names = self._current_names(positions)
+        positions = {name: positions.get(name, Position(BEGINNING)) for name in names}
+        asked = [
+            Cursor(name, position.id, position.epoch)
+            for name, position in positions.items()
+            if self._target is None
+            or (name in self._target and is_before(position.id, self._target[name].id))
+        ]
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        wait_ms = WAIT_MS if self._target is None else 0
+        plans = self._client.plan(asked, max_entries=most, wait_ms=wait_ms) if asked else []
+        self._planned.clear()
+        moved = dict(positions)
+        for plan in plans:
+            position = self._moved(plan, positions[plan.stream])
+            moved[plan.stream] = position
+            if plan.last_id is not None:
+                self._latest[plan.stream] = Position(plan.last_id, plan.epoch)
+        known = positions_of(start)
+        return offset_of(
+            {
+                name: position
+                for name, position in moved.items()
+                if name in known or position.id != BEGINNING
+            }
+        )
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """Return where the streams end, as far as is known."""
+        return offset_of(self._latest) or None
+
+    def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:  # type: ignore[type-arg]
+        """Return the tasks of a micro-batch."""
+        begin = positions_of(start)
+        ranges = []
+        for name, position in positions_of(end).items():
+            old = begin.get(name, Position(BEGINNING))
+            is_anew = None not in {old.epoch, position.epoch} and old.epoch != position.epoch
+            after = BEGINNING if is_anew else old.id
+            if is_before(after, position.id):
+                ranges.append(Range(name, after, position.id, position.epoch))
+        self._plan_again([found for found in ranges if _key(found) not in self._planned])
+        hot: list[Range] = []
+        cold: list[Range] = []
+        for found in ranges:
+            entries, gap = self._planned[_key(found)]
+            after = found.after
+            if gap is not None and is_before(after, gap.end):
+                after = earlier(gap.end, found.to)
+                cold += self._cold(found.stream, found.epoch, found.after, after)
+            if entries:
+                hot.append(replace(found, after=after, entries=entries))
+        return self._tasks(hot, cold)
+
+    def stop(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _current_names(self, positions: Mapping[str, Position]) -> list[str]:
+        """Return the streams to be read: known ones, and those of the pattern that came to be."""
+        pattern = self._options.pattern
+        if pattern is None:
+            return self._names()
+        if self._target is not None:
+            self._seen = list(self._target)
+        elif time.monotonic() - self._seen_at_s >= _NEW_STREAMS_S:
+            self._seen = self._names()
+            self._seen_at_s = time.monotonic()
+        known = [name for name in positions if re.fullmatch(pattern, name)]
+        return sorted({*self._seen, *known})
+
+    def _moved(self, plan: Plan, old: Position) -> Position:
+        """Return where a stream is read to, and note how much that is."""
+        if plan.epoch is None:
+            if old.epoch is not None:
+                self._lost(f"the stream {plan.stream!r}, read up to {old.id}, was deleted")
+            return old
+        after = old.id
+        end, entries = plan.end, plan.entries
+        if old.epoch is not None and plan.epoch != old.epoch:
+            self._lost(
+                f"the stream {plan.stream!r}, read up to {old.id}, was deleted and begun anew"
+            )
+            after = BEGINNING
+        elif end == after:
+            return old
+        target = None if self._target is None else self._target.get(plan.stream)
+        new = Position(end, plan.epoch)
+        if target is not None and target.epoch == plan.epoch and is_before(target.id, end):
+            return Position(target.id, plan.epoch)  # how much that is, is asked when it is cut
+        self._planned[plan.stream, after, new.id] = (entries, plan.gap)
+        return new
+
+    def _plan_again(self, ranges: Sequence[Range]) -> None:
+        """Note how much ranges hold that were planned before a restart, or by their end."""
+        if not ranges:
+            return
+        plans = self._client.plan(
+            [Cursor(found.stream, found.after, found.epoch) for found in ranges]
+        )
+        for found, plan in zip(ranges, plans, strict=True):
+            if plan.epoch is None or (found.epoch is not None and plan.epoch != found.epoch):
+                self._lost(
+                    f"the stream {found.stream!r} was deleted before its entries behind "
+                    f"{found.after} up to {found.to} were read"
+                )
+                self._planned[_key(found)] = (0, None)
+            else:
+                self._planned[_key(found)] = (self._counted(found).entries, plan.gap)
+
+
+def _key(found: Range) -> tuple[str, str, str]:
+    return (found.stream, found.after, found.to)

@@ -1,0 +1,561 @@
+"""Entries as rows: from Arrow as the gateway sends it to Arrow as Spark takes it, and back.
+
+Everything here works on columns; no entry becomes a Python object, unless it is one that a user
+has to be told about.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pipeline.offsets import Id, parse_id
+
+ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
+RESCUED = "_rescued"
+EXTRA_COLUMNS: Mapping[str, DataType] = {
+    "_id": StringType(),
+    "_stream": StringType(),
+    "_timestamp": TimestampType(),
+    RESCUED: StringType(),
+}
+WIRE_FIELDS = pa.map_(pa.binary(), pa.binary())
+_MICROSECONDS = pa.timestamp("us", "UTC")
+_MS_MAX = (2**63 - 1) // 1000  # later ids have no timestamp in microseconds
+_SHOWN = 80  # characters of a value in an error
+
+
+class RowError(ValueError):
+    """Entries cannot be made into rows, or rows into entries; says which and what to do."""
+
+
+def entry_schema(*, is_binary: bool = False, is_array: bool = False) -> StructType:
+    """Return the schema of rows that hold whole entries.
+
+    Args:
+        is_binary: names stay text, values are bytes.
+        is_array: fields are an array of (name, value), in order and with repeats.
+    """
+    value: DataType = BinaryType() if is_binary else StringType()
+    fields: DataType = (
+        ArrayType(
+            StructType(
+                [StructField("name", StringType(), False), StructField("value", value, False)]
+            ),
+            False,
+        )
+        if is_array
+        else MapType(StringType(), value, False)
+    )
+    return StructType(
+        [
+            StructField("stream", StringType(), False),
+            StructField("id", StringType(), False),
+            StructField("ms", LongType(), False),
+            StructField("seq", LongType()),
+            StructField("timestamp", TimestampType()),
+            StructField("fields", fields, False),
+        ]
+    )
+
+
+class Rows:
+    """Makes rows of a schema from the entries of a stream. Can be pickled.
+
+    Args:
+        schema: what Spark expects. The schema of whole entries, or one that a user gave: each
+            column is then a field of that name, cast to the column's type, but for `_id`,
+            `_stream` and `_timestamp` (of the entry) and `_rescued string`: values that do not
+            fit their column, as JSON by name. Without `_rescued`, one that does not fit fails.
+
+    Raises:
+        RowError: a column has a type that no field can be cast to.
+    """
+
+    def __init__(self, schema: StructType) -> None:
+        self._arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._is_entries = any(
+            schema == entry_schema(is_binary=is_binary, is_array=is_array)
+            for is_binary in (False, True)
+            for is_array in (False, True)
+        )
+        if not self._is_entries:
+            _check_columns(schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What every batch has."""
+        return self._arrow
+
+    @property
+    def is_entries(self) -> bool:
+        """Whether a row is a whole entry, and not columns that a user named."""
+        return self._is_entries
+
+    def of(self, stream: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return entries as rows.
+
+        Args:
+            stream: which they are of.
+            batch: columns `id`, `ms`, `seq` and `fields`, as the gateway or a lake has them.
+
+        Raises:
+            RowError: names or values are no text, or do not fit and there is no `_rescued`.
+        """
+        fields = _wire_fields(batch.column("fields"))
+        if self._is_entries:
+            columns = [
+                _constant(stream, len(batch)),
+                batch.column("id").cast(pa.string()),
+                batch.column("ms"),
+                batch.column("seq"),
+                _timestamps(batch.column("ms")),
+                _entry_fields(fields, self._arrow.field("fields").type, stream, batch),
+            ]
+        else:
+            columns = self._typed(stream, batch, fields)
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+
+    def _typed(self, stream: str, batch: pa.RecordBatch, fields: pa.MapArray) -> list[pa.Array]:
+        """Return one column per column of the user's schema."""
+        find = _Lookup(fields)
+        columns: list[pa.Array | None] = []
+        misfits: dict[str, pa.Array] = {}  # by column: the raw value where it did not fit
+        for column in self._arrow:
+            if column.name == "_id":
+                columns.append(batch.column("id").cast(pa.string()))
+            elif column.name == "_stream":
+                columns.append(_constant(stream, len(batch)))
+            elif column.name == "_timestamp":
+                columns.append(_timestamps(batch.column("ms")))
+            elif column.name == RESCUED:
+                columns.append(None)
+            else:
+                raw = find(column.name)
+                fitting, misfit = cast_fields(raw, column.type)
+                columns.append(fitting)
+                if misfit is not None:
+                    misfits[column.name] = misfit
+        if misfits and RESCUED not in self._arrow.names:
+            raise _misfit_error(misfits, self._arrow, stream, batch)
+        found = [_rescued(misfits, len(batch)) if column is None else column for column in columns]
+        for column, values in zip(self._arrow, found, strict=True):
+            if not column.nullable and values.null_count:
+                id_ = batch.column("id")[pc.index(values.is_null(), True).as_py()].as_py()
+                raise RowError(
+                    f"the column {column.name} is NOT NULL, and the entry {id_} of {stream!r} has "
+                    "no such field, or one that does not fit"
+                )
+        return found
+
+
+class Drafts:
+    """Makes entries to be appended from rows of a schema. Can be pickled.
+
+    Args:
+        schema: what Spark has. A column `fields` of a map or of an array of (name, value) holds
+            an entry's fields; without it every column but `stream` and `id` is a field, as text,
+            and left out where it is null. A column `id` chooses the entry's id (null: the
+            stream does), a column `stream` where it goes. Beside `fields`, `ms`, `seq` and
+            `timestamp` say what the id says and are not looked at.
+        stream: where all entries go, whatever the column says.
+
+    Raises:
+        RowError: a column has a type that is no field, or nothing says which stream.
+    """
+
+    def __init__(self, schema: StructType, stream: str | None = None) -> None:
+        names = schema.fieldNames()
+        self.stream = stream
+        self._has_stream = stream is None
+        if self._has_stream and "stream" not in names:
+            raise RowError("which stream? Give the option stream, or a column of that name")
+        self.has_id = "id" in names
+        self._has_fields = "fields" in names and isinstance(
+            schema["fields"].dataType, MapType | ArrayType
+        )
+        self._columns = [name for name in names if name not in {"stream", "id"}]
+        if self._has_fields:
+            others = [name for name in self._columns if name not in ENTRY_COLUMNS]
+            if others:
+                raise RowError(
+                    f"columns {', '.join(others)} are beside the column fields, which holds all "
+                    "fields of an entry: drop either"
+                )
+        elif not self._columns:
+            raise RowError("there is no column that would be a field")
+        for name in {"stream", "id"} & set(names):
+            if not isinstance(schema[name].dataType, StringType):
+                found = schema[name].dataType.simpleString()
+                raise RowError(f"the column {name} is {found}; it has to be string")
+        if not self._has_fields:
+            _check_texts(schema, self._columns)
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows as entries: columns `fields`, and `id` and `stream` where they matter.
+
+        Raises:
+            RowError: a row has no field, or no stream.
+        """
+        if self._has_fields:
+            fields = _wire_fields(batch.column("fields"))
+            if fields.items.null_count:
+                fields = _kept(fields, fields.items.is_valid().to_numpy(zero_copy_only=False))
+        else:
+            fields = _gathered({name: _as_text(batch.column(name)) for name in self._columns})
+        if np.any(np.diff(_offsets(fields)) == 0):
+            raise RowError("a row has no field: all its values are null, or its map is empty")
+        columns = {"fields": fields}
+        if self.has_id:
+            columns["id"] = batch.column("id").cast(pa.string())
+        if self._has_stream:
+            columns["stream"] = batch.column("stream").cast(pa.string())
+            if columns["stream"].null_count:
+                raise RowError("a row has no stream: its column stream is null")
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def behind(batch: pa.RecordBatch, after: Id) -> pa.RecordBatch:
+    """Return the rows whose `ms` and `seq` come behind an id."""
+    return batch.filter(_is_beyond(batch, after))
+
+
+def up_to(batch: pa.RecordBatch, to: Id) -> pa.RecordBatch:
+    """Return the rows whose `ms` and `seq` come up to and with an id."""
+    return batch.filter(pc.invert(_is_beyond(batch, to)))
+
+
+def _is_beyond(batch: pa.RecordBatch, bound: Id) -> pa.Array:
+    ms = batch.column("ms").to_numpy(zero_copy_only=False).astype(np.uint64)
+    seqs = batch.column("seq")
+    seq = seqs.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    for row in np.flatnonzero(seqs.is_null().to_numpy(zero_copy_only=False)).tolist():
+        seq[row] = parse_id(batch.column("id")[row].as_py()).seq
+    at_ms, at_seq = np.uint64(bound.ms), np.uint64(bound.seq)
+    return pa.array((ms > at_ms) | ((ms == at_ms) & (seq > at_seq)))
+
+
+def chunks_of(
+    batch: pa.RecordBatch, *, entries_max: int, size_bytes_max: int
+) -> list[pa.RecordBatch]:
+    """Return a batch in pieces of about so many bytes and at most so many entries."""
+    if len(batch) == 0:
+        return []
+    pieces = max(-(-len(batch) // entries_max), -(-batch.nbytes // size_bytes_max))
+    size = -(-len(batch) // min(pieces, len(batch)))
+    return [batch.slice(begin, size) for begin in range(0, len(batch), size)]
+
+
+# Entries to rows.
+
+
+class _Lookup:
+    """Finds in each entry the value of a name; of a name that is repeated, the last value."""
+
+    def __init__(self, fields: pa.MapArray) -> None:
+        offsets = _offsets(fields)
+        self._count = len(fields)
+        self._begin = int(offsets[0])
+        self._rows = np.repeat(np.arange(self._count), np.diff(offsets))
+        self._items = fields.items
+        keys = fields.keys.slice(self._begin, int(offsets[-1]) - self._begin).dictionary_encode()
+        self._names = keys.dictionary
+        self._codes = keys.indices.to_numpy()
+
+    def __call__(self, name: str) -> pa.Array:
+        """Return the raw values: binary, null where an entry has no such field."""
+        code = pc.index(self._names, name.encode()).as_py()
+        if code < 0:
+            return pa.nulls(self._count, pa.binary())
+        found = np.flatnonzero(self._codes == code)
+        at = np.full(self._count, -1, np.int64)
+        at[self._rows[found]] = found + self._begin  # of repeated rows the last one stays
+        return self._items.take(pa.array(at, mask=at < 0))
+
+
+def cast_fields(raw: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
+    """Return values of fields as a column type, and those that do not fit.
+
+    Args:
+        raw: binary, null where an entry has no such field.
+        wanted: the column's type.
+
+    Returns:
+        The column, null where a value does not fit; and the raw values that do not fit, null
+        elsewhere, or None if all fit.
+    """
+    ways = _ways(wanted)
+    try:
+        return ways[0](raw), None
+    except pa.ArrowInvalid:
+        pass
+    # What does not fit is seldom, or is always the same: look at each value once, by halves.
+    encoded = raw.dictionary_encode()
+    pieces = _cast_by_halves(encoded.dictionary, wanted, ways)
+    fitting = pa.concat_arrays(pieces).take(encoded.indices)
+    is_misfit = pc.and_(raw.is_valid(), fitting.is_null())
+    if not pc.any(is_misfit).as_py():
+        return fitting, None
+    return fitting, pc.if_else(is_misfit, raw, pa.scalar(None, pa.binary()))
+
+
+_Way = Callable[[pa.Array], pa.Array]
+
+
+def _ways(wanted: pa.DataType) -> list[_Way]:
+    """Return how values can become a type, the usual way first; each raises ArrowInvalid."""
+
+    def as_wanted(raw: pa.Array) -> pa.Array:
+        return raw.cast(pa.string()).cast(wanted)
+
+    def as_time_without_zone(raw: pa.Array) -> pa.Array:
+        return raw.cast(pa.string()).cast(pa.timestamp("us")).cast(wanted)
+
+    if pa.types.is_binary(wanted):
+        return [lambda raw: raw]
+    if pa.types.is_timestamp(wanted):
+        return [as_wanted, as_time_without_zone]
+    return [as_wanted]
+
+
+def _cast_by_halves(values: pa.Array, wanted: pa.DataType, ways: Sequence[_Way]) -> list[pa.Array]:
+    for way in ways:
+        try:
+            return [way(values)]
+        except pa.ArrowInvalid:
+            continue
+    if len(values) == 1:
+        return [pa.nulls(1, wanted)]
+    half = len(values) // 2
+    return _cast_by_halves(values[:half], wanted, ways) + _cast_by_halves(
+        values[half:], wanted, ways
+    )
+
+
+def _rescued(misfits: Mapping[str, pa.Array], count: int) -> pa.Array:
+    """Return for each row the values that did not fit, as JSON by column; null if all did."""
+    found: dict[int, dict[str, str]] = {}
+    for name, values in misfits.items():
+        for row in np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            found.setdefault(row, {})[name] = _text_of(values[row].as_py())
+    texts: list[str | None] = [None] * count
+    for row, values_by_name in found.items():
+        texts[row] = json.dumps(values_by_name, ensure_ascii=False)
+    return pa.array(texts, pa.string())
+
+
+def _text_of(value: bytes) -> str:
+    """Return a value as text; what is none in base64, and said to be."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(value).decode()
+
+
+def _misfit_error(
+    misfits: Mapping[str, pa.Array], schema: pa.Schema, stream: str, batch: pa.RecordBatch
+) -> RowError:
+    name, values = next(iter(misfits.items()))
+    row = pc.index(values.is_valid(), True).as_py()
+    found = _text_of(values[row].as_py())
+    return RowError(
+        f"{name} of the entry {batch.column('id')[row].as_py()} of {stream!r} is "
+        f"{found[:_SHOWN]!r}, which is no {schema.field(name).type}. A column "
+        "`_rescued string` in the schema would take what does not fit, and leave null in its place"
+    )
+
+
+def _entry_fields(
+    fields: pa.MapArray, wanted: pa.DataType, stream: str, batch: pa.RecordBatch
+) -> pa.Array:
+    """Return fields as whole entries have them, by the type of the column."""
+    is_array = pa.types.is_list(wanted)
+    value_type = wanted.value_type.field(1).type if is_array else wanted.item_type
+    if not is_array:
+        fields = _without_repeats(fields)
+    try:
+        keys = fields.keys.cast(pa.string())
+        items = fields.items.cast(value_type)
+    except pa.ArrowInvalid:
+        raise _text_error(fields, stream, batch) from None
+    if is_array:
+        pairs = pa.StructArray.from_arrays([keys, items], fields=list(wanted.value_type))
+        return pa.ListArray.from_arrays(fields.offsets, pairs, type=wanted)
+    return pa.MapArray.from_arrays(fields.offsets, keys, items, type=wanted)
+
+
+def _without_repeats(fields: pa.MapArray) -> pa.MapArray:
+    """Return fields with each name once in an entry: the last value of a name stays."""
+    offsets = _offsets(fields)
+    sizes = np.diff(offsets)
+    if len(sizes) == 0 or sizes.max() <= 1:
+        return fields
+    keys = fields.keys.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).dictionary_encode()
+    names = len(keys.dictionary)
+    codes = np.repeat(np.arange(len(fields)) * names, sizes) + keys.indices.to_numpy()
+    ordered = np.sort(codes)
+    if not np.any(ordered[1:] == ordered[:-1]):
+        return fields
+    is_last = np.zeros(len(fields.keys), bool)
+    _, from_end = np.unique(codes[::-1], return_index=True)
+    is_last[int(offsets[0]) + len(codes) - 1 - from_end] = True
+    return _kept(fields, is_last)
+
+
+def _text_error(fields: pa.MapArray, stream: str, batch: pa.RecordBatch) -> RowError:
+    """Return which entry has a name or a value that is no text."""
+    for row, pairs in enumerate(fields):
+        for key, value in pairs.as_py():
+            for what, said in (("name", key), ("value", value)):
+                try:
+                    said.decode()
+                except UnicodeDecodeError:
+                    hint = "read it with valueFormat=binary" if what == "value" else "rename it"
+                    return RowError(
+                        f"the {what} {said[:_SHOWN]!r} in the entry "
+                        f"{batch.column('id')[row].as_py()} of {stream!r} is no UTF-8: {hint}"
+                    )
+    return RowError(f"names or values in {stream!r} are no UTF-8")
+
+
+def _check_columns(schema: StructType) -> None:
+    """Check that every column of a user's schema can be read from a field."""
+    for column in schema:
+        extra = EXTRA_COLUMNS.get(column.name)
+        if extra is not None:
+            if column.dataType != extra:
+                raise RowError(f"the column {column.name} has to be {extra.simpleString()}")
+            continue
+        arrow = to_arrow_schema(StructType([column]), timezone="UTC").field(0).type
+        try:
+            for way in _ways(arrow):
+                way(pa.array([], pa.binary()))
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            raise RowError(
+                f"the column {column.name} is {column.dataType.simpleString()}, which no field "
+                "can be cast to: read it as string, and use from_json"
+            ) from None
+
+
+# Rows to entries.
+
+
+def _check_texts(schema: StructType, names: Sequence[str]) -> None:
+    """Check that every column can be written as a field."""
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    for name in names:
+        try:
+            _as_text(pa.array([], arrow.field(name).type))
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            raise RowError(
+                f"the column {name} is {schema[name].dataType.simpleString()}, which is no field "
+                "of an entry: turn it into text, with to_json for one"
+            ) from None
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """Return values as fields hold them: text, in bytes; times as ISO 8601."""
+    if pa.types.is_nested(values.type):
+        raise pa.ArrowNotImplementedError(str(values.type))
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return values.cast(pa.binary())
+    text = values.cast(pa.string())
+    if pa.types.is_timestamp(values.type):
+        text = pc.replace_substring(text, " ", "T", max_replacements=1)
+    return text.cast(pa.binary())
+
+
+def _gathered(columns: Mapping[str, pa.Array]) -> pa.MapArray:
+    """Return columns as the fields of one entry a row; null is left out."""
+    width = len(columns)
+    count = len(next(iter(columns.values())))
+    is_there = np.stack(
+        [values.is_valid().to_numpy(zero_copy_only=False) for values in columns.values()], axis=1
+    )
+    at = (np.arange(width) * count + np.arange(count)[:, None])[is_there]
+    which = np.broadcast_to(np.arange(width), (count, width))[is_there]
+    offsets = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()),
+        pa.array([name.encode() for name in columns], pa.binary()).take(pa.array(which)),
+        pa.concat_arrays(list(columns.values())).take(pa.array(at)),
+        type=WIRE_FIELDS,
+    )
+
+
+# Fields, whatever Arrow type they come in.
+
+
+def _wire_fields(found: pa.Array) -> pa.MapArray:
+    """Return fields as a map of bytes to bytes, from a map or a list of pairs."""
+    if found.null_count:
+        raise RowError("the column fields is null in a row")
+    kind = found.type
+    if pa.types.is_large_list(kind):
+        found = found.cast(pa.list_(kind.value_field))
+        kind = found.type
+    if pa.types.is_map(kind):
+        keys, items = found.keys, found.items
+    elif _is_pairs(kind):
+        keys, items = found.values.field(0), found.values.field(1)
+    else:
+        raise RowError(f"the column fields is {kind}, and neither a map nor an array of pairs")
+    if kind == WIRE_FIELDS:
+        return found
+    return pa.MapArray.from_arrays(
+        found.offsets, keys.cast(pa.binary()), items.cast(pa.binary()), type=WIRE_FIELDS
+    )
+
+
+def _is_pairs(kind: pa.DataType) -> bool:
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    return bool(kind.value_type.num_fields == 2)
+
+
+def _offsets(fields: pa.MapArray) -> np.ndarray:
+    found: np.ndarray = fields.offsets.to_numpy()
+    return found
+
+
+def _kept(fields: pa.MapArray, mask: np.ndarray) -> pa.MapArray:
+    """Return fields without the pairs that the mask leaves out."""
+    left = np.concatenate([[0], np.cumsum(mask)])
+    at = pa.array(np.flatnonzero(mask))
+    return pa.MapArray.from_arrays(
+        pa.array(left[_offsets(fields)], pa.int32()),
+        fields.keys.take(at),
+        fields.items.take(at),
+        type=WIRE_FIELDS,
+    )
+
+
+def _constant(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), count)
+
+
+def _timestamps(ms: pa.Array) -> pa.Array:
+    """Return times of ids in microseconds; null where an id is later than these can say."""
+    found = ms.to_numpy(zero_copy_only=False)
+    if len(found) and int(found.max()) > _MS_MAX:
+        is_late = found > _MS_MAX
+        found = np.where(is_late, 0, found)
+        return pa.array(found * 1000, pa.int64(), mask=is_late).cast(_MICROSECONDS)
+    return pa.array(found * 1000, pa.int64()).cast(_MICROSECONDS)

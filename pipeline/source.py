@@ -1,0 +1,109 @@
+"""`format("headgate")`: streams as a batch or as a streaming query, and both ways to write them."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from pipeline.options import read_options, write_options
+from pipeline.reader import BatchReader, FilteringReader, StreamReader
+from pipeline.schema import Rows, entry_schema
+from pipeline.sink import BatchWriter, StreamWriter
+
+
+class HeadgateDataSource(DataSource):
+    """Streams of a Headgate gateway.
+
+    ```python
+    spark.read.format("headgate").option("subscribe", "orders").load()
+    spark.readStream.format("headgate").option("subscribePattern", "orders-.*").load()
+    df.write.format("headgate").mode("append").option("stream", "orders").save()
+    df.writeStream.format("headgate").option("stream", "orders").start()
+    ```
+
+    Rows are whole entries: `stream string, id string, ms bigint, seq bigint, timestamp timestamp,
+    fields map<string,string>`. In a map the last value of a repeated name stays;
+    `fieldsFormat=array` keeps all of them in order. Names and values that are no UTF-8 fail in
+    this form: `valueFormat=binary` takes values as bytes. `seq` is null beyond 63 bits, and
+    `timestamp` beyond the year 294246: the `id` is the truth.
+
+    With a schema, as in `.schema("user string, amount double, _id string, _rescued string")`,
+    each column is the field of that name (the last of its name), cast to its type, null where an
+    entry has none. `_id`, `_stream` and `_timestamp` are the entry's own. Where a value does not
+    fit, the column is null and `_rescued` holds it, as JSON by column; without a column
+    `_rescued` the query fails and names the entry. Spark takes the schema as it stands, so name
+    all you want.
+
+    Options for reading (`endpoint`, `token` and `retryTimeoutMs` for writing, too):
+
+    | option | meaning |
+    |---|---|
+    | endpoint | base URL of the gateway; http://127.0.0.1:8080 by default |
+    | token | bearer token; by default that of the variable HEADGATE_TOKEN |
+    | retryTimeoutMs | how long a gateway that cannot be reached is tried again; 60000 |
+    | subscribe | names of streams, separated by commas |
+    | subscribePattern | regular expression; streams whose whole name matches, new ones too |
+    | assign | names of streams as JSON, such as `["a,b", "c"]` |
+    | startingOffsets | earliest, latest or JSON per stream of the id to read behind |
+    | endingOffsets | (batch) latest, or JSON per stream of the last id to read |
+    | startingTimestamp | entries of this time or later; milliseconds or ISO 8601 |
+    | endingTimestamp | (batch) entries before this time; milliseconds or ISO 8601 |
+    | maxOffsetsPerTrigger | (query) entries of a micro-batch at most; no bound |
+    | minPartitions | tasks to cut the work into at least; 1 |
+    | maxRecordsPerPartition | entries a task reads at most; 100000 |
+    | failOnDataLoss | true: fail when entries that were to be read are gone; false: go on |
+    | coldTier | path of a lake; entries the stream no longer has are read from there |
+    | valueFormat | string, or binary: values as bytes |
+    | fieldsFormat | map, or array: of name and value, in order and with repeats |
+    | compression | none or zstd; zstd from another machine, none from this one |
+    | pushFilters | (batch) true: ask only for what filters let through; false. See below |
+
+    A batch begins at earliest, a query at latest; a checkpoint goes before either. A DataFrame is
+    read as of its first use; `load` again to see what came later.
+
+    With `pushFilters=true` the gateway is asked only for the ranges that filters on `stream`,
+    `ms`, `id` and `timestamp` leave. Spark (4.3) keeps the ranges of the first filter with the
+    DataFrame: filter such a DataFrame once, and `load` again for the next filter. It needs
+    `spark.sql.python.filterPushdown.enabled=true`, which `pipeline.session` sets.
+
+    Options for writing:
+
+    | option | meaning |
+    |---|---|
+    | stream | where to; by default the column `stream` says it, row by row |
+    | deliveryGuarantee | exactly-once, or at-least-once: without a staging area |
+    | jobId | (batch) name of this write: the same once more changes nothing |
+    | jobBatch | (batch) number of this write under its jobId, growing; 0 |
+
+    A column `fields` (a map, or an array of name and value) holds what is written; without it
+    every column but `stream` and `id` becomes a field, as text, left out where it is null. A
+    column `id` keeps ids.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` takes."""
+        return "headgate"
+
+    def schema(self) -> StructType:
+        """Return the schema of whole entries, as the options want it."""
+        options = read_options(self.options, is_query=None)
+        return entry_schema(is_binary=options.is_binary, is_array=options.is_array)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of what is there now."""
+        options = read_options(self.options, is_query=False)
+        kind = FilteringReader if options.pushes_filters else BatchReader
+        return kind(options, Rows(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return a reader of what is there and what comes."""
+        return StreamReader(read_options(self.options, is_query=True), Rows(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Return a writer of a DataFrame."""
+        return BatchWriter(write_options(self.options, is_query=False), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002
+        """Return a writer of a streaming query."""
+        return StreamWriter(write_options(self.options, is_query=True), schema)

@@ -1,0 +1,48 @@
+"""One Spark and one gateway for all tests of a process; names of streams are a test's own."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from pyspark.sql import SparkSession
+
+from pipeline.session import JavaMissing, find_java, session
+from tests.pipeline.gateway import Gateway
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    try:
+        find_java()
+    except JavaMissing as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    found = session(
+        master="local[2]",
+        app="headgate tests",
+        conf={"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"},
+    )
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Iterator[Gateway]:
+    found = Gateway(":memory:")
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def name() -> str:
+    """A name for a stream that no other test has."""
+    return f"s-{uuid.uuid4().hex[:12]}"
+
+
+settings.register_profile("pipeline", deadline=None)  # the first call of Arrow loads it
+settings.load_profile("pipeline")

@@ -1,0 +1,55 @@
+"""A query that copies a stream, to be started, killed and started again.
+
+`python -m tests.pipeline.copies <gateway> <stream> <checkpoint>` runs it in a process of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline.session import session
+
+WAIT_S_MAX = 120
+
+
+class Copies:
+    """Copies `name` to `name-copy`, as often as it is run."""
+
+    def __init__(self, spark: SparkSession, url: str, name: str, checkpoint: Path) -> None:
+        self.spark = spark
+        self.url = url
+        self.name = name
+        self.checkpoint = checkpoint
+
+    def run(self, *, entries_max: int = 100) -> None:
+        """Copy what there is, so many entries a micro-batch."""
+        rows = (
+            self.spark.readStream.format("headgate")
+            .options(endpoint=self.url, subscribe=self.name, startingOffsets="earliest")
+            .option("maxOffsetsPerTrigger", entries_max)
+            .load()
+        )
+        query = (
+            rows.drop("id")
+            .writeStream.format("headgate")
+            .options(endpoint=self.url, stream=f"{self.name}-copy")
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(WAIT_S_MAX)
+
+    def forget_commits(self, count: int) -> None:
+        """Make the checkpoint what it is after a kill between a write and Spark's note of it."""
+        done = sorted((self.checkpoint / "commits").glob("[0-9]*"), key=lambda it: int(it.name))
+        for path in done[-count:]:
+            path.unlink()
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    url, name, checkpoint = sys.argv[1:]
+    Copies(session(master="local[2]"), url, name, Path(checkpoint)).run()

@@ -1,0 +1,121 @@
+"""A gateway in a process of its own, for tests that are not coroutines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+
+from pipeline.client import Client
+
+ROOT = Path(__file__).parent.parent.parent
+START_S_MAX = 30.0
+END_S_MAX = 30.0
+
+
+class Gateway:
+    """A gateway on a directory, that can be killed and started again at the same address."""
+
+    def __init__(self, data_dir: Path | str, settings: Mapping[str, object] | None = None) -> None:
+        self.data_dir = data_dir
+        self._settings = dict(settings or {})
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.http = httpx.Client(base_url=self.url, timeout=30)
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Return once it accepts connections."""
+        variables = {f"HEADGATE_{name.upper()}": str(it) for name, it in self._settings.items()}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "serve", "--data-dir", str(self.data_dir)],
+            cwd=ROOT,
+            env={**os.environ, "HEADGATE_PORT": str(self.port), **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        said: list[str] = []
+        is_there = threading.Event()
+        threading.Thread(target=self._listen, args=(said, is_there), daemon=True).start()
+        if not is_there.wait(START_S_MAX) or "Headgate is at" not in "".join(said):
+            self.kill()
+            raise ChildProcessError("\n".join(said))
+
+    def kill(self) -> None:
+        """End it as a power switch does."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait(END_S_MAX)
+
+    def stop(self) -> None:
+        """End it for good."""
+        self.kill()
+        self.http.close()
+
+    # What tests do to streams.
+
+    def append(self, stream: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Append entries, each given by its fields; returns their ids."""
+        return self.append_entries(stream, [{"fields": fields} for fields in entries])
+
+    def append_entries(self, stream: str, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Append entries as the interface takes them; returns their ids."""
+        ids: list[str] = []
+        for begin in range(0, len(entries), 1000):
+            answer = self.http.post(
+                f"/v1/streams/{stream}/entries/batch", json=list(entries[begin : begin + 1000])
+            )
+            assert answer.status_code == 201, answer.text
+            ids += answer.json()["ids"]
+        return ids
+
+    def append_pairs(self, stream: str, pairs: Sequence[tuple[str | bytes, str | bytes]]) -> None:
+        """Append one entry of pairs in their order, repeats and all."""
+        fields = pa.array([pairs], pa.map_(pa.binary(), pa.binary()))
+        with Client(self.url) as client:
+            client.append(stream, pa.RecordBatch.from_pydict({"fields": fields}))
+
+    def entries(self, stream: str) -> list[dict[str, Any]]:
+        """Return all entries of a stream, in order; none if there is no such stream."""
+        params: dict[str, str | int] = {"start": "-", "end": "+", "limit": 1_000_000}
+        headers = {"Accept": "application/x-ndjson"}
+        answer = self.http.get(f"/v1/streams/{stream}/entries", params=params, headers=headers)
+        if answer.status_code == 404:
+            return []
+        assert answer.status_code == 200, answer.text
+        return [httpx.Response(200, content=line).json() for line in answer.text.splitlines()]
+
+    def count(self, stream: str) -> int:
+        """Return how many entries a stream has; 0 if there is no such stream."""
+        answer = self.http.get(f"/v1/streams/{stream}")
+        return int(answer.json()["length"]) if answer.status_code == 200 else 0
+
+    def trim(self, stream: str, **how: object) -> None:
+        answer = self.http.post(f"/v1/streams/{stream}/trim", json=how)
+        assert answer.status_code == 200, answer.text
+
+    def _listen(self, said: list[str], is_there: threading.Event) -> None:
+        """Note what it says; its pipe is never full."""
+        assert self._process is not None
+        assert self._process.stderr is not None
+        with self._process.stderr as lines:
+            for line in lines:
+                said.append(line.rstrip("\n"))
+                if "Headgate is at" in line:
+                    is_there.set()
+        is_there.set()

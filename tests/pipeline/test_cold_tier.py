@@ -1,0 +1,86 @@
+"""What a stream no longer has is read from the lake, as if it had never been trimmed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pipeline.client import Client
+from pipeline.lake import Held, Lake
+from pipeline.lakefile import files_of, write_rows
+from pipeline.schema import Rows, entry_schema
+from tests.pipeline.gateway import Gateway
+
+FIRST_MS = 1_700_000_000_000
+
+
+def archive(gateway: Gateway, stream: str, to: str, path: Path) -> None:
+    """Put the entries up to and with an id into a lake."""
+    lake = Lake.open_or_create(path)
+    rows = Rows(entry_schema(is_binary=True, is_array=True))
+    with Client(gateway.url) as client, client.entries(stream, "0-0", to) as answer:
+        files = files_of(write_rows([rows.of(stream, one) for one in answer], lake.path, {}))
+        held = Held(answer.epoch, "0-0", to)
+    assert lake.commit(files, query="test", batch=0, ranges={stream: held})
+
+
+@pytest.fixture
+def ids(gateway: Gateway, name: str) -> list[str]:
+    entries = [{"id": f"{FIRST_MS + at}-0", "fields": {"n": str(at)}} for at in range(300)]
+    return gateway.append_entries(name, entries)
+
+
+def read(spark: SparkSession, gateway: Gateway, stream: str, **options: Any) -> list[str]:
+    reading = spark.read.format("headgate").options(endpoint=gateway.url, subscribe=stream)
+    return sorted(row["id"] for row in reading.options(**options).load().collect())
+
+
+def test_a_batch_reads_the_missing_beginning_from_the_lake(
+    spark: SparkSession, gateway: Gateway, name: str, ids: list[str], tmp_path: Path
+) -> None:
+    archive(gateway, name, ids[249], tmp_path / "lake")
+    gateway.trim(name, min_id=ids[200])
+    cold = str(tmp_path / "lake")
+    assert read(spark, gateway, name) == ids[200:]
+    assert read(spark, gateway, name, coldTier=cold) == ids
+    after, to = json.dumps({name: ids[50]}), json.dumps({name: ids[150]})
+    options = {"coldTier": cold, "startingOffsets": after, "endingOffsets": to}
+    assert read(spark, gateway, name, **options) == ids[51:151]
+
+
+def test_a_lake_that_ends_too_early_is_data_loss(
+    spark: SparkSession, gateway: Gateway, name: str, ids: list[str], tmp_path: Path
+) -> None:
+    archive(gateway, name, ids[99], tmp_path / "lake")
+    gateway.trim(name, min_id=ids[200])
+    with pytest.raises(PySparkException, match=f"the lake ends at {ids[99]}"):
+        read(spark, gateway, name, coldTier=tmp_path / "lake")
+
+
+def test_a_query_that_fell_behind_catches_up_from_the_lake(
+    spark: SparkSession, gateway: Gateway, name: str, ids: list[str], tmp_path: Path
+) -> None:
+    archive(gateway, name, ids[249], tmp_path / "lake")
+    gateway.trim(name, min_id=ids[200])
+    options = {"startingOffsets": json.dumps({name: ids[99]}), "coldTier": str(tmp_path / "lake")}
+    rows = (
+        spark.readStream.format("headgate")
+        .options(endpoint=gateway.url, subscribe=name, **options)
+        .load()
+    )
+    found: list[str] = []
+    query = (
+        rows.writeStream.foreachBatch(
+            lambda batch, _: found.extend(row["id"] for row in batch.collect())
+        )
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert sorted(found) == ids[100:]

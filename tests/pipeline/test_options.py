@@ -1,0 +1,89 @@
+import pickle
+from typing import Any
+
+import pytest
+
+from pipeline.client import Client
+from pipeline.options import READING, WRITING, OptionError, read_options, write_options
+from pipeline.source import HeadgateDataSource
+
+
+def read(*, is_query: bool = False, **options: Any) -> object:
+    return read_options({"subscribe": "a", **options}, is_query=is_query)
+
+
+def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(OptionError, match="did you mean startingOffsets"):
+        read(startingoffset="earliest")
+    with pytest.raises(OptionError, match="no option of writing headgate: did you mean jobId"):
+        write_options({"jobid2": "x"}, is_query=False)
+
+
+def test_names_of_options_are_case_insensitive() -> None:
+    options = read_options({"SUBSCRIBE": "a, b", "MINPARTITIONS": "3"}, is_query=False)
+    assert options.subscribe == ("a", "b")
+    assert options.partitions_min == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"subscribe": "a", "subscribePattern": "b"},
+        {"subscribe": "a,,b"},
+        {"subscribePattern": "("},
+        {"assign": "a"},
+        {"assign": '{"a": [0]}'},
+        {},
+    ],
+)
+def test_the_streams_are_said_once_and_well(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        read_options(options, is_query=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("endpoint", "127.0.0.1:8080"),
+        ("retryTimeoutMs", "-1"),
+        ("minPartitions", "0"),
+        ("maxRecordsPerPartition", "many"),
+        ("failOnDataLoss", "maybe"),
+        ("valueFormat", "json"),
+        ("fieldsFormat", "list"),
+        ("compression", "gzip"),
+    ],
+)
+def test_a_value_an_option_cannot_have_is_refused_by_name(name: str, text: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        read_options({"subscribe": "a", name: text}, is_query=False)
+
+
+def test_options_of_a_batch_are_not_those_of_a_query() -> None:
+    with pytest.raises(OptionError, match="endingOffsets is for batch reads"):
+        read(is_query=True, endingOffsets="latest")
+    with pytest.raises(OptionError, match="maxOffsetsPerTrigger is for queries"):
+        read(maxOffsetsPerTrigger="5")
+    with pytest.raises(OptionError, match="nothing to read"):
+        read(startingOffsets="latest")
+    with pytest.raises(OptionError, match="jobId and jobBatch are for batch writes"):
+        write_options({"jobId": "x"}, is_query=True)
+
+
+def test_a_start_is_said_once() -> None:
+    with pytest.raises(OptionError, match="give one of them"):
+        read(startingOffsets="earliest", startingTimestamp="5")
+
+
+def test_the_token_is_nowhere_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_TOKEN", "sesame")
+    options = read_options({"subscribe": "a"}, is_query=False)
+    assert "sesame" not in repr(options)
+    assert "sesame" not in str(options.client)
+    assert isinstance(pickle.loads(pickle.dumps(options)).client, Client)
+
+
+def test_every_option_is_documented() -> None:
+    text = HeadgateDataSource.__doc__ or ""
+    for name in READING | WRITING:
+        assert f"| {name} |" in text

@@ -1,0 +1,208 @@
+"""Writes: every row is in its stream once, whatever is killed, tried again or sent twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.pipeline.copies import Copies
+from tests.pipeline.gateway import ROOT, Gateway
+
+START_S_MAX = 180  # of another Java, on a machine with much else to do
+
+
+class Writes:
+    def __init__(self, spark: SparkSession, gateway: Gateway) -> None:
+        self.spark = spark
+        self.url = gateway.url
+
+    def __call__(self, rows: DataFrame, stream: str | None, **options: Any) -> None:
+        writing = rows.write.format("headgate").mode("append").option("endpoint", self.url)
+        if stream is not None:
+            writing = writing.option("stream", stream)
+        writing.options(**options).save()
+
+
+@pytest.fixture
+def write(spark: SparkSession, gateway: Gateway) -> Writes:
+    return Writes(spark, gateway)
+
+
+def numbers_in(gateway: Gateway, stream: str) -> list[int]:
+    return [int(entry["fields"]["n"]) for entry in gateway.entries(stream)]
+
+
+def test_columns_are_fields_and_null_is_left_out(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    rows = spark.sql("select 'ann' as user, 1.5D as amount, cast(null as string) as note")
+    write(rows, name)
+    assert [entry["fields"] for entry in gateway.entries(name)] == [
+        {"user": "ann", "amount": "1.5"}
+    ]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_every_row_is_written_in_the_order_of_its_partition(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str, guarantee: str
+) -> None:
+    rows = spark.range(0, 25_000, 1, 2).selectExpr("id as n")
+    write(rows, name, deliveryGuarantee=guarantee)
+    found = numbers_in(gateway, name)
+    assert sorted(found) == list(range(25_000))
+    for begin, end in ((0, 12_500), (12_500, 25_000)):
+        part = [n for n in found if begin <= n < end]
+        assert part == sorted(part)
+    if guarantee == "exactly-once":
+        assert found == sorted(found)
+
+
+def test_the_same_job_once_more_changes_nothing(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    rows = spark.range(100).selectExpr("id as n")
+    write(rows, name, jobId=name)
+    write(rows, name, jobId=name)
+    assert len(numbers_in(gateway, name)) == 100
+    write(rows, name, jobId=name, jobBatch=1)
+    assert len(numbers_in(gateway, name)) == 200
+
+
+def test_a_column_says_which_stream_and_which_id(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    rows = spark.sql(
+        f"select concat('{name}-', n % 2) as stream, concat(n + 1, '-7') as id, n"
+        " from (select explode(sequence(0, 9)) as n)"
+    ).coalesce(1)
+    write(rows, None)
+    assert [entry["id"] for entry in gateway.entries(f"{name}-1")] == [
+        f"{n + 1}-7" for n in (1, 3, 5, 7, 9)
+    ]
+
+
+def test_what_was_read_can_be_written_elsewhere_with_its_ids(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    gateway.append(name, [{"n": str(at), "é": "ü"} for at in range(50)])
+    options = {"endpoint": gateway.url, "subscribe": name, "fieldsFormat": "array"}
+    write(spark.read.format("headgate").options(**options).load(), f"{name}-copy")
+    assert gateway.entries(f"{name}-copy") == gateway.entries(name)
+
+
+def test_a_task_that_fails_leaves_nothing(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    rows = spark.range(0, 20_000, 1, 2).selectExpr(
+        "if(id = 19999, cast(raise_error('no') as bigint), id) as n"
+    )
+    with pytest.raises(PySparkException, match="no"):
+        write(rows, name, jobId=name)
+    assert gateway.entries(name) == []
+    write(spark.range(10).selectExpr("id as n"), name, jobId=name)
+    assert sorted(numbers_in(gateway, name)) == list(range(10))
+
+
+def test_a_stream_is_not_overwritten(write: Writes, spark: SparkSession, name: str) -> None:
+    writing = spark.range(1).selectExpr("id as n").write.format("headgate").option("stream", name)
+    with pytest.raises(PySparkException, match="a stream only grows"):
+        writing.mode("overwrite").save()
+
+
+def test_rows_that_are_no_entries_are_refused(
+    write: Writes, spark: SparkSession, name: str
+) -> None:
+    with pytest.raises(PySparkException, match=r"tags is array<int>.*to_json"):
+        write(spark.sql("select array(1) as tags"), name)
+
+
+@pytest.fixture
+def copies(spark: SparkSession, gateway: Gateway, name: str, tmp_path: Path) -> Copies:
+    return Copies(spark, gateway.url, name, tmp_path / "checkpoint")
+
+
+def test_a_query_writes_each_entry_once_though_its_batch_comes_again(
+    copies: Copies, gateway: Gateway
+) -> None:
+    gateway.append(copies.name, [{"n": str(at)} for at in range(250)])
+    copies.run()
+    assert numbers_in(gateway, f"{copies.name}-copy") == list(range(250))
+    copies.forget_commits(1)
+    gateway.append(copies.name, [{"n": str(at)} for at in range(250, 300)])
+    copies.run()
+    assert numbers_in(gateway, f"{copies.name}-copy") == list(range(300))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Gateway]:
+    found = Gateway(tmp_path / "data")
+    yield found
+    found.stop()
+
+
+def test_what_a_gateway_committed_before_it_was_killed_is_not_written_again(
+    spark: SparkSession, own: Gateway, tmp_path: Path
+) -> None:
+    copies = Copies(spark, own.url, "orders", tmp_path / "checkpoint")
+    own.append("orders", [{"n": str(at)} for at in range(150)])
+    copies.run()
+    own.kill()
+    own.start()
+    copies.forget_commits(1)
+    own.append("orders", [{"n": str(at)} for at in range(150, 200)])
+    copies.run()
+    assert numbers_in(own, "orders-copy") == list(range(200))
+
+
+def test_a_query_that_is_killed_and_starts_again_writes_each_entry_once(
+    spark: SparkSession, gateway: Gateway, name: str, tmp_path: Path
+) -> None:
+    gateway.append(name, [{"n": str(at)} for at in range(3000)])
+    checkpoint = tmp_path / "checkpoint"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.pipeline.copies", gateway.url, name, str(checkpoint)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,  # it and its Java are killed together
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + START_S_MAX
+        while gateway.count(f"{name}-copy") < 300:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert gateway.count(f"{name}-copy") < 3000
+    Copies(spark, gateway.url, name, checkpoint).run(entries_max=1000)
+    assert numbers_in(gateway, f"{name}-copy") == list(range(3000))
+
+
+def test_without_a_gateway_a_write_fails_by_its_deadline(
+    write: Writes, spark: SparkSession, name: str
+) -> None:
+    write.url = "http://127.0.0.1:9"
+    with pytest.raises(PySparkException, match="did not serve"):
+        write(spark.range(1).selectExpr("id as n"), name, retryTimeoutMs=300)
+
+
+def test_nothing_is_left_staged(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    write(spark.range(100).selectExpr("id as n"), name, jobId=name)
+    found = httpx.get(f"{gateway.url}/v1/bulk/writers/{name}").json()
+    assert (found["writer"], found["last_batch"]) == (name, 0)
