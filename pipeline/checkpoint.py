@@ -1,0 +1,118 @@
+"""What Spark keeps of a query in its checkpoint: who it is, and where each batch begins and ends.
+
+Spark writes the offset a batch ends at before the batch runs, so a sink can look up exactly which
+ranges it was given, also when the batch is run again after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+
+from pipeline.offsets import Position, positions_of
+
+_OURS = "headgate.json"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint belongs to another query, or cannot be read."""
+
+
+class Checkpoint:
+    """The checkpoint of a query.
+
+    Args:
+        path: a directory, or a URL that Arrow knows a file system for.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if "://" in path:
+            self._files, self._root = pyarrow.fs.FileSystem.from_uri(path)
+        else:
+            self._files, self._root = pyarrow.fs.LocalFileSystem(), str(Path(path).absolute())
+
+    def claim(self, purpose: Mapping[str, str]) -> None:
+        """Note what the checkpoint is for, or compare it with what was noted.
+
+        Raises:
+            CheckpointError: it is for something else, or of a query that is none of ours.
+        """
+        was = self.note(_OURS)
+        if was is None:
+            if self._text("metadata") is not None:
+                raise CheckpointError(
+                    f"the checkpoint {self.path} belongs to another query: give another one"
+                )
+            self.keep_note(_OURS, dict(purpose))
+            return
+        for name, value in purpose.items():
+            if was.get(name) != value:
+                raise CheckpointError(
+                    f"the checkpoint {self.path} belongs to another query: its {name} is"
+                    f" {was.get(name)}, not {value}; give another --checkpoint"
+                )
+
+    def note(self, name: str) -> dict[str, Any] | None:
+        """Return a note that was kept here, if it was.
+
+        Raises:
+            CheckpointError: something else is in its place.
+        """
+        text = self._text(name)
+        if text is None:
+            return None
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise CheckpointError(f"{self.path}/{name} is no note of ours")
+        return found
+
+    def keep_note(self, name: str, note: Mapping[str, object]) -> None:
+        """Keep a note beside what Spark keeps: whole, or not at all."""
+        self._files.create_dir(self._root, recursive=True)
+        new = f"{self._root}/.{name}.new"
+        with self._files.open_output_stream(new) as out:
+            out.write(json.dumps(note, sort_keys=True).encode())
+        self._files.move(new, f"{self._root}/{name}")
+
+    def query(self) -> str:
+        """Return the id of the query, the same over all its runs.
+
+        Raises:
+            CheckpointError: no query has begun here.
+        """
+        text = self._text("metadata")
+        if text is None:
+            raise CheckpointError(f"no query has begun in the checkpoint {self.path}")
+        return str(json.loads(text)["id"])
+
+    def end(self, batch: int) -> dict[str, Position] | None:
+        """Return where each stream is read up to by a batch; None if the batch was not planned.
+
+        Raises:
+            CheckpointError: it is not written as Spark 4 does.
+            OffsetError: the offset is of another data source.
+        """
+        text = self._text(f"offsets/{batch}")
+        if text is None:
+            return None
+        version, *lines = text.splitlines()
+        if version != "v1" or len(lines) != 2:
+            raise CheckpointError(
+                f"{self.path}/offsets/{batch} has {version}, {len(lines)} lines: not one source, v1"
+            )
+        return positions_of(json.loads(lines[1]))
+
+    def _text(self, name: str) -> str | None:
+        try:
+            with self._files.open_input_stream(f"{self._root}/{name}") as found:
+                return bytes(found.read()).decode()
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,95 @@
+"""The command line: `headgate-pipeline <job>`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+import click
+
+_JOBS = {
+    "archive": "Write streams into the lake, each entry exactly once.",
+    "compact": "Make large files of small ones in the lake.",
+    "trim": "Take from streams what the lake verifiably holds.",
+    "replay": "Append a range of the lake or of a stream to a stream.",
+    "verify": "Compare streams with the lake, range by range.",
+    "stats": "Rates, sizes and values of fields, by window of time.",
+    "lag": "How far groups are behind, and how long entries have been pending.",
+    "deadletters": "Dead letters as a table; send them back.",
+    "changes": "The latest state by key, from a stream of changes.",
+    "plot": "A picture of a stream: one HTML file.",
+    "doctor": "What is wrong with this installation, and what mends it.",
+}
+
+_HELP = """\
+Streams in bulk, on Spark.
+
+\b
+What is missing here:     headgate-pipeline doctor
+Archive a stream:         headgate-pipeline archive --streams orders --lake lake
+Is it all there:          headgate-pipeline verify --streams orders --lake lake
+Make room:                headgate-pipeline trim --streams orders --lake lake
+"""
+
+
+class _Jobs(click.Group):
+    """The jobs; one is imported when it is asked for, so that help needs no Spark."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_JOBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _JOBS:
+            return None
+        try:
+            found = importlib.import_module(f"pipeline.jobs.{cmd_name}").main
+        except ImportError as error:
+            raise click.ClickException(
+                f"{error.name or error} is missing: pip install 'headgate[spark]'; "
+                "`headgate-pipeline doctor` says what else is"
+            ) from None
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Jobs"):
+            formatter.write_dl(list(_JOBS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            raise click.ClickException(said(error)) from error
+
+
+def said(error: BaseException) -> str:
+    """Return what an error says to the person at the terminal, in one line.
+
+    What goes wrong in a task reaches the driver as text: the traceback of a worker, whose last
+    line is the error, wrapped in what the JVM has to say about it.
+    """
+    text = str(error).strip() or type(error).__name__
+    ours = re.findall(r"^(?:pipeline\.|httpx\.)[\w.]+: (.+)$", text, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
+    if errors and "Traceback" in text:
+        return str(errors[-1])
+    return next(line.strip() for line in text.splitlines() if line.strip())
+
+
+@click.group(
+    cls=_Jobs,
+    help=_HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="headgate")
+def main() -> None:
+    """Run the command line."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Stream to lake, each entry exactly once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+
+from pipeline.checkpoint import Checkpoint
+from pipeline.client import Client, Cursor
+from pipeline.jobs.flags import Flags, options
+from pipeline.jobs.report import Progress, answer
+from pipeline.lake import Held, Lake, is_lake
+from pipeline.lakefile import WRITTEN, files_of, write_rows
+from pipeline.offsets import BEGINNING, Position, earlier, is_before
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK_S = 1
+
+
+@click.command(
+    help="""Write streams into the lake, each entry exactly once.
+
+    The lake is begun if it is not there. A run that was killed goes on where it was; a second run
+    with another checkpoint writes only what the lake does not have.
+
+    \b
+    Once, from cron:   headgate-pipeline archive --streams orders --lake lake
+    As a service:      headgate-pipeline archive --pattern 'orders-.*' --lake lake --trigger 5s
+    """
+)
+@options("streams", "pattern", "lake", "checkpoint", "trigger", "max_offsets", "master", "dry_run")
+@click.option("--allow-gap", is_flag=True, help="Go on if entries are gone that were to be read.")
+def main(flags: Flags, *, allow_gap: bool) -> None:
+    """Archive streams."""
+    with flags.client() as client:
+        streams = flags.chosen(client)
+        lake = None
+        if not flags.dry_run or is_lake(flags.lake):
+            lake = Lake.open_or_create(flags.lake)
+        start = {}
+        for stream, plan in flags.plans(client, streams).items():
+            held = None if lake is None else lake.held(stream)
+            if held is not None and held.epoch == plan.epoch:
+                start[stream] = held.to
+        cursors = [Cursor(stream, start.get(stream, BEGINNING)) for stream in streams]
+        todo = {plan.stream: plan.backlog for plan in client.plan(cursors)}
+    if flags.dry_run or lake is None:
+        rows = [
+            {"stream": stream, "after": start.get(stream, BEGINNING), "entries": todo[stream]}
+            for stream in streams
+        ]
+        answer(rows, as_json=flags.as_json)
+        return
+    progress = Progress("archive", sum(todo.values()) if flags.trigger == "once" else None)
+    run(flags, lake, start, allow_gap=allow_gap, told=progress.advance)
+    progress.finish()
+    rows = []
+    for stream in streams:
+        found = lake.held(stream)
+        rows.append({"stream": stream, "after": found and found.after, "to": found and found.to})
+    answer(rows, as_json=flags.as_json)
+
+
+def run(
+    flags: Flags,
+    lake: Lake,
+    start: Mapping[str, str],
+    *,
+    allow_gap: bool,
+    told: Callable[[int], None],
+) -> None:
+    """Run the query until it has read everything, or somebody stops it.
+
+    Args:
+        flags: which streams, when, and where the query notes how far it is.
+        lake: where to.
+        start: per stream the id to begin behind, if the query begins only now.
+        allow_gap: go on where entries are gone.
+        told: is called with the number of entries each time some are in the lake.
+    """
+    subscription = flags.streams or flags.pattern or ""
+    name = f"archive-{zlib.crc32(f'{flags.endpoint} {subscription}'.encode()):08x}"
+    checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(name))
+    checkpoint.claim({"job": "archive", "lake": lake.path, "streams": subscription})
+    spark = flags.spark("archive")
+    reader = flags.source(spark.readStream)
+    reader = reader.option("startingOffsets", json.dumps(start) if start else "earliest")
+    reader = reader.option("failOnDataLoss", str(not allow_gap).lower())
+    if flags.max_offsets is not None:
+        reader = reader.option("maxOffsetsPerTrigger", flags.max_offsets)
+
+    def write(rows: DataFrame, batch: int) -> None:
+        query = checkpoint.query()
+        if lake.has_batch(query, batch):
+            return
+        ranges = ranges_of(
+            _positions(start) if batch == 0 else checkpoint.end(batch - 1) or {},
+            checkpoint.end(batch) or {},
+        )
+        held_to = lake.admit(ranges, allow_gap=allow_gap)
+        task = partial(write_rows, lake=lake.path, held_to=held_to)
+        files = files_of(rows.mapInArrow(task, schema_text(WRITTEN)).toArrow().to_batches())
+        if allow_gap:
+            with flags.client() as client:
+                ranges = behind_gaps(client, ranges)
+        lake.commit(files, query=query, batch=batch, ranges=ranges)
+        told(sum(file.row_count for file in files))
+
+    writer = reader.load().writeStream.foreachBatch(write)
+    writer = writer.option("checkpointLocation", checkpoint.path).queryName("headgate archive")
+    until_end(flags.triggered(writer).start())
+
+
+def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> dict[str, Held]:
+    """Return what a batch was read from: per stream, where anything was to be read."""
+    ranges = {}
+    for stream, end in ends.items():
+        begin = begins.get(stream, Position(BEGINNING))
+        is_same = begin.epoch in {None, end.epoch}
+        after = begin.id if is_same else BEGINNING
+        if end.epoch is not None and end.id != after:
+            ranges[stream] = Held(end.epoch, after, end.id)
+    return ranges
+
+
+def behind_gaps(client: Client, ranges: Mapping[str, Held]) -> dict[str, Held]:
+    """Return ranges without what was trimmed, which may not have been read."""
+    found = dict(ranges)
+    for plan in client.plan([Cursor(stream, held.after) for stream, held in ranges.items()]):
+        held = found[plan.stream]
+        if plan.gap is not None and is_before(held.after, plan.gap.end):
+            found[plan.stream] = held._replace(after=earlier(plan.gap.end, held.to))
+    return found
+
+
+def until_end(query: StreamingQuery) -> None:
+    """Return once the query has ended; ask it to end, between two batches, on SIGINT or SIGTERM."""
+    with _asked_to_stop() as asked:
+        while not query.awaitTermination(_LOOK_S):
+            if asked.is_set():
+                query.stop()
+                return
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[threading.Event]:
+    asked = threading.Event()
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """Return an Arrow schema as Spark writes it."""
+    names = {pa.int64(): "bigint", pa.string(): "string", pa.date32(): "date"}
+    return ", ".join(f"{field.name} {names[field.type]}" for field in schema)
+
+
+def _positions(start: Mapping[str, str]) -> dict[str, Position]:
+    return {stream: Position(after) for stream, after in start.items()}

@@ -1,0 +1,81 @@
+"""The latest state by key, from a stream of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.jobs.entries import count, pairs, read, texts, value
+from pipeline.jobs.flags import Flags, options
+from pipeline.jobs.report import Progress, answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SHOWN_MAX = 10_000
+
+
+@click.command(
+    help="""The latest entry of each key: the state that a stream of changes leads to.
+
+    \b
+    The price now:   headgate-pipeline changes --streams stocks --key symbol
+    As a table:      headgate-pipeline changes --streams users --key id --deleted op=delete \\
+                       --lake lake --out users.parquet
+    """
+)
+@options("streams", "pattern", "lake?", "master")
+@click.option("--key", required=True, help="Fields that say whose state it is, by comma.")
+@click.option("--deleted", metavar="FIELD=VALUE", help="An entry with this value ends its key.")
+@click.option("--out", help="Write Parquet here instead of saying the rows.")
+def main(flags: Flags, *, key: str, deleted: str | None, out: str | None) -> None:
+    """Say the latest state."""
+    names = [name.strip() for name in key.split(",")]
+    if not all(names):
+        raise click.BadParameter("names of fields, separated by commas", param_hint="--key")
+    ending = None if deleted is None else tuple(deleted.partition("=")[::2])
+    if ending is not None and not all(ending):
+        raise click.BadParameter("a field and its value, as op=delete", param_hint="--deleted")
+    with flags.client() as client:
+        streams = flags.chosen(client)
+        plans = flags.plans(client, streams)
+        total = count(client, flags, plans)
+    spark = flags.spark("changes")
+    progress = Progress("changes", total)
+    table = transform(read(spark, flags, plans), names, ending)
+    if out is None:
+        rows = [row.asDict() for row in table.orderBy(*names).limit(_SHOWN_MAX).collect()]
+    else:
+        table.write.mode("overwrite").parquet(out)
+        rows = [{"keys": spark.read.parquet(out).count(), "out": out}]
+    progress.advance(total)
+    progress.finish()
+    answer(rows, as_json=flags.as_json, nothing="no entry has this key")
+
+
+def transform(
+    entries: DataFrame, key: Sequence[str], deleted: tuple[str, ...] | None = None
+) -> DataFrame:
+    """Return the latest entry of each key: the key's fields, `stream`, `id`, `timestamp`, `fields`.
+
+    Args:
+        entries: rows of the lake or of a stream, in any order; those without the key are left out.
+        key: names of fields.
+        deleted: field and value that end a key.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    found = entries.select(
+        *(value(pairs(entries), name).alias(name) for name in key),
+        F.struct("ms", F.coalesce("seq", F.lit(2**63 - 1)).alias("seq"), "id").alias("_at"),
+        F.struct("stream", "id", "timestamp", texts(pairs(entries)).alias("fields")).alias(
+            "_entry"
+        ),
+    ).dropna(subset=list(key))
+    latest = found.groupBy(*key).agg(F.max_by("_entry", "_at").alias("_entry"))
+    if deleted is not None:
+        name, text = deleted
+        latest = latest.where(~F.coalesce(F.col("_entry.fields")[name] == text, F.lit(False)))
+    return latest.select(*key, "_entry.stream", "_entry.id", "_entry.timestamp", "_entry.fields")

@@ -1,0 +1,98 @@
+"""Small files of the lake to large ones, in order; and files that nothing needs any more away."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.jobs.archive import schema_text
+from pipeline.jobs.flags import Flags, options
+from pipeline.jobs.report import Progress, answer
+from pipeline.lake import RETENTION_H_MIN, Lake
+from pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, merge_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BINS_AT_ONCE = 16  # files that are written before a commit
+_MIB = 2**20
+
+
+@click.command(
+    help="""Make large files of small ones in the lake, each stream and date in order.
+
+    Rows stay the same rows, and a running archive may go on writing. Files that were replaced are
+    kept for those who still read them, and deleted after --retention.
+
+    \b
+    Every night:   headgate-pipeline compact --lake lake
+    """
+)
+@options("lake", "streams", "master", "dry_run")
+@click.option(
+    "--file-mb",
+    type=click.IntRange(1, 4096),
+    default=128,
+    show_default=True,
+    help="Size of a full file, MiB.",
+)
+@click.option(
+    "--retention-h", type=click.IntRange(RETENTION_H_MIN), default=168, show_default=True,
+    help="Hours that replaced files are kept.",
+)  # fmt: skip
+def main(flags: Flags, *, file_mb: int, retention_h: int) -> None:
+    """Compact the lake."""
+    lake = Lake(flags.lake)
+    before = lake.files(flags.names() if flags.streams else None)
+    bins = bins_by_date(before, file_mb * _MIB)
+    if not flags.dry_run and bins:
+        progress = Progress("compact", sum(len(files) for files in bins), "files")
+        run(flags.spark("compact"), lake, bins, file_mb * _MIB, told=progress.advance)
+        progress.finish()
+    deleted = lake.vacuum(retention_h, dry_run=flags.dry_run)
+    after = lake.files(flags.names() if flags.streams else None)
+    row = {
+        "files_before": len(before),
+        "files_merged": sum(len(files) for files in bins),
+        "files_after": len(after),
+        "size_bytes": sum(file.size_bytes for file in after),
+        "files_deleted": len(deleted),
+    }
+    answer([row], as_json=flags.as_json)
+
+
+def bins_by_date(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
+    """Return which files become one: neighbours of one stream and date."""
+    dates = defaultdict(list)
+    for file in files:
+        dates[file.stream, file.date].append(file)
+    return [found for some in dates.values() for found in bins_of(some, file_bytes_max)]
+
+
+def run(
+    spark: SparkSession,
+    lake: Lake,
+    bins: Sequence[Sequence[LakeFile]],
+    file_bytes_max: int,
+    *,
+    told: Callable[[int], None],
+) -> None:
+    """Merge the files of each bin, a few bins at a time, each time with a commit.
+
+    Raises:
+        LakeConflict: another one compacts at the same time; what was committed stays.
+    """
+    task = partial(merge_files, lake=lake.path, file_bytes_max=file_bytes_max)
+    for begin in range(0, len(bins), _BINS_AT_ONCE):
+        some = bins[begin : begin + _BINS_AT_ONCE]
+        bins_paths = [([file.path for file in files],) for files in some]
+        paths = spark.createDataFrame(bins_paths, "paths array<string>")
+        written = paths.repartition(len(some)).mapInArrow(task, schema_text(WRITTEN))
+        lake.replace(
+            [file for files in some for file in files], files_of(written.toArrow().to_batches())
+        )
+        told(sum(len(files) for files in some))

@@ -1,0 +1,210 @@
+"""What is wrong with this installation, and the command that mends it.
+
+Nothing is imported here that may be missing: whatever is, is what this is about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from typing import NamedTuple
+
+import click
+
+_ENDPOINT = "http://127.0.0.1:8080"
+_TIMEOUT_S = 5.0
+_INSTALL = "pip install 'headgate[spark]'"
+_VERSIONS = {
+    "pyspark": ((4, 3), (5,)),
+    "pandas": ((2, 2), (3,)),
+    "pyarrow": ((18,), None),
+    "deltalake": ((1,), None),
+}
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at.
+
+    Attributes:
+        what: it is.
+        is_well: nothing needs to be done.
+        found: how it is.
+        mend: the command that mends it, if one is needed.
+    """
+
+    what: str
+    is_well: bool
+    found: str
+    mend: str = ""
+
+
+@click.command(
+    help="""Look at Java, Python, libraries, the gateway and the lake.
+
+    Says what is wrong and the command that mends it; ends with 1 if anything is.
+
+    \b
+    Before the first job:   headgate-pipeline doctor
+    With a lake:            headgate-pipeline doctor --endpoint http://gateway:8080 --lake lake
+    """
+)
+@click.option(
+    "--endpoint", default=_ENDPOINT, envvar="HEADGATE_ENDPOINT", show_default=True,
+    help="Base URL of the gateway.",
+)  # fmt: skip
+@click.option("--lake", help="Path of the lake, a Delta table.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def main(*, endpoint: str, lake: str | None, as_json: bool) -> None:
+    """Say what is wrong."""
+    looks: list[Callable[[], Finding]] = [
+        java,
+        python,
+        workers,
+        *(lambda name=name: version(name) for name in _VERSIONS),
+        lambda: gateway(endpoint),
+    ]
+    if lake is not None:
+        looks.append(lambda: the_lake(lake))
+    findings = [look() for look in looks]
+    if as_json:
+        click.echo(json.dumps([finding._asdict() for finding in findings]))
+    else:
+        for finding in findings:
+            verdict = "ok   " if finding.is_well else "WRONG"
+            click.echo(f"{verdict}  {finding.what}: {finding.found}")
+            if finding.mend:
+                click.echo(f"       try: {finding.mend}")
+    wrong = [finding.what for finding in findings if not finding.is_well]
+    if wrong:
+        raise click.ClickException(f"something is wrong with {', '.join(wrong)}")
+
+
+def java() -> Finding:
+    """Look for a Java that Spark runs on."""
+    try:
+        from pipeline.session import INSTALL_JAVA, JavaMissing, find_java  # noqa: PLC0415
+    except ImportError:
+        return _java_of_path()
+    try:
+        found = find_java()
+    except JavaMissing as error:
+        return Finding("Java", False, str(error).partition(" Try:")[0], INSTALL_JAVA)
+    return Finding("Java", True, f"{found.major} of {found.origin}, in {found.home}")
+
+
+def _java_of_path() -> Finding:
+    """Look for Java without what Spark brings."""
+    home = os.environ.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java")
+    if program is None:
+        return Finding("Java", False, "there is none", "apt-get install openjdk-17-jre-headless")
+    try:
+        said = subprocess.run(  # noqa: S603 - a program that was found
+            [program, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("Java", False, str(error), "apt-get install openjdk-17-jre-headless")
+    major = re.search(r'version "(?:1\.)?([0-9]+)', said)
+    is_well = major is not None and int(major[1]) >= 17
+    mend = "" if is_well else "apt-get install openjdk-17-jre-headless"
+    return Finding("Java", is_well, f"{major[1] if major else 'no Java'}, in {program}", mend)
+
+
+def python() -> Finding:
+    """Look at this Python."""
+    is_well = sys.version_info >= (3, 11)
+    found = f"{sys.version.split()[0]}, {sys.executable}"
+    return Finding("Python", is_well, found, "" if is_well else "python3.11 -m venv .venv")
+
+
+def workers() -> Finding:
+    """Look at the Python that Spark's tasks would run in."""
+    given = os.environ.get("PYSPARK_PYTHON")
+    if given is None:
+        return Finding("Python of tasks", True, "the same")
+    unset = "unset PYSPARK_PYTHON"
+    program = shutil.which(given)
+    if program is None:
+        return Finding("Python of tasks", False, f"PYSPARK_PYTHON={given} is not there", unset)
+    ask = "import sys; print(*sys.version_info[:2], sep='.')"
+    try:
+        said = subprocess.run(  # noqa: S603 - a program that was found
+            [program, "-c", ask], capture_output=True, text=True, timeout=30, check=False
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("Python of tasks", False, str(error), unset)
+    here = ".".join(map(str, sys.version_info[:2]))
+    is_well = said == here
+    found = f"{said or 'none'} by PYSPARK_PYTHON={given}, and {here} here"
+    return Finding("Python of tasks", is_well, found, "" if is_well else unset)
+
+
+def version(name: str) -> Finding:
+    """Look at the version of a library."""
+    least, below = _VERSIONS[name]
+    wanted = f">={_dotted(least)}" + (f",<{_dotted(below)}" if below else "")
+    mend = f"pip install '{name}{wanted}'"
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(name, False, "it is missing", _INSTALL)
+    number = tuple(int(part) for part in re.findall(r"[0-9]+", found)[:3])
+    is_well = number >= least and (below is None or number < below)
+    if is_well:
+        return Finding(name, True, found)
+    return Finding(name, False, f"{found}, not {wanted}", mend)
+
+
+def gateway(endpoint: str) -> Finding:
+    """Ask the gateway whether it is ready."""
+    import httpx  # noqa: PLC0415
+
+    serve = "headgate serve"
+    try:
+        answer = httpx.get(f"{endpoint.rstrip('/')}/readyz", timeout=_TIMEOUT_S)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Finding("gateway", False, f"{endpoint} does not answer: {error}", serve)
+    if answer.status_code == 503:
+        return Finding("gateway", False, f"{endpoint} is not ready: {answer.text[:200]}", serve)
+    if not answer.is_success:
+        said = f"{endpoint} is no gateway: /readyz says {answer.status_code}"
+        return Finding("gateway", False, said, serve)
+    try:
+        arrow = httpx.post(
+            f"{endpoint.rstrip('/')}/v1/bulk/plan", json={"cursors": []}, timeout=_TIMEOUT_S
+        )
+    except httpx.HTTPError as error:
+        return Finding("gateway", False, str(error), serve)
+    if arrow.status_code == 404:
+        return Finding(
+            "gateway", False, f"{endpoint} is too old for jobs", "pip install --upgrade headgate"
+        )
+    return Finding("gateway", True, f"{endpoint} is ready")
+
+
+def the_lake(path: str) -> Finding:
+    """Look whether there is a lake at a path, and whether it can be written."""
+    try:
+        from pipeline.lake import Lake, NotALake  # noqa: PLC0415
+    except ImportError as error:
+        return Finding("lake", False, f"cannot be looked at without {error.name}", _INSTALL)
+    begin = f"headgate-pipeline archive --streams … --lake {path}"
+    try:
+        found = Lake(path)
+    except NotALake as error:
+        return Finding("lake", False, str(error), begin)
+    if "://" not in found.path and not os.access(found.path, os.W_OK):
+        return Finding("lake", False, f"{path} cannot be written", f"chmod u+w {path}")
+    files = found.files()
+    entries = sum(file.row_count for file in files)
+    return Finding("lake", True, f"{entries:,} entries in {len(files):,} files, {found.path}")
+
+
+def _dotted(number: tuple[int, ...]) -> str:
+    return ".".join(map(str, number))

@@ -1,0 +1,103 @@
+"""Entries as jobs see them: read from where they are, looked at whichever form they have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipeline.client import Client, Cursor, Plan
+from pipeline.jobs.flags import Flags
+from pipeline.lake import Lake
+from pipeline.offsets import BEGINNING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
+
+
+def read(spark: SparkSession, flags: Flags, plans: Mapping[str, Plan]) -> DataFrame:
+    """Return entries of streams: all they have, and with --lake all they ever had.
+
+    Args:
+        spark: the session.
+        flags: say where the gateway and the lake are.
+        plans: how each stream stands, by its name.
+    """
+    start = _start(flags, plans)
+    reader = flags.source(spark.read)
+    if any(after != BEGINNING for after in start.values()):
+        reader = reader.option("startingOffsets", json.dumps(start))
+    live = reader.load().select(*_COLUMNS)
+    if not flags.lake:
+        return live
+    lake = Lake(flags.lake)
+    found = live
+    for stream, after in start.items():  # an archive may go on meanwhile: only up to there
+        held = lake.read(spark, [stream], to=None if after == BEGINNING else after)
+        found = held.withColumn("fields", pairs(held)).select(*_COLUMNS).union(found)
+    return found
+
+
+def _start(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
+    """Return per stream the id behind which the stream itself is read: the lake has the others."""
+    start = dict.fromkeys(plans, BEGINNING)
+    if flags.lake:
+        lake = Lake(flags.lake)
+        for stream, plan in plans.items():
+            held = lake.held(stream)
+            if held is not None and held.epoch == plan.epoch:
+                start[stream] = held.to
+    return start
+
+
+def count(client: Client, flags: Flags, plans: Mapping[str, Plan]) -> int:
+    """Return how many entries `read` is to read."""
+    start = _start(flags, plans)
+    cursors = [Cursor(stream, after) for stream, after in start.items()]
+    held = sum(file.row_count for file in Lake(flags.lake).files(plans)) if flags.lake else 0
+    return held + sum(plan.backlog for plan in client.plan(cursors))
+
+
+def read_range(spark: SparkSession, flags: Flags, stream: str, after: str, to: str) -> DataFrame:
+    """Return entries that a stream has: behind `after`, up to and with `to`."""
+    reader = flags.source(spark.read, stream)
+    reader = reader.option("startingOffsets", json.dumps({stream: after}))
+    return reader.option("endingOffsets", json.dumps({stream: to})).load()
+
+
+def pairs(entries: DataFrame) -> Column:
+    """Return the fields as an array of (name, value), in order and with repeats."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    if entries.schema["fields"].dataType.typeName() == "array":
+        return F.col("fields")
+    return F.transform(
+        F.map_entries("fields"),
+        lambda pair: F.struct(pair["key"].alias("name"), pair["value"].alias("value")),
+    )
+
+
+def value(pairs_column: Column, name: str) -> Column:
+    """Return the value of a field as text: of a repeated name the last; null without it."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    found = F.filter(pairs_column, lambda pair: pair["name"] == name)
+    return F.try_element_at(found, F.lit(-1))["value"].cast("string")
+
+
+def texts(pairs_column: Column) -> Column:
+    """Return the fields as a map of text: of a repeated name the last one."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    names = F.array_distinct(F.transform(pairs_column, lambda pair: pair["name"]))
+    return F.map_from_arrays(
+        names,
+        F.transform(
+            names,
+            lambda name: F.element_at(
+                F.filter(pairs_column, lambda pair: pair["name"] == name), F.lit(-1)
+            )["value"].cast("string"),
+        ),
+    )

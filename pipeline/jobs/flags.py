@@ -1,0 +1,186 @@
+"""The flags that jobs share: said once, read once."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pipeline.client import Client, Cursor, Plan
+from pipeline.offsets import BEGINNING, literal_prefix
+from pipeline.options import ENDPOINT, TOKEN_VARIABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
+
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_RETRY_TIMEOUT_S = 5.0  # a person waits
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What was given on the command line; `options` says what each one means."""
+
+    endpoint: str = ENDPOINT
+    master: str | None = None
+    as_json: bool = False
+    streams: str | None = None
+    pattern: str | None = None
+    lake: str = ""
+    checkpoint: str | None = None
+    trigger: str = "once"
+    max_offsets: int | None = None
+    dry_run: bool = False
+
+    def client(self) -> Client:
+        """Return a client of the gateway; the token comes from the environment."""
+        token = os.environ.get(TOKEN_VARIABLE) or None
+        return Client(self.endpoint, token, retry_timeout_s=_RETRY_TIMEOUT_S)
+
+    def chosen(self, client: Client) -> list[str]:
+        """Return the streams that were chosen, by name.
+
+        Raises:
+            click.UsageError: neither names nor a pattern were given, or both.
+            click.ClickException: one is not there, or none matches.
+        """
+        if (self.streams is None) == (self.pattern is None):
+            raise click.UsageError("which streams? Give either --streams or --pattern")
+        if self.pattern is not None:
+            pattern = _compiled(self.pattern)
+            found = client.streams(literal_prefix(self.pattern))
+            names = [one["name"] for one in found if pattern.fullmatch(one["name"])]
+            if not names:
+                raise click.ClickException(f"no stream matches {self.pattern!r}")
+            return names
+        names = self.names()
+        for name in names:
+            if client.describe(name) is None:
+                there = [one["name"] for one in client.streams()]
+                close = get_close_matches(name, there, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise click.ClickException(f"there is no stream {name!r}{hint}")
+        return names
+
+    def names(self) -> list[str]:
+        """Return the names of --streams, whether they are there or not."""
+        names = [name.strip() for name in (self.streams or "").split(",")]
+        if not all(names):
+            raise click.UsageError("--streams: names, separated by commas")
+        return list(dict.fromkeys(names))
+
+    def plans(self, client: Client, streams: list[str]) -> dict[str, Plan]:
+        """Return how each stream stands, from its beginning."""
+        return {plan.stream: plan for plan in client.plan([Cursor(s, BEGINNING) for s in streams])}
+
+    def spark(self, job: str) -> SparkSession:
+        """Return the session the job runs in; --master sc://… is a Connect server."""
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - Spark takes a second to import
+
+        from pipeline.session import session  # noqa: PLC0415
+
+        for name in _LOGGERS:
+            PySparkLogger.getLogger(name).disabled = True
+        is_remote = (self.master or "").startswith("sc://")
+        return session(
+            app=f"headgate {job}",
+            master=None if is_remote else self.master,
+            remote=self.master if is_remote else None,
+            conf={"spark.log.level": "OFF"},  # what goes wrong is told in one line
+        )
+
+    def source(self, reader: Reader, stream: str | None = None) -> Reader:
+        """Return a reader of the chosen streams, or of this one: whole entries, nothing lost."""
+        reader = reader.format("headgate").option("endpoint", self.endpoint)
+        reader = reader.option("valueFormat", "binary").option("fieldsFormat", "array")
+        if stream is None and self.pattern is not None:
+            return reader.option("subscribePattern", self.pattern)
+        return reader.option("assign", json.dumps(self.names() if stream is None else [stream]))
+
+    def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
+        """Return a writer of a query that runs as --trigger says."""
+        if self.trigger == "once":
+            return writer.trigger(availableNow=True)
+        return writer.trigger(processingTime=_seconds(self.trigger))
+
+
+def options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command these flags, as one `Flags`, its first argument."""
+    wanted = ["endpoint", *names, "as_json"]
+
+    def decorate(main: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(main)
+        def command(**given: Any) -> None:
+            ours = {name: given.pop(name) for name in (name.rstrip("?") for name in wanted)}
+            main(Flags(**ours), **given)
+
+        decorated: Callable[..., None] = command
+        for name in reversed(wanted):
+            decorated = _OPTIONS[name](decorated)
+        return decorated
+
+    return decorate
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no pattern: {error}") from None
+
+
+def _trigger(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value != "once":
+        _seconds(value)
+    return value
+
+
+def _seconds(text: str) -> str:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is neither once nor a time such as 5s")
+    unit = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}[found[2]]
+    return f"{found[1]} {unit}"
+
+
+_OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
+    "endpoint": click.option(
+        "--endpoint",
+        default=ENDPOINT,
+        envvar="HEADGATE_ENDPOINT",
+        show_default=True,
+        help=f"Base URL of the gateway. A token is taken from {TOKEN_VARIABLE}.",
+    ),
+    "streams": click.option("--streams", help="Names of streams, separated by commas."),
+    "pattern": click.option("--pattern", help="Regular expression that names match in full."),
+    "master": click.option(
+        "--master", help="Where Spark runs: local[2], spark://…, sc://… (Connect).  [local[*]]"
+    ),
+    "lake": click.option("--lake", required=True, help="Path of the lake, a Delta table."),
+    "lake?": click.option("--lake", default="", help="Path of the lake, a Delta table."),
+    "checkpoint": click.option(
+        "--checkpoint", help="Where the query notes how far it is.  [beside the lake]"
+    ),
+    "trigger": click.option(
+        "--trigger",
+        default="once",
+        show_default=True,
+        callback=_trigger,
+        help="once: all there is now, and end; or go on, at this interval: 5s.",
+    ),
+    "max_offsets": click.option(
+        "--max-offsets", type=click.IntRange(1), help="Entries of a micro-batch at most."
+    ),
+    "dry_run": click.option("--dry-run", is_flag=True, help="Only say what would be done."),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+}

@@ -1,0 +1,113 @@
+"""Room in streams: what the lake verifiably holds goes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+
+from pipeline.client import Client, Plan, stream_path
+from pipeline.jobs.flags import Flags, options
+from pipeline.jobs.report import Progress, answer
+from pipeline.jobs.verify import common_range, missing
+from pipeline.lake import Lake
+from pipeline.offsets import SEQ_MAX, Id, before_ms, earlier, is_before, just_before, parse_id
+
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _milliseconds(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
+    if not value[:-1].isdecimal() or value[-1:] not in _UNITS_MS:
+        raise click.BadParameter(f"{value!r} is no time such as 90s, 15m, 6h or 7d")
+    return int(value[:-1]) * _UNITS_MS[value[-1]]
+
+
+@click.command(
+    help="""Take from streams what the lake verifiably holds.
+
+    An entry goes only if the lake has it with the same fields, every group of the stream is
+    through with it, and it is older than --keep. Ends with 1 if the lake lacks an entry that it
+    says it holds; nothing of that stream is taken then.
+
+    \b
+    Every hour:   headgate-pipeline trim --streams orders --lake lake --keep 1d
+    """
+)
+@options("streams", "pattern", "lake", "master", "dry_run")
+@click.option("--keep", default="0s", callback=_milliseconds, help="Younger entries stay: 6h, 7d.")
+@click.option("--past-groups", is_flag=True, help="Take entries that groups have not settled, too.")
+def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
+    """Trim streams."""
+    lake = Lake(flags.lake)
+    with flags.client() as client:
+        streams = flags.chosen(client)
+        plans = flags.plans(client, streams)
+        spark = flags.spark("trim")
+        progress = Progress("trim", len(streams), "streams")
+        rows: list[dict[str, object]] = []
+        for stream in streams:
+            to, why = _limit(client, lake, plans[stream], keep, past_groups=past_groups)
+            row: dict[str, object] = {"stream": stream, "to": to, "removed": 0, "verdict": why}
+            rows.append(row)
+            progress.advance(1)
+            common = common_range(plans[stream], lake.held(stream))
+            if to is None or common is None:
+                continue
+            lost = missing(spark, flags, lake, stream, common[0], to)
+            if lost is not None:
+                row["verdict"] = f"kept: the lake lacks {lost}"
+            elif not flags.dry_run:
+                row["removed"] = _trim(client, lake, stream, to)
+        progress.finish()
+    answer(rows, as_json=flags.as_json)
+    wrong = [row for row in rows if str(row["verdict"]).startswith("kept: the lake lacks")]
+    if wrong:
+        raise click.ClickException(f"{wrong[0]['stream']}: {wrong[0]['verdict']}")
+
+
+def _limit(
+    client: Client, lake: Lake, plan: Plan, keep_ms: int, *, past_groups: bool
+) -> tuple[str | None, str]:
+    """Return up to where entries may go, if any may; and what holds the rest."""
+    common = common_range(plan, lake.held(plan.stream))
+    if common is None:
+        return None, "nothing of it is archived"
+    to, why = common[1], "up to what is archived"
+    if keep_ms:
+        young = before_ms(int(time.time() * 1000) - keep_ms)
+        if is_before(young, to):
+            to, why = young, "the rest is too young"
+    if not past_groups:
+        for name, settled in settled_by_group(client, plan.stream).items():
+            if is_before(settled, to):
+                to, why = settled, f"the group {name} is not through with the rest"
+    assert plan.first_id is not None
+    return (to, why) if not is_before(to, plan.first_id) else (None, why)
+
+
+def settled_by_group(client: Client, stream: str) -> dict[str, str]:
+    """Return per group the id up to which it has been given all entries and settled them."""
+    found = {}
+    for group in client.get(f"{stream_path(stream)}/groups")["groups"]:
+        name, settled = group["name"], group["last_id"]
+        summary = client.get(f"{group_path(stream, name)}/pending/summary")
+        if summary["min_id"] is not None:
+            settled = earlier(settled, str(just_before(parse_id(summary["min_id"]))))
+        found[name] = settled
+    return found
+
+
+def group_path(stream: str, group: str) -> str:
+    """Return the path of a group."""
+    return f"{stream_path(stream)}/groups/{stream_path(group).rsplit('/', 1)[-1]}"
+
+
+def _trim(client: Client, lake: Lake, stream: str, to: str) -> int:
+    if "://" not in lake.path:
+        os.sync()  # `deltalake` leaves it to the system when files reach the disk
+    last = parse_id(to)
+    next_id = Id(last.ms, last.seq + 1) if last.seq < SEQ_MAX else Id(last.ms + 1, 0)
+    body = {"min_id": str(next_id), "approximate": False}
+    answered = client.post(f"{stream_path(stream)}/trim", body, is_repeatable=True)
+    return int(answered["removed"])

@@ -1,0 +1,175 @@
+"""The lake against the streams: are the same entries in both?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.client import Plan
+from pipeline.jobs.entries import pairs, read_range
+from pipeline.jobs.flags import Flags, options
+from pipeline.jobs.report import Progress, answer
+from pipeline.lake import Held, Lake
+from pipeline.offsets import is_before, just_before, later, parse_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_RANGES = 256  # per stream: as many rows are compared on the driver
+
+
+@click.command(
+    help="""Compare streams with the lake: count and hash of the entries, range by range.
+
+    Compared is what both have: from the stream's first entry to the last one that was archived.
+    The answer names the first range that differs, and the first entry in it. Ends with 1 if one
+    does.
+
+    \b
+    Before a trim:   headgate-pipeline verify --streams orders --lake lake
+    """
+)
+@options("streams", "pattern", "lake", "master")
+def main(flags: Flags) -> None:
+    """Verify the lake."""
+    lake = Lake(flags.lake)
+    with flags.client() as client:
+        streams = flags.chosen(client)
+        plans = flags.plans(client, streams)
+    spark = flags.spark("verify")
+    progress = Progress("verify", sum(plan.backlog for plan in plans.values()))
+    rows = []
+    for stream in streams:
+        plan, held = plans[stream], lake.held(stream)
+        common = common_range(plan, held)
+        if common is None:
+            is_empty = held is not None and plan.epoch == held.epoch and plan.first_id is None
+            rows.append(_row(stream, "equal" if is_empty else "not archived"))
+            continue
+        rows.append(compare(spark, flags, lake, stream, *common))
+        progress.advance(plans[stream].backlog)
+    progress.finish()
+    answer(rows, as_json=flags.as_json)
+    wrong = [row for row in rows if row["verdict"] != "equal"]
+    if wrong:
+        raise click.ClickException("; ".join(f"{row['stream']}: {row['verdict']}" for row in wrong))
+
+
+def transform(entries: DataFrame, width_ms: int) -> DataFrame:
+    """Return count and hash of entries for each stream and span of time in their ids.
+
+    The hash is a sum over the hashes of the entries, so their order does not matter.
+
+    Args:
+        entries: rows of the lake or of a stream.
+        width_ms: length of a span.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    return entries.groupBy("stream", F.floor(F.col("ms") / width_ms).alias("span")).agg(
+        F.count("*").alias("entries"),
+        F.sum(entry_hash(entries).cast("decimal(38,0)")).alias("hash"),
+        F.min_by("id", F.struct("ms", "seq")).alias("first_id"),
+        F.max_by("id", F.struct("ms", "seq")).alias("last_id"),
+    )
+
+
+def entry_hash(entries: DataFrame) -> Column:
+    """Return the hash of an entry: its id and its fields in order, whichever form they have."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    return F.xxhash64(F.col("id"), pairs(entries))
+
+
+def common_range(plan: Plan, held: Held | None) -> tuple[str, str] | None:
+    """Return the range of ids that a stream and the lake both should have, if there is any."""
+    if held is None or plan.epoch != held.epoch or plan.first_id is None:
+        return None
+    after = later(str(just_before(parse_id(plan.first_id))), held.after)
+    return (after, held.to) if is_before(after, held.to) else None
+
+
+def compare(
+    spark: SparkSession, flags: Flags, lake: Lake, stream: str, after: str, to: str
+) -> dict[str, object]:
+    """Return what became of comparing a range of a stream."""
+    begin, end = parse_id(after), parse_id(to)
+    width_ms = max(1, -(-(end.ms - begin.ms + 1) // _RANGES))
+    ours = lake.read(spark, [stream], after=after, to=to)
+    theirs = read_range(spark, flags, stream, after, to)
+    sums = [
+        {row["span"]: row.asDict() for row in transform(entries, width_ms).collect()}
+        for entries in (theirs, ours)
+    ]
+    row = _row(stream, "equal", sum(found["entries"] for found in sums[0].values()), after, to)
+    for span in sorted(set(sums[0]) | set(sums[1])):
+        there, held = sums[0].get(span), sums[1].get(span)
+        if there is None or held is None or _sum(there) != _sum(held):
+            both = [found for found in (there, held) if found is not None]
+            ids = [found[name] for found in both for name in ("first_id", "last_id")]
+            low, high = min(ids, key=parse_id), max(ids, key=parse_id)
+            first = first_difference(theirs, ours, str(just_before(parse_id(low))), high)
+            row["verdict"] = (
+                f"differs from {low} to {high}: live {there['entries'] if there else 0},"
+                f" lake {held['entries'] if held else 0}; {first}"
+            )
+            return row
+    return row
+
+
+def first_difference(theirs: DataFrame, ours: DataFrame, after: str, to: str) -> str:
+    """Return the first entry in which a range differs, and how."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    def narrowed(entries: DataFrame) -> DataFrame:
+        low, high = parse_id(after).ms, parse_id(to).ms
+        return entries.where(f"ms >= {low} AND ms <= {high}").select(
+            "id", "ms", "seq", entry_hash(entries).alias("hash")
+        )
+
+    joined = (
+        narrowed(theirs)
+        .alias("live")
+        .join(narrowed(ours).alias("lake"), F.col("live.id") == F.col("lake.id"), "full")
+    )
+    found = (
+        joined.where("live.hash IS DISTINCT FROM lake.hash")
+        .orderBy(
+            F.coalesce(F.col("live.ms"), F.col("lake.ms")),
+            F.coalesce(F.col("live.seq"), F.col("lake.seq")).asc_nulls_last(),
+        )
+        .select(F.col("live.id").alias("live"), F.col("lake.id").alias("lake"))
+        .first()
+    )
+    if found is None:
+        return "an entry is in the lake twice"
+    if found["lake"] is None:
+        return f"{found['live']} is not in the lake"
+    if found["live"] is None:
+        return f"{found['lake']} is in the lake only"
+    return f"{found['live']} has other fields in the lake"
+
+
+def missing(
+    spark: SparkSession, flags: Flags, lake: Lake, stream: str, after: str, to: str
+) -> str | None:
+    """Return the id of an entry of the range that the lake lacks, or has with other fields."""
+    theirs = read_range(spark, flags, stream, after, to)
+    ours = lake.read(spark, [stream], after=after, to=to)
+    found = (
+        theirs.select("id", entry_hash(theirs).alias("hash"))
+        .join(ours.select("id", entry_hash(ours).alias("hash")), ["id", "hash"], "left_anti")
+        .first()
+    )
+    return None if found is None else str(found["id"])
+
+
+def _sum(found: dict[str, object]) -> tuple[object, object]:
+    return found["entries"], found["hash"]
+
+
+def _row(
+    stream: str, verdict: str, entries: int = 0, after: str | None = None, to: str | None = None
+) -> dict[str, object]:
+    return {"stream": stream, "entries": entries, "after": after, "to": to, "verdict": verdict}

@@ -1,0 +1,424 @@
+"""The lake: a Delta table of entries, written by Spark, committed through `deltalake`.
+
+    lake/_delta_log/…                                     what belongs to the table
+    lake/stream=orders/date=2026-01-31/<first id>_….parquet   rows: COLUMNS of lakefile.py
+    lake/_checkpoints/…                                   of the queries that write into it
+
+Each commit carries application transactions, which Delta keeps for ever and compares on every
+commit: the batch of the query that wrote (a batch that comes again changes nothing), and per
+stream the range of ids that the lake holds without a hole. That range is what `trim` and `verify`
+go by. An id is in the lake once: what a second query reads again is left out.
+
+NotALake            the path holds something else, or nothing
+LakeConflict        the lake does not take it: a hole, a life of a stream with ids it has already
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from pipeline.lakefile import COLUMNS, LakeFile, open_filesystem
+from pipeline.offsets import Id, is_before, parse_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITIONS = ["stream", "date"]
+CHECKPOINTS = "_checkpoints"
+SPARK_SCHEMA = (
+    "stream string, id string, ms bigint, seq bigint, timestamp timestamp,"
+    " fields map<string, binary>, date date"
+)
+RETENTION_H_MIN = 1  # a commit that is being written must not lose its files
+_APP = "headgate"
+_TRIES = 20
+_NUMBERS = 2**64  # of a part of an id; a transaction's version has a sign
+
+
+class NotALake(ValueError):
+    """The path holds no lake."""
+
+
+class LakeConflict(RuntimeError):
+    """The lake does not take a commit, and says why; nothing was changed."""
+
+
+class Held(NamedTuple):
+    """What the lake holds of a stream without a hole: ids behind `after`, up to and with `to`.
+
+    Attributes:
+        epoch: the life of the stream.
+        after: exclusive.
+        to: inclusive.
+    """
+
+    epoch: str
+    after: str
+    to: str
+
+
+class Lake:
+    """A lake, as it is at each call.
+
+    Args:
+        path: a directory, or a URL of an object store that `deltalake` knows.
+
+    Raises:
+        NotALake: there is no such table; use `open_or_create` to begin one.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = _plain(path)
+        if not _is_table(self.path):
+            raise NotALake(f"{self.path} is not a lake: there is no Delta table in it")
+        names = [field.name for field in self._table().schema().fields]
+        if names != COLUMNS.names:
+            raise NotALake(
+                f"{self.path} is not a lake of streams: its columns are {', '.join(names)}"
+            )
+
+    @classmethod
+    def open_or_create(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the lake at a path; an empty or missing directory becomes one.
+
+        Raises:
+            NotALake: the directory holds something else.
+        """
+        plain = _plain(path)
+        if not _is_table(plain):
+            if "://" not in plain and Path(plain).exists():
+                found = sorted(_others(Path(plain)))
+                if found:
+                    raise NotALake(f"{plain} is not a lake: it holds {found[0]} and no Delta table")
+            DeltaTable.create(
+                plain, COLUMNS, mode="ignore", partition_by=PARTITIONS, name="headgate lake"
+            )
+        return cls(plain)
+
+    # What it holds.
+
+    def streams(self) -> list[str]:
+        """Return the names of the streams it has entries of."""
+        return sorted({file.stream for file in self.files()})
+
+    def held(self, stream: str) -> Held | None:
+        """Return what it holds of a stream without a hole, in the stream's latest life; if any."""
+        return _held(self._table(), stream)
+
+    def files(
+        self,
+        streams: Iterable[str] | None = None,
+        *,
+        after: str | None = None,
+        to: str | None = None,
+    ) -> list[LakeFile]:
+        """Return the files that may hold entries of the streams, and of the range of ids."""
+        wanted = None if streams is None else set(streams)
+        ms_min = 0 if after is None else parse_id(after).ms
+        ms_max = _NUMBERS if to is None else parse_id(to).ms
+        return [
+            file
+            for file in _files(self._table())
+            if (wanted is None or file.stream in wanted)
+            and file.ms_max >= ms_min
+            and file.ms_min <= ms_max
+        ]
+
+    def read(
+        self,
+        spark: SparkSession,
+        streams: Iterable[str] | None = None,
+        *,
+        after: str | None = None,
+        to: str | None = None,
+    ) -> DataFrame:
+        """Return entries as a DataFrame: of the files there are now, whatever comes later.
+
+        Args:
+            spark: the session.
+            streams: of these only.
+            after: behind this id only.
+            to: up to and with this id only.
+        """
+        files = self.files(streams, after=after, to=to)
+        if not files:
+            return spark.createDataFrame([], SPARK_SCHEMA)
+        rows = spark.read.schema(SPARK_SCHEMA).parquet(*(self.uri(file) for file in files))
+        if after is not None:
+            rows = rows.where(_beyond(parse_id(after)))
+        if to is not None:
+            rows = rows.where(f"NOT ({_beyond(parse_id(to))})")
+        return rows
+
+    def uri(self, file: LakeFile) -> str:
+        """Return where a file is, for Spark."""
+        return f"{self.path}/{file.path}"
+
+    def arrow(
+        self, stream: str, *, after: str | None = None, to: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a stream in their order, without Spark; ranges are cut by file."""
+        filesystem = open_filesystem(self.path)
+        found = self.files([stream], after=after, to=to)
+        for file in sorted(found, key=lambda file: (file.ms_min, file.path)):
+            with filesystem.open_input_file(file.path) as source:
+                yield from pq.ParquetFile(source).iter_batches()
+
+    # What changes it.
+
+    def has_batch(self, query: str, batch: int) -> bool:
+        """Return whether the query's batch was committed."""
+        last = self._table().transaction_version(query)
+        return last is not None and last >= batch
+
+    def admit(self, ranges: Mapping[str, Held], *, allow_gap: bool = False) -> dict[str, str]:
+        """Return per stream up to where the lake has what a batch brings: that is to be left out.
+
+        Args:
+            ranges: per stream what the batch was read from.
+            allow_gap: a hole before a range is no error; what is held begins anew behind it.
+
+        Raises:
+            LakeConflict: there would be a hole.
+        """
+        table = self._table()
+        held_to = {}
+        for stream, found in ranges.items():
+            old = _held(table, stream)
+            if old is None or found.epoch != old.epoch:
+                continue
+            held_to[stream] = old.to
+            if is_before(old.to, found.after) and not allow_gap:
+                raise LakeConflict(
+                    f"entries of {stream!r} behind {old.to}, up to {found.after}, would be missing"
+                    f" in {self.path}; --allow-gap archives what is left"
+                )
+        return held_to
+
+    def commit(
+        self, files: Sequence[LakeFile], *, query: str, batch: int, ranges: Mapping[str, Held]
+    ) -> bool:
+        """Make files part of the table, and say what it holds now.
+
+        Args:
+            files: that were written below the lake.
+            query: who writes, over all batches.
+            batch: its number; grows.
+            ranges: per stream what the batch was read from; must follow what is held.
+
+        Returns:
+            False if the batch was committed before: nothing changed.
+
+        Raises:
+            LakeConflict: another query wrote into the same streams at this moment, or a new life
+                of a stream has ids that the lake holds of an earlier one.
+        """
+        table = self._table()
+        last = table.transaction_version(query)
+        if last is not None and last >= batch:
+            return False
+        held = {}
+        for stream, found in ranges.items():
+            old = _held(table, stream)
+            if old is not None and old.epoch != found.epoch:
+                _refuse_again(stream, old, files)
+            held[stream] = _joined(old, found)
+        transactions = [Transaction(query, batch, _now_ms())]
+        for stream, found in held.items():
+            transactions += _transactions(stream, found)
+        self._commit(table, [_added(file) for file in files], transactions, held)
+        return True
+
+    def replace(self, removed: Sequence[LakeFile], added: Sequence[LakeFile]) -> None:
+        """Put files in the place of others that hold the same rows; safe beside `commit`.
+
+        Raises:
+            LakeConflict: another one compacts at this moment, or the files are not there any more.
+        """
+        table = self._table()
+        there = {file.path for file in _files(table)}
+        gone = [file.path for file in removed if file.path not in there]
+        if gone or sum(file.row_count for file in removed) != sum(f.row_count for f in added):
+            raise LakeConflict(f"{self.path} was compacted by another one meanwhile")
+        app = (
+            f"{_APP}/compact"  # `deltalake` lets two writers remove one file: this stops the second
+        )
+        transaction = Transaction(app, (table.transaction_version(app) or 0) + 1, _now_ms())
+        actions: list[AddAction | RemoveAction] = [
+            *(_removed(file) for file in removed),
+            *(_added(file, is_change=False) for file in added),
+        ]
+        self._commit(table, actions, [transaction], {})
+
+    def vacuum(self, retention_h: int, *, dry_run: bool = False) -> list[str]:
+        """Delete files that do not belong to the table any more, or never did.
+
+        Args:
+            retention_h: hours that they are kept for, for those who read an older version.
+            dry_run: only say which.
+
+        Returns:
+            the paths of the files.
+        """
+        found: list[str] = self._table().vacuum(
+            retention_hours=max(retention_h, RETENTION_H_MIN),
+            dry_run=dry_run,
+            enforce_retention_duration=False,
+            full=True,
+        )
+        return found
+
+    def checkpoint(self, name: str) -> str:
+        """Return where a query keeps its checkpoint, beside the lake."""
+        return f"{self.path}/{CHECKPOINTS}/{name}"
+
+    def _table(self) -> DeltaTable:
+        return DeltaTable(self.path)
+
+    def _commit(
+        self,
+        table: DeltaTable,
+        actions: list[AddAction | RemoveAction],
+        transactions: list[Transaction],
+        held: Mapping[str, Held],
+    ) -> None:
+        said = {stream: found._asdict() for stream, found in held.items()}
+        try:
+            table.create_write_transaction(
+                actions,
+                "append",
+                COLUMNS,
+                PARTITIONS,
+                commit_properties=CommitProperties(
+                    custom_metadata={_APP: said},
+                    max_commit_retries=_TRIES,
+                    app_transactions=transactions,
+                ),
+                post_commithook_properties=PostCommitHookProperties(create_checkpoint=True),
+            )
+        except CommitFailedError as error:
+            raise LakeConflict(
+                f"another one wrote into {self.path} at this moment, of the same kind: {error}"
+            ) from error
+
+
+def is_lake(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a lake at a path."""
+    try:
+        Lake(path)
+    except NotALake:
+        return False
+    return True
+
+
+def _is_table(path: str) -> bool:
+    return ("://" in path or Path(path).is_dir()) and DeltaTable.is_deltatable(path)
+
+
+def _others(path: Path) -> set[str]:
+    """Return what is at a path that is to become a lake and does not belong to one."""
+    if not path.is_dir():
+        return {"a file"}
+    return {found.name for found in path.iterdir()} - {CHECKPOINTS}
+
+
+def _plain(path: str | os.PathLike[str]) -> str:
+    """Return the path as `deltalake` and Spark both take it: absolute, or a URL."""
+    text = os.fspath(path)
+    return text.rstrip("/") if "://" in text else str(Path(text).resolve())
+
+
+def _beyond(found: Id) -> str:
+    """Return the condition that an id lies behind this one; beyond 63 bits `seq` is null."""
+    seq = "seq IS NULL" if found.seq >= 2**63 else f"seq IS NULL OR seq > {found.seq}"
+    if found.seq >= 2**63:
+        seq = f"seq IS NULL AND CAST(split_part(id, '-', 2) AS decimal(20, 0)) > {found.seq}"
+    return f"(ms > {found.ms} OR (ms = {found.ms} AND ({seq})))"
+
+
+def _files(table: DeltaTable) -> list[LakeFile]:
+    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [
+        LakeFile(
+            unquote(row["path"]),
+            row["partition.stream"],
+            row["partition.date"],
+            row["num_records"],
+            row["size_bytes"],
+            row["min.ms"],
+            row["max.ms"],
+        )
+        for row in rows
+    ]
+
+
+def _added(file: LakeFile, *, is_change: bool = True) -> AddAction:
+    stats = {
+        "numRecords": file.row_count,
+        "minValues": {"ms": file.ms_min},
+        "maxValues": {"ms": file.ms_max},
+        "nullCount": {"ms": 0},
+    }
+    return AddAction(
+        file.path, file.size_bytes, _partition(file), _now_ms(), is_change, json.dumps(stats)
+    )
+
+
+def _removed(file: LakeFile) -> RemoveAction:
+    return RemoveAction(file.path, False, _now_ms(), file.size_bytes, _partition(file))
+
+
+def _partition(file: LakeFile) -> dict[str, str | None]:
+    return {"stream": file.stream, "date": None if file.date is None else file.date.isoformat()}
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _refuse_again(stream: str, old: Held, files: Sequence[LakeFile]) -> None:
+    """Refuse entries of a new life whose ids the lake has of an earlier one."""
+    for file in files:
+        if file.stream == stream and not is_before(old.to, file.first_id):
+            raise LakeConflict(
+                f"{stream!r} was begun anew with ids from {file.first_id} on, and the lake holds"
+                f" an earlier life of it up to {old.to}: archive it into another lake"
+            )
+
+
+def _joined(old: Held | None, found: Held) -> Held:
+    """Return what is held once a range comes to what was held."""
+    if old is None or found.epoch != old.epoch or is_before(old.to, found.after):
+        return found
+    return Held(found.epoch, old.after, max(old.to, found.to, key=parse_id))
+
+
+def _held(table: DeltaTable, stream: str) -> Held | None:
+    numbers = [table.transaction_version(app) for app in _apps(stream)]
+    if any(number is None for number in numbers):
+        return None
+    epoch, after_ms, after_seq, to_ms, to_seq = (int(number or 0) % _NUMBERS for number in numbers)
+    return Held(str(epoch), str(Id(after_ms, after_seq)), str(Id(to_ms, to_seq)))
+
+
+def _transactions(stream: str, held: Held) -> list[Transaction]:
+    numbers = [int(held.epoch), *parse_id(held.after), *parse_id(held.to)]
+    signed = [number - _NUMBERS if number >= _NUMBERS // 2 else number for number in numbers]
+    return [Transaction(app, n, _now_ms()) for app, n in zip(_apps(stream), signed, strict=True)]
+
+
+def _apps(stream: str) -> list[str]:
+    parts = ("epoch", "after_ms", "after_seq", "to_ms", "to_seq")
+    return [f"{_APP}/held/{part}/{stream}" for part in parts]

@@ -1,0 +1,302 @@
+"""The files of the lake: how rows become Parquet, and small files large ones.
+
+What runs here runs on the executors: Arrow in, Parquet out, no table and no session. A file holds
+entries of one stream and one date, in order; it carries these two columns as well, so that it can
+be read without the table around it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+from deltalake.fs import DeltaStorageHandler
+
+from pipeline.offsets import parse_id
+
+COLUMNS = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("id", pa.string()),
+        ("ms", pa.int64()),
+        ("seq", pa.int64()),  # null beyond 63 bits; the id is the truth
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("fields", pa.map_(pa.string(), pa.binary())),
+        ("date", pa.date32()),
+    ]
+)
+"""What a row of the lake is. Values are bytes, as in a stream: nothing is lost; order and repeated
+names stay as they are in the pairs of the map."""
+
+WRITTEN = pa.schema(
+    [
+        ("path", pa.string()),
+        ("stream", pa.string()),
+        ("date", pa.date32()),
+        ("row_count", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("ms_min", pa.int64()),
+        ("ms_max", pa.int64()),
+    ]
+)
+"""What a task says of the files it wrote: `LakeFile`, one row each."""
+
+FILE_BYTES_MAX = 128 * 2**20
+_NAME_CHARS_MAX = 160  # file systems take 255 bytes
+
+
+class LakeFile(NamedTuple):
+    """A Parquet file of the lake.
+
+    Attributes:
+        path: below the lake.
+        stream: whose entries it holds.
+        date: of their ids, UTC; None where the id is no time that a calendar has.
+        row_count: how many.
+        size_bytes: of the file.
+        ms_min: time of the first one, ms.
+        ms_max: time of the last one, ms.
+    """
+
+    path: str
+    stream: str
+    date: dt.date | None
+    row_count: int
+    size_bytes: int
+    ms_min: int
+    ms_max: int
+
+    @property
+    def first_id(self) -> str:
+        """The first id in it, which its name says."""
+        return self.path.rsplit("/", 1)[-1].partition("_")[0]
+
+
+def files_of(written: Iterable[pa.RecordBatch]) -> list[LakeFile]:
+    """Return what `write_rows` and `merge_files` said."""
+    return [LakeFile(**row) for batch in written for row in batch.to_pylist()]
+
+
+def write_rows(
+    batches: Iterable[pa.RecordBatch], lake: str, held_to: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Write rows of streams into new files, and say which.
+
+    Args:
+        batches: columns of `COLUMNS` but for the date, which follows from the timestamp.
+        lake: where it is.
+        held_to: per stream the last id that the lake has: rows up to it are left out.
+    """
+    writer = _Writer(lake, FILE_BYTES_MAX)
+    for batch in batches:
+        rows = without_held(_conform(batch), held_to)
+        for begin, end in _runs(rows):
+            writer.write(rows.slice(begin, end - begin))
+    yield writer.finish()
+
+
+def merge_files(
+    bins: Iterable[pa.RecordBatch], lake: str, file_bytes_max: int
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of small files into larger ones, and say which.
+
+    Args:
+        bins: column `paths`: files of one stream and date, which hold ever later ids.
+        lake: where it is.
+        file_bytes_max: size at which a file is full.
+    """
+    filesystem = open_filesystem(lake)
+    for batch in bins:
+        for paths in batch.column("paths").to_pylist():
+            writer = _Writer(lake, file_bytes_max)
+            for path in paths:
+                with filesystem.open_input_file(path) as source:
+                    for rows in pq.ParquetFile(source).iter_batches(65_536):
+                        found = _conform(rows)
+                        for begin, end in _runs(found):
+                            writer.write(found.slice(begin, end - begin))
+            yield writer.finish()
+
+
+def open_filesystem(lake: str) -> pyarrow.fs.FileSystem:
+    """Return the file system below a lake: a directory, or a bucket by its URL."""
+    return pyarrow.fs.PyFileSystem(DeltaStorageHandler(lake))
+
+
+def directory_name(stream: str) -> str:
+    """Return a name for a stream's directory that every file system and Hadoop take."""
+    safe = re.sub(
+        r"[^A-Za-z0-9._-]",
+        lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()),
+        stream,
+    )
+    if len(safe) <= _NAME_CHARS_MAX:
+        return safe
+    digest = hashlib.sha256(stream.encode()).hexdigest()[:16]
+    return f"{safe[:_NAME_CHARS_MAX]}~~{digest}"
+
+
+def without_held(rows: pa.Table, held_to: Mapping[str, str]) -> pa.Table:
+    """Return the rows of streams whose ids are beyond what is held of them."""
+    for stream, to in held_to.items():
+        last = parse_id(to)
+        ms = rows["ms"].to_numpy()
+        is_old = rows["stream"].to_numpy() == stream
+        keep = ~is_old | (ms > last.ms)
+        for index in np.flatnonzero(is_old & (ms == last.ms)):  # a few: of one millisecond
+            keep[index] = parse_id(rows["id"][int(index)].as_py()) > last
+        if not keep.all():
+            rows = rows.filter(pa.array(keep))
+    return rows
+
+
+def _conform(batch: pa.RecordBatch) -> pa.Table:
+    """Return the batch with exactly the columns of the lake."""
+    rows = pa.Table.from_batches([batch])
+    if "date" not in rows.column_names:
+        rows = rows.append_column("date", pc.cast(rows["timestamp"], pa.date32()))
+    if not pa.types.is_map(rows["fields"].type):
+        rows = rows.set_column(
+            rows.column_names.index("fields"), "fields", _map_of(rows["fields"].combine_chunks())
+        )
+    return rows.select(COLUMNS.names).cast(COLUMNS)
+
+
+def _map_of(fields: pa.ListArray) -> pa.MapArray:
+    """Return arrays of (name, value) as maps of the same pairs in the same order."""
+    pairs = fields.flatten()
+    begins = np.concatenate([[0], np.cumsum(pc.list_value_length(fields).to_numpy())])
+    return pa.MapArray.from_arrays(
+        pa.array(begins, pa.int32()), pc.struct_field(pairs, 0), pc.struct_field(pairs, 1)
+    )
+
+
+def _runs(rows: pa.Table) -> Iterator[tuple[int, int]]:
+    """Yield where rows of one stream and date follow each other in the order of their ids."""
+    if rows.num_rows == 0:
+        return
+    stream = rows["stream"].to_numpy()
+    day = rows["date"].cast(pa.int32()).fill_null(-(2**31)).to_numpy()
+    ms = rows["ms"].to_numpy()
+    seq = rows["seq"].fill_null(2**63 - 1).to_numpy()  # beyond: taken to be in order
+    breaks = (stream[1:] != stream[:-1]) | (day[1:] != day[:-1]) | (ms[1:] < ms[:-1])
+    breaks |= (ms[1:] == ms[:-1]) & (seq[1:] < seq[:-1])
+    edges = [0, *(int(edge) + 1 for edge in np.flatnonzero(breaks)), rows.num_rows]
+    yield from pairwise(edges)
+
+
+class _Writer:
+    """Writes runs of rows, one file after the other."""
+
+    def __init__(self, lake: str, file_bytes_max: int) -> None:
+        self._filesystem = open_filesystem(lake)
+        self._file_bytes_max = file_bytes_max
+        self._written: list[LakeFile] = []
+        self._open: _OpenFile | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Add a run to the open file if it goes on there, else to a new one."""
+        if self._open is not None and not (
+            self._open.goes_on(rows) and self._open.size_bytes < self._file_bytes_max
+        ):
+            self._close()
+        if self._open is None:
+            self._open = _OpenFile(self._filesystem, rows)
+        self._open.write(rows)
+
+    def finish(self) -> pa.RecordBatch:
+        """Close the last file; returns all that were written."""
+        self._close()
+        return pa.RecordBatch.from_pylist([file._asdict() for file in self._written], WRITTEN)
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._written.append(self._open.close())
+            self._open = None
+
+
+class _OpenFile:
+    """A file that takes rows."""
+
+    def __init__(self, filesystem: pyarrow.fs.FileSystem, rows: pa.Table) -> None:
+        self._stream: str = rows["stream"][0].as_py()
+        self._date: dt.date | None = rows["date"][0].as_py()
+        self._ms_min = self._ms_max = _ms(rows, 0)
+        self._last = rows["id"][0].as_py()
+        self._row_count = 0
+        # A name of its own, so that a task that is tried twice never writes where the first did.
+        self._path = (
+            f"stream={directory_name(self._stream)}/date={self._date}/"
+            f"{rows['id'][0].as_py()}_{uuid.uuid4().hex}.parquet"
+        )
+        self._out = filesystem.open_output_stream(self._path)
+        self._parquet = pq.ParquetWriter(self._out, COLUMNS, compression="zstd")
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._out.tell())
+
+    def goes_on(self, rows: pa.Table) -> bool:
+        """Return whether these rows belong behind what is there."""
+        return (
+            rows["stream"][0].as_py() == self._stream
+            and rows["date"][0].as_py() == self._date
+            and parse_id(rows["id"][0].as_py()) > parse_id(self._last)
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        self._parquet.write_table(rows)
+        self._row_count += rows.num_rows
+        self._last = rows["id"][-1].as_py()
+        self._ms_max = _ms(rows, -1)
+
+    def close(self) -> LakeFile:
+        self._parquet.close()
+        size_bytes = self.size_bytes
+        self._out.close()
+        return LakeFile(
+            self._path,
+            self._stream,
+            self._date,
+            self._row_count,
+            size_bytes,
+            self._ms_min,
+            self._ms_max,
+        )
+
+
+def _ms(rows: pa.Table, index: int) -> int:
+    found: int = rows["ms"][index].as_py()
+    return found
+
+
+def bins_of(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
+    """Return which files of one stream and date are merged: neighbours, of two files or more.
+
+    Args:
+        files: in any order.
+        file_bytes_max: a file of half this size or more stays as it is.
+    """
+    bins: list[list[LakeFile]] = [[]]
+    size_bytes = 0
+    for file in sorted(files, key=lambda file: (file.ms_min, parse_id(file.first_id))):
+        if file.size_bytes * 2 >= file_bytes_max:
+            bins.append([])
+            size_bytes = 0
+            continue
+        if size_bytes + file.size_bytes > file_bytes_max:
+            bins.append([])
+            size_bytes = 0
+        bins[-1].append(file)
+        size_bytes += file.size_bytes
+    return [found for found in bins if len(found) > 1]

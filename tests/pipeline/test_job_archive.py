@@ -1,0 +1,236 @@
+"""The way of real records: archived as they come, compacted, verified, trimmed, read as one."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+from vega_datasets import local_data
+
+from pipeline.jobs import archive
+from pipeline.jobs.flags import Flags
+from pipeline.lake import Held, Lake
+from pipeline.offsets import Position
+from tests.pipeline.command import Command, command
+from tests.pipeline.gateway import Gateway
+
+__all__ = ["command"]
+
+PATIENCE_S = 90
+
+
+class Count:
+    """How many entries have been archived, for one who waits for them."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        with self._condition:
+            self._count += count
+            self._condition.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        with self._condition:
+            assert self._condition.wait_for(lambda: self._count >= count, PATIENCE_S), self._count
+
+
+@contextmanager
+def archiving(spark: SparkSession, flags: Flags) -> Iterator[Count]:
+    """An archive that goes on meanwhile."""
+    count = Count()
+    failures: list[BaseException] = []
+    lake = Lake.open_or_create(flags.lake)
+
+    def run() -> None:
+        try:
+            archive.run(flags, lake, {}, allow_gap=False, told=count.add)
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield count
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        thread.join(PATIENCE_S)
+    assert not failures, failures
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, str]]:
+    return [{str(k): str(v) for k, v in row.items()} for row in frame.to_dict("records")]
+
+
+def test_the_way_of_real_records(
+    spark: SparkSession, gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    data = {
+        f"{name}-seattle": records(local_data.seattle_temps()),
+        f"{name}-sf": records(local_data.sf_temps()),
+        f"{name}-stocks": records(local_data.stocks()),
+    }
+    lake_path = str(tmp_path / "lake")
+    flags = Flags(endpoint=gateway.url, pattern=f"{name}-.*", lake=lake_path, trigger="200ms")
+    with archiving(spark, flags) as archived:
+        for begin in range(0, 9000, 3000):
+            for stream, entries in data.items():
+                if entries[begin : begin + 3000]:
+                    gateway.append(stream, entries[begin : begin + 3000])
+        archived.wait_for(sum(len(entries) for entries in data.values()))
+    lake = Lake(lake_path)
+    originals = {stream: gateway.entries(stream) for stream in data}
+
+    # Small files become large ones; the rows stay.
+    here = ("--lake", lake_path, "--pattern", f"{name}-.*")
+    small = len(lake.files())
+    [compacted] = command.rows("compact", "--lake", lake_path)
+    assert compacted["files_before"] == small >= 3
+    assert len(lake.files()) == compacted["files_after"] <= small
+    for row in command.rows("verify", *here):
+        assert (row["verdict"], row["entries"]) == ("equal", len(data[row["stream"]]))
+
+    # What came later stays, what is archived goes, and one read finds both.
+    later = [{"symbol": "MSFT", "date": "2010-04-01", "price": "1.5"}]
+    gateway.append(f"{name}-stocks", later)
+    trimmed = {row["stream"]: row["removed"] for row in command.rows("trim", *here)}
+    assert trimmed == {stream: len(entries) for stream, entries in data.items()}
+    stocks = f"{name}-stocks"
+    assert len(gateway.entries(stocks)) == 1
+    both = (
+        spark.read.format("headgate")
+        .options(endpoint=gateway.url, subscribe=stocks, coldTier=lake_path)
+        .load()
+        .orderBy("ms", "seq")
+        .collect()
+    )
+    assert [row["fields"] for row in both] == data[stocks] + later
+    assert [row["id"] for row in both[:-1]] == [entry["id"] for entry in originals[stocks]]
+
+    # Statistics are those of the original table.
+    fields = command.rows("stats", "--streams", stocks, "--lake", lake_path, "--fields")
+    frame = local_data.stocks()
+    of_symbol = next(row for row in fields if row["field"] == "symbol")
+    assert of_symbol["entries"] == len(frame) + 1
+    assert of_symbol["values_about"] == frame["symbol"].nunique()
+    windows = command.rows("stats", *here, "--window", "1 day")
+    sizes = {
+        stream: sum(len(k) + len(v) for entry in entries for k, v in entry.items())
+        for stream, entries in data.items()
+    }
+    sizes[stocks] += sum(len(k) + len(v) for k, v in later[0].items())
+    for stream, size in sizes.items():
+        of_stream = [row for row in windows if row["stream"] == stream]
+        assert sum(row["size_bytes"] for row in of_stream) == size
+
+    # The latest price of each symbol.
+    latest = command.rows("changes", "--streams", stocks, "--lake", lake_path, "--key", "symbol")
+    wanted = frame.groupby("symbol")["price"].last().astype(str).to_dict() | {"MSFT": "1.5"}
+    assert {row["symbol"]: row["fields"]["price"] for row in latest} == wanted
+
+
+def test_a_second_run_goes_on_and_a_lost_checkpoint_doubles_nothing(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    lake = str(tmp_path / "lake")
+    words = ("archive", "--streams", name, "--lake", lake)
+    gateway.append(name, [{"n": str(number)} for number in range(10)])
+    command.run(*words, "--max-offsets", "4")
+    ids = [entry["id"] for entry in gateway.entries(name)]
+    ids += gateway.append(name, [{"n": "10"}])
+    command.run(*words)
+    command.run(*words, "--checkpoint", str(tmp_path / "another"))
+    found = [one for batch in Lake(lake).arrow(name) for one in batch["id"].to_pylist()]
+    assert found == ids
+    held = Lake(lake).held(name)
+    assert held is not None
+    assert (held.after, held.to) == ("0-0", ids[-1])
+
+
+def test_entries_are_archived_as_they_are(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    gateway.append_entries(
+        name,
+        [
+            {"pairs": [["b", "1"], ["a", "2"], ["b", "3"]]},
+            {"fields": {"blob": "/wA="}, "base64": ["blob"]},
+        ],
+    )
+    lake = str(tmp_path / "lake")
+    command.run("archive", "--streams", name, "--lake", lake)
+    found = [row for batch in Lake(lake).arrow(name) for row in batch["fields"].to_pylist()]
+    assert found == [[("b", b"1"), ("a", b"2"), ("b", b"3")], [("blob", b"\xff\x00")]]
+    [row] = command.rows("verify", "--streams", name, "--lake", lake)
+    assert row["verdict"] == "equal"
+
+
+def test_a_dry_run_says_what_is_to_do_and_writes_nothing(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    gateway.append(name, [{"n": "1"}] * 3)
+    lake = tmp_path / "lake"
+    [row] = command.rows("archive", "--streams", name, "--lake", str(lake), "--dry-run")
+    assert row == {"stream": name, "after": "0-0", "entries": 3}
+    assert not lake.exists()
+
+
+def test_a_checkpoint_of_another_query_is_refused(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    gateway.append(name, [{"n": "1"}])
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "metadata").write_text('{"id":"6a6f"}')
+    words = ("archive", "--streams", name, "--lake", str(tmp_path / "lake"), "--checkpoint")
+    _, said = command.run(*words, str(foreign), code=1)
+    assert f"Error: the checkpoint {foreign} belongs to another query" in said
+    command.run(*words, str(tmp_path / "ours"))
+    other = ("archive", "--streams", name, "--lake", str(tmp_path / "other"), "--checkpoint")
+    _, said = command.run(*other, str(tmp_path / "ours"), code=1)
+    assert "belongs to another query: its lake is" in said
+
+
+def test_what_was_trimmed_before_it_was_archived_is_said(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    words = ("archive", "--streams", name, "--lake", str(tmp_path / "lake"))
+    gateway.append(name, [{"n": "1"}])
+    command.run(*words)
+    [lost, last] = gateway.append(name, [{"n": "2"}, {"n": "3"}])
+    gateway.trim(name, max_length=1)
+    _, said = command.run(*words, code=1)
+    assert "trimmed" in said.splitlines()[-1]
+    command.run(*words, "--allow-gap")
+    lake = Lake(tmp_path / "lake")
+    assert sum(file.row_count for file in lake.files()) == 2
+    held = lake.held(name)
+    assert held is not None
+    assert (held.after, held.to) == (lost, last)
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "ranges"),
+    [
+        ({}, {"a": ("5-0", "7")}, {"a": Held("7", "0-0", "5-0")}),
+        ({"a": ("5-0", "7")}, {"a": ("5-0", "7")}, {}),
+        ({"a": ("5-0", "7")}, {"a": ("6-0", "7")}, {"a": Held("7", "5-0", "6-0")}),
+        ({"a": ("5-0", "7")}, {"a": ("6-0", "8")}, {"a": Held("8", "0-0", "6-0")}),
+        ({"a": ("5-0", None)}, {"a": ("6-0", "8")}, {"a": Held("8", "5-0", "6-0")}),
+        ({}, {"a": ("0-0", None)}, {}),
+    ],
+)
+def test_ranges_of_a_batch(
+    begins: dict[str, Sequence[Any]], ends: dict[str, Sequence[Any]], ranges: dict[str, Held]
+) -> None:
+    found = archive.ranges_of(
+        {stream: Position(*one) for stream, one in begins.items()},
+        {stream: Position(*one) for stream, one in ends.items()},
+    )
+    assert found == ranges

@@ -1,0 +1,188 @@
+"""Jobs that look at streams, or put entries back."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.jobs.lag import percentile
+from pipeline.jobs.plot import span_text, width_of
+from pipeline.lake import Lake
+from tests.pipeline.command import Command, command
+from tests.pipeline.gateway import Gateway
+
+__all__ = ["command"]
+
+
+@pytest.fixture
+def lake(gateway: Gateway, command: Command, name: str, tmp_path: Path) -> str:
+    """A lake that holds six entries of the stream."""
+    gateway.append(name, [{"n": str(number), "sku": "ab"[number % 2]} for number in range(6)])
+    path = str(tmp_path / "lake")
+    command.run("archive", "--streams", name, "--lake", path)
+    return path
+
+
+def test_verify_names_the_range_and_the_entry_that_differ(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    [file] = Lake(lake).files()
+    rows = pq.read_table(f"{lake}/{file.path}", partitioning=None)
+    planted = rows.to_pylist()
+    planted[2]["fields"] = [("n", b"7"), ("sku", b"a")]
+    pq.write_table(rows.from_pylist(planted, rows.schema), f"{lake}/{file.path}")
+    wrong = planted[2]["id"]
+
+    out, said = command.run("verify", "--streams", name, "--lake", lake, code=1)
+
+    assert "differs from" in out
+    assert f"{wrong} has other fields in the lake" in said
+    [row] = command.rows("trim", "--streams", name, "--lake", lake, code=1)
+    assert row["verdict"] == f"kept: the lake lacks {wrong}"
+    assert len(gateway.entries(name)) == 6
+
+
+def test_verify_names_an_entry_that_only_one_has(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    gone = gateway.entries(name)[3]["id"]
+    assert gateway.http.delete(f"/v1/streams/{name}/entries/{gone}").status_code == 204
+    _, said = command.run("verify", "--streams", name, "--lake", lake, code=1)
+    assert f"live 5, lake 6; {gone} is in the lake only" in said
+
+
+def test_trim_keeps_what_a_group_has_not_settled(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    group = f"/v1/streams/{name}/groups/g"
+    gateway.http.put(group, json={"start": "0"}).raise_for_status()
+    read = gateway.http.post(f"{group}/read?consumer=c", json={"limit": 3}).json()["entries"]
+    ids = [entry["id"] for entry in read]
+    gateway.http.post(f"{group}/ack?consumer=c", json={"ids": ids[:2]}).raise_for_status()
+
+    [row] = command.rows("trim", "--streams", name, "--lake", lake, "--dry-run")
+    assert row["removed"] == 0
+    [row] = command.rows("trim", "--streams", name, "--lake", lake)
+    assert (row["removed"], row["verdict"]) == (2, "the group g is not through with the rest")
+    [row] = command.rows("trim", "--streams", name, "--lake", lake, "--keep", "1d")
+    assert row["removed"] == 0
+    [row] = command.rows("trim", "--streams", name, "--lake", lake, "--past-groups")
+    assert row["removed"] == 4
+
+
+def test_replay_brings_back_what_the_lake_holds_with_the_same_ids(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    entries = gateway.entries(name)
+    again = f"{name}-again"
+    words = ("replay", "--lake", lake, "--streams", name, "--to", again, "--ids", "same")
+    command.run(*words)
+    assert gateway.entries(again) == entries
+
+
+def test_replay_of_a_stream_filters_renames_and_is_done_once(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    ids = gateway.append(name, [{"n": str(n), "sku": "ab"[n % 2]} for n in range(6)])
+    words = (
+        *("replay", "--streams", name, "--to", "{stream}-again", "--rate", "1000"),
+        *("--where", "fields['sku'] = 'b'", "--rename", "sku=article", "--start", ids[2]),
+        *("--checkpoint", str(tmp_path / "replay")),
+    )
+    command.run(*words)
+    command.run(*words)
+    found = [entry["fields"] for entry in gateway.entries(f"{name}-again")]
+    assert found == [{"n": "3", "article": "b"}, {"n": "5", "article": "b"}]
+    other = [*words[:4], f"{name}-other", *words[5:]]
+    _, said = command.run(*other, code=1)
+    assert "belongs to another query: its to is" in said
+
+
+def test_stats_go_on_and_say_windows_that_are_over(
+    gateway: Gateway, command: Command, name: str
+) -> None:
+    gateway.append_entries(
+        name,
+        [{"id": f"{1_000 * second}-0", "fields": {"v": "12"}} for second in (1, 2, 11, 60)],
+    )
+    [first, second, third] = command.rows("stats", "--streams", name, "--window", "10 seconds")
+    assert (first["entries"], first["size_bytes"], first["entries_per_s"]) == (2, 6, 0.2)
+    assert (second["entries"], third["entries"]) == (1, 1)
+    assert first["start"].startswith("1970-01-01T00:00:00")
+
+
+def test_changes_leave_out_what_was_deleted(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    changes = [("1", "put", "a"), ("2", "put", "b"), ("1", "put", "c"), ("2", "delete", "")]
+    gateway.append(name, [{"key": k, "op": op, "v": v} for k, op, v in changes])
+    words = ("changes", "--streams", name, "--key", "key", "--deleted", "op=delete")
+    [row] = command.rows(*words)
+    assert (row["key"], row["fields"]["v"]) == ("1", "c")
+    [said] = command.rows(*words, "--out", str(tmp_path / "state.parquet"))
+    assert said["keys"] == 1
+
+
+def test_dead_letters_are_a_table_and_go_back(
+    gateway: Gateway, command: Command, name: str
+) -> None:
+    [first, _] = gateway.append(name, [{"n": "1"}, {"n": "2"}])
+    group = f"/v1/streams/{name}/groups/g"
+    policy = {"max_deliveries": 1, "dead_letter_stream": f"{name}-dead"}
+    gateway.http.put(group, json={"start": "0", "policy": policy}).raise_for_status()
+    gateway.http.post(f"{group}/read?consumer=c", json={"limit": 1}).raise_for_status()
+    failed = {"ids": [first], "mode": "fatal"}
+    gateway.http.post(f"{group}/nack?consumer=c", json=failed).raise_for_status()
+    gateway.http.post(f"{group}/read?consumer=c", json={"limit": 1}).raise_for_status()
+
+    [row] = command.rows("deadletters", "--streams", f"{name}-dead")
+    assert (row["origin"], row["origin_id"], row["group"]) == (name, first, "g")
+    assert row["fields"] == {"n": "1"}
+    [done] = command.rows("deadletters", "--streams", f"{name}-dead", "--redrive")
+    assert done == {"origin": name, "group": "g", "redriven": 1}
+    assert gateway.entries(f"{name}-dead") == []
+    back = gateway.http.post(f"{group}/read?consumer=d", json={"limit": 9}).json()["entries"]
+    assert first in [entry["id"] for entry in back]
+
+
+def test_lag_of_groups(gateway: Gateway, command: Command, name: str) -> None:
+    gateway.append(name, [{"n": "1"}] * 5)
+    group = f"/v1/streams/{name}/groups/g"
+    gateway.http.put(group, json={"start": "0"}).raise_for_status()
+    gateway.http.post(f"{group}/read?consumer=c", json={"limit": 2}).raise_for_status()
+    [row] = command.rows("lag", "--streams", name)
+    assert (row["lag"], row["pending"], row["deliveries_max"]) == (3, 2, 1)
+    assert row["oldest_s"] >= row["append_to_now_p50_s"] >= 0
+    _, said = command.run("lag", "--streams", name, "--lag-max", "2", code=1)
+    assert f"Error: g of {name} is 3 entries behind" in said
+
+
+def test_percentiles() -> None:
+    assert percentile([], 50) is None
+    assert percentile([1.0], 99) == 1.0
+    assert [percentile(list(range(1, 101)), percent) for percent in (1, 50, 99)] == [1, 50, 99]
+
+
+def test_a_plot_is_one_file_that_needs_nothing_else(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    gateway.append_entries(
+        name, [{"id": f"{1000 * n}-0", "fields": {"v": "<b>"}} for n in range(1, 50)]
+    )
+    out = tmp_path / "plot.html"
+    command.run("plot", "--streams", name, "--out", str(out))
+    page = out.read_text()
+    assert "<script src=" not in page
+    assert "entries per second" in page
+    assert "bytes per second" in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.count('class="plotly-graph-div"') == 5
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "width_ms", "text"),
+    [(0, 1, "1 ms"), (399_000, 1000, "1 s"), (86_400_000, 300_000, "5 min")],
+)
+def test_points_of_a_plot_are_of_a_round_length(length_ms: int, width_ms: int, text: str) -> None:
+    assert width_of(length_ms) == width_ms
+    assert span_text(width_ms) == text
