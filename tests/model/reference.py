@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
 from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Redriven, Return
+from engine.decisions.policies import Redriven, RedriveOutcome
 from engine.decisions.streams import Deletion, References
 from engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
 from engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
@@ -448,9 +448,9 @@ class Reference(RefKeyspace):
         for one, origin, _ in chosen:
             if origin in alive:
                 found.stamp(found.find(origin) or Pending(origin), None, 0, 0)
-                reply.append(Redriven(one.id, Return.RELEASED, origin))
+                reply.append(Redriven(one.id, RedriveOutcome.RELEASED, origin))
             else:
-                reply.append(Redriven(one.id, Return.APPENDED, new_ids.pop(0)))
+                reply.append(Redriven(one.id, RedriveOutcome.APPENDED, new_ids.pop(0)))
         if chosen:
             self.delete(letters, [one.id for one, _, _ in chosen], References.KEEP)
         return reply
@@ -525,6 +525,8 @@ class Reference(RefKeyspace):
         just_id: bool,
         now_ms: int,
     ) -> Claimed:
+        self._group(name, group)
+        self.bury(name, group, min_idle_ms, now_ms)
         stream, found = self._group(name, group)
         reader = found.see(consumer, now_ms)
         deliveries: list[Delivery] = []
