@@ -10,6 +10,8 @@ from typing import Any
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from app.upgrade import DecliningHttp
+
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -18,7 +20,7 @@ def in_time(request_ms_max: int) -> type[HttpToolsProtocol]:
     return type("TimelyHttp", (_TimelyHttp,), {"request_s_max": request_ms_max / 1000})
 
 
-class _TimelyHttp(HttpToolsProtocol):
+class _TimelyHttp(DecliningHttp):
     request_s_max: float
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -48,3 +48,36 @@ async def test_a_request_that_is_here_may_wait_for_its_answer() -> None:
 
     assert (waited.status_code, waited.json()["entries"]) == (200, [])
     assert again.status_code == 200
+
+
+OFFER = (
+    b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAAAAIAAAAB\r\n"
+)
+BODY = b'{"fields":{"sku":"42"}}'
+FRAMINGS = {
+    "length": (b"content-length: %d\r\n\r\n" % len(BODY), BODY),
+    "chunks": (b"transfer-encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)),
+}
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+@pytest.mark.parametrize("framing", FRAMINGS)
+async def test_a_request_that_offers_http_2_is_served_as_one_that_does_not(
+    live: Live, framing: str, is_at_once: bool
+) -> None:
+    end, body = FRAMINGS[framing]
+    head = HEAD + OFFER + b"content-type: application/json\r\n" + end
+    host, _, port = live.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    for _ in range(2):  # the connection stays what it was
+        parts = [head + body] if is_at_once else [head, body]
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        async with asyncio.timeout(10):
+            answer = await reader.readuntil(b"}")
+        assert answer.startswith(b"HTTP/1.1 201 Created\r\n"), answer
+    writer.close()
+
+    entries = (await live.http.get("/v1/streams/orders/entries")).json()["entries"]
+    assert [entry["fields"] for entry in entries] == [{"sku": "42"}] * 2
