@@ -12,10 +12,10 @@ SOURCES := $(wildcard app engine pipeline tests examples)
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: help install serve test lint bench openapi lock clean packages
+.PHONY: help install serve test sdk-test lint bench openapi release-document lock clean packages
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
 
 install: .venv/dev.stamp ## make .venv with everything that tests and lint need
 
@@ -24,6 +24,9 @@ serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
 
 test: packages lint ## lint, then run the tests (ARGS= goes to pytest)
 	$(BIN)/pytest $(ARGS)
+
+sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
+	$(BIN)/pytest tests/sdk $(ARGS)
 
 lint: .venv/dev.stamp ## check style, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)
@@ -41,13 +44,17 @@ openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncap
 	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new
 	mv openapi/asyncapi.json.new openapi/asyncapi.json
 
+release-document: openapi ## what is now is what clients of this release know; openapi/README.md
+	mkdir -p openapi/released
+	cp openapi/openapi.json openapi/asyncapi.json openapi/released/
+
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) --extra arrow --output-file requirements.txt pyproject.toml
 	$(COMPILE) --extra arrow --extra spark --extra java --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/sdk/npm/node_modules
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 packages:

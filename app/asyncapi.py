@@ -47,6 +47,9 @@ def document() -> dict[str, Any]:
         ],
         ref_template="#/components/schemas/{model}",
     )
+    for model in sent.values():  # what tells the frames apart is always there
+        schema = schemas["$defs"][model.__name__]
+        schema["required"] = ["type", *schema.get("required", ())]
     names = {**_names(received, "receive"), **_names(sent, "send")}
     return {
         "asyncapi": "3.1.0",
@@ -55,7 +58,10 @@ def document() -> dict[str, Any]:
             "version": version("headgate"),
             "description": _DESCRIPTION,
             "contact": {"name": "The developers of Headgate"},
-            "license": {"name": "Apache-2.0"},
+            "license": {
+                "name": "Apache-2.0",
+                "url": "https://www.apache.org/licenses/LICENSE-2.0",
+            },
             "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
         },
         "servers": {

@@ -1,6 +1,7 @@
 """Document: what the OpenAPI document says beyond what the routes say themselves."""
 
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -8,7 +9,7 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from app.problems import Problem, responses
-from app.schemas import NewEntry
+from app.schemas import EntryInput
 
 _EVERYWHERE = responses(
     "origin_refused", "too_large", "unsupported_media_type", "internal", "unavailable", "draining"
@@ -40,18 +41,47 @@ def _complete(document: dict[str, Any]) -> None:
     document["security"] = []  # none is needed
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     _, found = models_json_schema(
-        [(Problem, "serialization"), (NewEntry, "validation")], ref_template=_REF
+        [(Problem, "serialization"), (EntryInput, "validation")], ref_template=_REF
     )
     schemas.update(found["$defs"])
     # FastAPI's own shape of a validation error, which this gateway never answers with.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    _widen(document)
     for path in document["paths"].values():
         for operation in path.values():
             for status, response in _EVERYWHERE.items():
-                operation["responses"].setdefault(str(status), response)
+                known = operation["responses"].get(str(status), {})
+                operation["responses"][str(status)] = _merged(known, response)
             operation["summary"] = _first_sentence(operation["description"])
             _show(operation, _EXAMPLES.get(operation["operationId"], {}))
+
+
+def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of a status, with the codes that any operation can answer with it."""
+    if not known:
+        return response
+    if "application/problem+json" not in known["content"]:
+        return known
+    codes = re.findall(r"`\w+`", response["description"])
+    missing = [code for code in codes if code not in known["description"]]
+    return {**known, "description": " or ".join([known["description"], *missing])}
+
+
+def _widen(part: Any) -> None:
+    """Say of every integer that it is 64 bits wide: generated clients take 32 unless told."""
+    if isinstance(part, dict):
+        if part.get("type") == "integer":
+            part["format"] = "int64"
+        for each in part.values():
+            _widen(each)
+    elif isinstance(part, list):
+        for each in part:
+            _widen(each)
+
+
+def _is_number(schema: dict[str, Any]) -> bool:
+    return any(one.get("type") == "integer" for one in (schema, *schema.get("anyOf", ())))
 
 
 def _first_sentence(text: str) -> str:
@@ -64,8 +94,7 @@ def _show(operation: dict[str, Any], said: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in values:
             value = values[parameter["name"]]
-            is_number = parameter["schema"].get("type") == "integer"
-            parameter["example"] = int(value) if is_number else value
+            parameter["example"] = int(value) if _is_number(parameter["schema"]) else value
     bodies = [
         (operation.get("requestBody", {}), said.get("request", {})),
         (operation["responses"].get(said.get("status"), {}), said.get("response", {})),

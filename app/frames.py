@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.problems import Problem
-from app.schemas import Delivery, Entry, Flag, Gap, IdText, Milliseconds, NewEntry, Settled
+from app.schemas import (
+    Delivery,
+    Entry,
+    EntryInput,
+    Flag,
+    Gap,
+    IdText,
+    Milliseconds,
+    OnDisconnect,
+    Settled,
+)
 from engine.limits import COUNT_MAX
 
 FRAME_IDS_MAX = 10_000
@@ -58,7 +68,7 @@ class SubscribeFrame(ClientFrame):
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Also take entries pending with anybody and idle for so long."
     )
-    on_disconnect: Literal["release", "keep"] | None = Field(
+    on_disconnect: OnDisconnect | None = Field(
         None, description="What becomes of entries that are not settled in the end."
     )
     ack: Literal["explicit", "none"] = Field(
@@ -114,7 +124,7 @@ class AppendFrame(ClientFrame):
     type: Literal["append"]
     rid: Rid = None
     stream: str
-    entries: Annotated[list[NewEntry], Field(fail_fast=True, min_length=1)]
+    entries: Annotated[list[EntryInput], Field(fail_fast=True, min_length=1)]
 
 
 class PingFrame(ClientFrame):

@@ -5,13 +5,14 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import TypeAliasType
 
 from app.fields import bytes_of, wire_fields
 from app.ids import parse_group_start, parse_id, parse_new_id
 from app.names import check_name, text_of
 from app.problems import pointer_to
 from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Return
+from engine.decisions.policies import RedriveOutcome
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import Draft, EntryId
 from engine.entry import Entry as EngineEntry
@@ -64,9 +65,12 @@ class Request(BaseModel):
 
 # Entries
 
-FieldMap = Annotated[
-    dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])
-]
+# Named types: without a name of ours, generated clients make one up.
+FieldMap = TypeAliasType(
+    "FieldMap",
+    Annotated[dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])],
+)
+OnDisconnect = TypeAliasType("OnDisconnect", Literal["release", "keep"])
 Pair = Annotated[
     list[str],
     Field(min_length=2, max_length=2, description="A name and a value.", examples=[["sku", "42"]]),
@@ -100,7 +104,7 @@ class Trim(Request):
         return self
 
 
-class NewEntry(Request):
+class EntryInput(Request):
     """An entry to append."""
 
     fields: FieldMap | None = None
@@ -141,7 +145,7 @@ class NewEntry(Request):
         return self.fields.items() if self.fields is not None else self.pairs or ()
 
 
-class Append(NewEntry):
+class Append(EntryInput):
     """An entry to append, and how."""
 
     create_stream: Flag = Field(True, description="Create the stream if it is not there.")
@@ -517,7 +521,7 @@ class StreamDetail(Stream):
             GroupDetail(
                 **_wire_group(group.info),
                 pending_entries=[PendingEntry.of(item) for item in group.pending],
-                consumer_details=[Consumer.of(consumer) for consumer in group.consumers],
+                consumer_details=[GroupConsumer.of(consumer) for consumer in group.consumers],
             )
             for group in detail.groups
         ]
@@ -569,7 +573,7 @@ class Policy(Request):
     max_pending: Positive | None = Field(
         None, description="A consumer with so many unacknowledged entries gets no more."
     )
-    on_disconnect: Literal["release", "keep"] | None = Field(
+    on_disconnect: OnDisconnect | None = Field(
         None, description="What becomes of a connection's unacknowledged entries in the end."
     )
     consumer_ttl_ms: Positive | None = Field(
@@ -612,7 +616,7 @@ class Policy(Request):
         return cls(**{name: value for name, value in said.items() if value is not None})
 
 
-class NewGroup(Request):
+class GroupInput(Request):
     """A group to create."""
 
     start: GroupStartText = "$"
@@ -684,7 +688,7 @@ class Groups(BaseModel):
     groups: list[Group]
 
 
-class Consumer(BaseModel):
+class GroupConsumer(BaseModel):
     """A consumer of a group."""
 
     name: str
@@ -706,7 +710,7 @@ class Consumer(BaseModel):
 class Consumers(BaseModel):
     """The consumers of a group, by name."""
 
-    consumers: list[Consumer]
+    consumers: list[GroupConsumer]
 
 
 class DeletedConsumer(BaseModel):
@@ -837,7 +841,7 @@ class Redriven(BaseModel):
     """A dead letter that was sent back."""
 
     id: IdText = Field(description="Its id in the dead letter stream, where it is no more.")
-    outcome: Return = Field(
+    outcome: RedriveOutcome = Field(
         description="`released`: the group's next reader gets the entry. `appended`: it was gone "
         "from its stream and is a new entry there, for every group."
     )
@@ -954,7 +958,7 @@ class GroupDetail(Group):
     """A group with what is pending and with whom."""
 
     pending_entries: list[PendingEntry]
-    consumer_details: list[Consumer]
+    consumer_details: list[GroupConsumer]
 
 
 # Operations

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Body, Header, Request, Response
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 from pydantic_core import to_json
 from starlette.convertors import PathConvertor, register_url_convertor
+from typing_extensions import TypeAliasType
 
 from app.commands import CommandRunner
 from app.dependencies import LimitsDep, check_at_most, gateway_of
@@ -30,11 +31,15 @@ register_url_convertor("words", _WordsConvertor())
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)
 
-Word = str | int | float | bool
-Words = Annotated[
-    list[Word],
-    Field(min_length=1, description="A command and its arguments.", fail_fast=True),
-]
+# Named types: without a name of ours, generated clients make one up.
+Word = TypeAliasType("Word", str | int | float | bool)
+Command = TypeAliasType(
+    "Command",
+    Annotated[
+        list[Word],
+        Field(min_length=1, description="A command and its arguments.", fail_fast=True),
+    ],
+)
 Encoding = Annotated[
     str | None,
     Header(
@@ -47,7 +52,7 @@ Encoding = Annotated[
 class Result(BaseModel):
     """What a command answered, in the shapes of RESP2."""
 
-    result: JsonValue = Field(description="A string, an integer, an array, or null.")
+    result: Any = Field(description="A string, an integer, an array, or null.")
 
 
 class Failure(BaseModel):
@@ -56,10 +61,12 @@ class Failure(BaseModel):
     error: str = Field(examples=["ERR syntax error"])
 
 
+Answer = TypeAliasType("Answer", Result | Failure)
+
 _MALFORMED = responses("malformed")
 _FAILED: dict[int | str, dict[str, Any]] = {
     400: {
-        "description": "The command failed, in the words of Redis; or the body is no JSON.",
+        "description": "The command failed, in the words of Redis; or `malformed`: it is no JSON.",
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
@@ -76,7 +83,7 @@ _BODY = responses("unsupported_media_type", "invalid_request")
 
 @router.post("", operation_id="runCommand", response_model=Result, responses=_FAILED | _BODY)
 async def run_command(
-    request: Request, command: Annotated[Words, Body()], encoding: Encoding = None
+    request: Request, command: Annotated[Command, Body()], encoding: Encoding = None
 ) -> Response:
     """Run a Redis command: `["XADD","orders","*","sku","42"]`.
 
@@ -89,13 +96,13 @@ async def run_command(
 @router.post(
     "/pipeline",
     operation_id="runCommands",
-    response_model=list[Result | Failure],
+    response_model=list[Answer],
     responses=_MALFORMED | _BODY,
 )
 async def run_commands(
     request: Request,
     limits: LimitsDep,
-    commands: Annotated[list[Words], Body()],
+    commands: Annotated[list[Command], Body()],
     encoding: Encoding = None,
 ) -> Response:
     """Run commands in order, each by itself; one that fails does not stop the others."""
@@ -113,13 +120,13 @@ async def run_commands(
 @router.post(
     "/multi-exec",
     operation_id="runTransaction",
-    response_model=list[Result | Failure],
+    response_model=list[Answer],
     responses=_FAILED | _BODY,
 )
 async def run_transaction(
     request: Request,
     limits: LimitsDep,
-    commands: Annotated[list[Words], Body()],
+    commands: Annotated[list[Command], Body()],
     encoding: Encoding = None,
 ) -> Response:
     """Run commands at one moment with nothing in between (MULTI, EXEC); none of them waits."""

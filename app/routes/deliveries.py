@@ -285,7 +285,7 @@ async def list_pending(
     return PendingEntries(pending=[PendingEntry.of(item) for item in found])
 
 
-@router.get("/pending/summary", operation_id="pendingSummary", responses=_FIND)
+@router.get("/pending/summary", operation_id="summarizePending", responses=_FIND)
 async def pending_summary(
     backend: BackendDep, stream: StreamDep, group: GroupDep
 ) -> PendingSummary:

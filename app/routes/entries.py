@@ -31,8 +31,8 @@ from app.schemas import (
     Deletions,
     Entries,
     Entry,
+    EntryInput,
     Limits,
-    NewEntry,
     Read,
     StreamEntries,
     StreamsRead,
@@ -57,7 +57,7 @@ _LIMIT = 100
 _PAGE = 1000
 _PAGE_BYTES = 2**20
 _LONG_LINE_BYTES = 2**16
-_new_entries = TypeAdapter(Annotated[list[NewEntry], Field(fail_fast=True)])
+_new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
 
 
 async def expected_last_id(
@@ -209,10 +209,10 @@ async def append_entry(
                     "schema": {
                         "type": "array",
                         "minItems": 1,
-                        "items": {"$ref": "#/components/schemas/NewEntry"},
+                        "items": {"$ref": "#/components/schemas/EntryInput"},
                     }
                 },
-                _NDJSON: {"schema": {"type": "string", "description": "One NewEntry per line."}},
+                _NDJSON: {"schema": {"type": "string", "description": "One EntryInput per line."}},
                 ARROW: {"schema": {"type": "string", "format": "binary"}},
             },
         }
@@ -627,7 +627,7 @@ def _check_count(entries: Sequence[object], limits: Limits) -> None:
     check_at_most(len(entries), limits.batch_entries_max, pointer="/body")
 
 
-def _entries_of_array(body: bytes) -> list[NewEntry]:
+def _entries_of_array(body: bytes) -> list[EntryInput]:
     try:
         return _new_entries.validate_python(json_of(body))
     except json.JSONDecodeError as error:
@@ -640,7 +640,7 @@ def _entries_of_array(body: bytes) -> list[NewEntry]:
         ) from None
 
 
-def _entries_of_lines(body: bytes, limits: Limits) -> list[NewEntry]:
+def _entries_of_lines(body: bytes, limits: Limits) -> list[EntryInput]:
     lines = body.split(b"\n")
     if not lines[-1].strip():
         lines.pop()
@@ -650,7 +650,7 @@ def _entries_of_lines(body: bytes, limits: Limits) -> list[NewEntry]:
         try:
             if len(line) > _LONG_LINE_BYTES:
                 _check_long_line(line, index)
-            entries.append(NewEntry.model_validate_json(line))
+            entries.append(EntryInput.model_validate_json(line))
         except ValidationError as error:
             raise RequestValidationError(_at_line(error, index)) from None
     return entries

@@ -25,7 +25,7 @@ from app.ids import parse_after
 from app.names import text_of
 from app.operation import Operation, path_of
 from app.problems import GatewayError, problem_of, responses
-from app.schemas import Delivery, Entry, Gap, IdText, Limits, deliveries_of
+from app.schemas import Delivery, Entry, Gap, IdText, Limits, OnDisconnect, deliveries_of
 from app.streaming import PatientResponse, merged
 from app.subscriber import Subscriber
 from engine import errors
@@ -98,13 +98,16 @@ async def last_event_id(
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on (the default).")
     ] = None,
-    last_event_id: Annotated[
-        str | None, Query(description="As the header `Last-Event-ID`.")
-    ] = None,
-    lastEventId: Annotated[str | None, Query(description="The same.")] = None,  # noqa: N803
+    # Not in the document: generated clients have the header, and would have one name for three.
+    last_event_id: Annotated[str | None, Query(include_in_schema=False)] = None,
+    lastEventId: Annotated[str | None, Query(include_in_schema=False)] = None,  # noqa: N803
     header: Annotated[
         str | None,
-        Header(alias="Last-Event-ID", description="Sent by a browser that connects again."),
+        Header(
+            alias="Last-Event-ID",
+            description="Sent by a browser that connects again. Where headers cannot be set, the "
+            "query says the same as `last_event_id` or `lastEventId`.",
+        ),
     ] = None,
 ) -> tuple[EntryId | From, bool]:
     """Return the cursor, and whether it continues an earlier connection."""
@@ -129,7 +132,7 @@ async def last_seen_id(
 
 @router.get(
     "/events",
-    operation_id="streamEvents",
+    operation_id="followStream",
     response_class=EventStream,
     status_code=200,
     responses=_EVENT_STREAM
@@ -159,7 +162,7 @@ async def stream_events(
 
 @router.get(
     "/groups/{group}/events",
-    operation_id="groupEvents",
+    operation_id="followGroup",
     response_class=EventStream,
     status_code=200,
     responses=_EVENT_STREAM
@@ -187,7 +190,7 @@ async def group_events(
         Query(ge=0, le=COUNT_MAX, description="Also take entries pending and idle for so long."),
     ] = None,
     on_disconnect: Annotated[
-        Literal["release", "keep"] | None,
+        OnDisconnect | None,
         Query(
             description="What becomes of unacknowledged entries when the connection ends; as the "
             "group's policy says, or `release`, if it is left out."

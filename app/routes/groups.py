@@ -8,13 +8,13 @@ from app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
 from app.operation import Operation, PatchOperation
 from app.problems import GatewayError, responses
 from app.schemas import (
-    Consumer,
     Consumers,
     DeletedConsumer,
     Group,
+    GroupConsumer,
+    GroupInput,
     GroupPatch,
     Groups,
-    NewGroup,
 )
 from engine.errors import GroupExists, GroupNotFound
 
@@ -48,13 +48,13 @@ async def create_group(
     stream: StreamDep,
     group: GroupDep,
     response: Response,
-    new: NewGroup | None = None,
+    new: GroupInput | None = None,
 ) -> Group:
     """Create a group (XGROUP CREATE). One that exists keeps its position: 200 instead of 201.
 
     If it exists with another policy than the one asked for: 409.
     """
-    new = new or NewGroup()
+    new = new or GroupInput()
     start, policy = new.to_start(), new.to_policy()
     try:
         await backend.create_group(
@@ -121,14 +121,14 @@ async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) 
 async def list_consumers(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Consumers:
     """List the consumers of a group by name (XINFO CONSUMERS)."""
     found = await backend.consumers(stream, group)
-    return Consumers(consumers=[Consumer.of(info) for info in found])
+    return Consumers(consumers=[GroupConsumer.of(info) for info in found])
 
 
 @router.put(
     "/groups/{group}/consumers/{consumer}",
     operation_id="createConsumer",
     status_code=201,
-    responses={200: {"description": "It was there.", "model": Consumer}, **_FIND},
+    responses={200: {"description": "It was there.", "model": GroupConsumer}, **_FIND},
 )
 async def create_consumer(
     backend: BackendDep,
@@ -136,13 +136,13 @@ async def create_consumer(
     group: GroupDep,
     consumer: ConsumerPathDep,
     response: Response,
-) -> Consumer:
+) -> GroupConsumer:
     """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
     is_new = await backend.create_consumer(stream, group, consumer)
     response.status_code = 201 if is_new else 200
     found = await backend.consumer(stream, group, consumer)
     assert found is not None
-    return Consumer.of(found)
+    return GroupConsumer.of(found)
 
 
 @router.delete(

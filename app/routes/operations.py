@@ -16,7 +16,7 @@ _ASYNCAPI = to_json(asyncapi.document())
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", operation_id="healthz", responses=responses("invalid_request"))
+@router.get("/healthz", operation_id="checkHealth", responses=responses("invalid_request"))
 async def healthz() -> Health:
     """Tell that the gateway is alive."""
     return Health(status="ok")
@@ -25,7 +25,7 @@ async def healthz() -> Health:
 @router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
-    operation_id="readyz",
+    operation_id="checkReadiness",
     responses=responses("invalid_request", "draining", "unavailable"),
 )
 async def readyz(backend: BackendDep) -> Health:
@@ -39,7 +39,7 @@ async def readyz(backend: BackendDep) -> Health:
 
 @router.get(
     "/metrics",
-    operation_id="metrics",
+    operation_id="readMetrics",
     response_class=Response,
     responses={
         200: {
@@ -61,7 +61,7 @@ async def asyncapi_document() -> Response:
     return Response(_ASYNCAPI, media_type="application/json")
 
 
-@router.get("/v1/limits", operation_id="limits", responses=responses("invalid_request"))
+@router.get("/v1/limits", operation_id="describeLimits", responses=responses("invalid_request"))
 async def limits(limits: LimitsDep) -> Limits:
     """Tell the bounds of this gateway."""
     return limits

@@ -23,7 +23,7 @@ ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """Fields that a dead letter has behind its own."""
 
 
-class Return(StrEnum):
+class RedriveOutcome(StrEnum):
     """What became of a dead letter that was sent back."""
 
     RELEASED = "released"  # its group's next reader gets the entry
@@ -34,7 +34,7 @@ class Redriven(NamedTuple):
     """A dead letter that was sent back."""
 
     id: EntryId  # in the dead letter stream, where it is no more
-    outcome: Return
+    outcome: RedriveOutcome
     entry_id: EntryId  # in the stream it came from
 
 
@@ -173,9 +173,9 @@ def redrive(
     if found:
         commands.append(Delete(letters, [letter for letter, _, _ in found]))
     reply = [
-        Redriven(letter, Return.APPENDED, new_ids[letter])
+        Redriven(letter, RedriveOutcome.APPENDED, new_ids[letter])
         if letter in new_ids
-        else Redriven(letter, Return.RELEASED, origin)
+        else Redriven(letter, RedriveOutcome.RELEASED, origin)
         for letter, origin, _ in found
     ]
     return Decision(reply, commands)

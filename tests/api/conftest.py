@@ -16,6 +16,7 @@ from app.dependencies import Gateway
 from app.main import create_app
 from app.server import Server
 from app.settings import MEMORY, Settings
+from tests.api.documented import check_documented
 
 
 @dataclass
@@ -151,7 +152,10 @@ async def shared(one_gateway: Live) -> AsyncIterator[Live]:
 
 
 def problem_in(answer: httpx.Response) -> dict[str, Any]:
-    """Return the problem of an answer, once it has all that a problem must have (RFC 9457)."""
+    """Return the problem of an answer, once it has all that a problem must have (RFC 9457).
+
+    And its operation must say that it may be answered.
+    """
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     problem: dict[str, Any] = answer.json()
     assert problem["status"] == answer.status_code
@@ -163,6 +167,7 @@ def problem_in(answer: httpx.Response) -> dict[str, Any]:
     assert (
         problem["retryable"] == ("retry_after_ms" in problem) == ("Retry-After" in answer.headers)
     )
+    check_documented(answer, problem["code"])
     assert not any(word in answer.text for word in ("Traceback", "pydantic", "Value error", ".py"))
     return problem
 

@@ -236,7 +236,7 @@ async def _the_end(story: Storyteller) -> None:
         await story.tell("GET", path)
     counted = await story.tell("GET", "/metrics")
     about = [line for line in counted.splitlines() if "headgate_entries_appended_total" in line]
-    story.said["metrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
+    story.said["readMetrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
 
 
 @asynccontextmanager

@@ -44,3 +44,17 @@ async def test_every_operation_has_a_name_a_description_and_only_problems_as_err
         if int(status) >= 400 and not (each["tags"] == ["Commands"] and status in ("400", "503"))
     ]
     assert all(list(error["content"]) == ["application/problem+json"] for error in errors)
+
+
+async def test_every_code_of_a_problem_stands_where_it_can_occur(live: Live) -> None:
+    document = (await live.http.get("/openapi.json")).json()
+    codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
+    described = {
+        code
+        for path in document["paths"].values()
+        for operation in path.values()
+        for response in operation["responses"].values()
+        for code in re.findall(r"`(\w+)`", response["description"])
+    }
+
+    assert set(codes) <= described

@@ -14,7 +14,7 @@ from engine.decisions.deliveries import (
     NackRequest,
 )
 from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Return
+from engine.decisions.policies import RedriveOutcome
 from engine.decisions.streams import References
 from engine.entry import MIN_ID, EntryId
 from engine.policy import NO_POLICY, GroupPolicy
@@ -142,7 +142,7 @@ class GroupRules(Machine):
             lambda: self.reference.redrive(stream, group, ids, limit, self.clock.now_ms),
         )
         if kind == "reply":
-            appended = [one.entry_id for one in reply if one.outcome is Return.APPENDED]
+            appended = [one.entry_id for one in reply if one.outcome is RedriveOutcome.APPENDED]
             self.given_out.setdefault(stream, []).extend(appended)
 
     @rule(stream=streams, group=groups, really=st.integers(0, 9))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.fields import wire_fields
 from app.problems import GatewayError
-from app.schemas import NewEntry
+from app.schemas import EntryInput
 
 parts = st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode), st.just(b"k"))
 fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=6).map(
@@ -26,7 +26,7 @@ def as_sent(wire: dict[str, Any]) -> dict[str, Any]:
 def test_any_bytes_come_back_as_they_went(flat: tuple[bytes, ...]) -> None:
     text = json.dumps(as_sent(wire_fields(flat)))
 
-    assert NewEntry.model_validate_json(text).to_draft().fields == flat
+    assert EntryInput.model_validate_json(text).to_draft().fields == flat
 
 
 @given(fields)
@@ -53,6 +53,6 @@ def test_base64_is_used_where_it_must_be_and_nowhere_else(flat: tuple[bytes, ...
 )
 def test_what_is_no_base64_is_refused_where_it_stands(entry: dict[str, Any], pointer: str) -> None:
     with pytest.raises(GatewayError) as refused:
-        NewEntry.model_validate_json(json.dumps(entry)).to_draft()
+        EntryInput.model_validate_json(json.dumps(entry)).to_draft()
 
     assert (refused.value.code, refused.value.pointer) == ("invalid_request", pointer)

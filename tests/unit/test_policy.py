@@ -12,7 +12,7 @@ from engine.blocks import Kind, read_blocks, read_header
 from engine.decisions import Decision, streams
 from engine.decisions.deliveries import RELEASED_ONLY, ClaimRequest, NackMode
 from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Redriven, Return
+from engine.decisions.policies import Redriven, RedriveOutcome
 from engine.entry import MIN_ID, Draft, EntryId
 from engine.errors import GroupNotFound, Invalid
 from engine.keyspace import Keyspace
@@ -453,7 +453,7 @@ async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine
     await nack(engine, 1)
     [letter] = [one.id for one in await engine.range(D)]
 
-    assert await engine.redrive(S, G) == [Redriven(letter, Return.RELEASED, entry_id(1))]
+    assert await engine.redrive(S, G) == [Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))]
     assert [type(one) for one in last_record(engine)] == [commands.Release, commands.Delete]
     assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
     assert await engine.length(D) == 0
@@ -470,7 +470,7 @@ async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> 
 
     redriven = await engine.redrive(S, G)
 
-    assert [one.outcome for one in redriven] == [Return.APPENDED, Return.RELEASED]
+    assert [one.outcome for one in redriven] == [RedriveOutcome.APPENDED, RedriveOutcome.RELEASED]
     appended = (await engine.range(S))[-1]
     assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
     assert [one.entry_id for one in redriven[1:]] == [entry_id(2)]

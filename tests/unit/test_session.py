@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from app.frames import Acked, Entries, Ok, Pong, ProblemFrame
-from app.schemas import NewEntry
+from app.schemas import EntryInput
 from app.session import (
     Ack,
     AddCredit,
@@ -179,7 +179,7 @@ def test_an_append_has_its_drafts() -> None:
         new_session(), {"type": "append", "rid": "r", "stream": "orders", "entries": entries}
     )
 
-    drafts = [NewEntry.model_validate(entry).to_draft() for entry in entries]
+    drafts = [EntryInput.model_validate(entry).to_draft() for entry in entries]
     assert intent == Append("r", b"orders", drafts)
 
 
