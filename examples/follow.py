@@ -1,0 +1,96 @@
+"""Follow a stream, as events or over a WebSocket, through every loss of the connection.
+
+    headgate serve                                # in one terminal
+    python examples/follow.py orders              # in another: events
+    python examples/follow.py orders --socket     # or the WebSocket
+
+Prints each entry once and in order, also when the gateway is restarted meanwhile. Needs the
+packages httpx-sse and websockets.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx
+import httpx_sse
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+Entry = dict[str, Any]
+BACKOFF_S_MAX = 30.0
+
+
+class GaveUp(Exception):
+    """What the gateway said will not be otherwise next time."""
+
+
+async def events(url: str, stream: str, after: str) -> AsyncGenerator[Entry, None]:
+    """Yield the entries after an id from one connection, until it ends."""
+    timeout = httpx.Timeout(10, read=60)  # silence is broken by heartbeats
+    target = f"{url}/v1/streams/{stream}/events"
+    async with (
+        httpx.AsyncClient(timeout=timeout) as client,
+        httpx_sse.aconnect_sse(client, "GET", target, params={"after": after}) as source,
+    ):
+        if 400 <= source.response.status_code < 500 and source.response.status_code != 429:
+            await source.response.aread()
+            raise GaveUp(source.response.json()["detail"])
+        async for event in source.aiter_sse():
+            if event.event == "entry":
+                yield json.loads(event.data)
+
+
+async def frames(url: str, stream: str, after: str) -> AsyncGenerator[Entry, None]:
+    """Yield the entries after an id from one WebSocket, until it ends."""
+    target = f"{url.replace('http', 'ws', 1)}/v1/ws"
+    async with connect(target) as socket:
+        ask = {"type": "subscribe", "sub": "s", "stream": stream, "after": after, "credit": 64}
+        await socket.send(json.dumps(ask))
+        async for text in socket:
+            frame = json.loads(text)
+            if frame["type"] == "problem" and not frame["problem"]["retryable"]:
+                raise GaveUp(frame["problem"]["detail"])
+            if frame["type"] == "entries":
+                for entry in frame["entries"]:
+                    yield entry
+                more = {"type": "credit", "sub": "s", "entries": len(frame["entries"])}
+                await socket.send(json.dumps(more))
+
+
+async def follow(
+    url: str, stream: str, after: str = "0", *, by_socket: bool = False
+) -> AsyncGenerator[Entry, None]:
+    """Yield every entry of a stream after an id, over as many connections as it takes."""
+    attempt = 0
+    while True:
+        try:
+            async for entry in (frames if by_socket else events)(url, stream, after):
+                yield entry
+                after, attempt = entry["id"], 0
+        except ConnectionClosed as error:
+            if error.rcvd is not None and 4400 <= error.rcvd.code < 4500:
+                raise GaveUp(error.rcvd.reason) from None
+        except (OSError, httpx.TransportError, InvalidHandshake):
+            pass  # it may be back soon
+        # Not all at once, if many were cut off at the same time.
+        wait_s = min(BACKOFF_S_MAX, 0.2 * 2**attempt) * (0.5 + random.random())
+        attempt += 1
+        await asyncio.sleep(wait_s)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description="Follow a stream.")
+    parser.add_argument("stream")
+    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    parser.add_argument("--socket", action="store_true")
+    words = parser.parse_args()
+    async for entry in follow(words.url, words.stream, by_socket=words.socket):
+        print(entry["id"], entry["fields"])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,534 @@
+// Made by `npm run types` of openapi/asyncapi.json; not to be edited.
+
+export type ClientFrame =
+  SubscribeFrame | UnsubscribeFrame | CreditFrame | AckFrame | NackFrame | ExtendFrame | AppendFrame | PingFrame;
+export type OnDisconnect = "release" | "keep";
+export type ServerFrame =
+  | Welcome
+  | Subscribed
+  | Entries
+  | State
+  | Claimed
+  | Acked
+  | Ok
+  | AppendedFrame
+  | Unsubscribed
+  | Draining
+  | Pong
+  | ProblemFrame;
+/**
+ * What became of one id of an ack, nack or extend.
+ */
+export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
+
+export interface Frames {
+  client: ClientFrame;
+  server: ServerFrame;
+}
+/**
+ * Begin to read: a stream after a cursor, or as a consumer of a group.
+ */
+export interface SubscribeFrame {
+  type: "subscribe";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  /**
+   * The client's name for it.
+   */
+  sub: string;
+  stream: string;
+  /**
+   * Read as a consumer of this group.
+   */
+  group?: string | null;
+  /**
+   * Who reads; without a name one is made, and removed in the end.
+   */
+  consumer?: string | null;
+  /**
+   * Without a group: an id, `$` for from now on, `+` for the last entry.
+   */
+  after?: string;
+  /**
+   * How many entries may come before more credit is given.
+   */
+  credit?: number;
+  /**
+   * What is settled gives its credit back.
+   */
+  auto_credit?: boolean;
+  /**
+   * Also take entries pending with anybody and idle for so long.
+   */
+  claim_idle_ms?: number | null;
+  /**
+   * What becomes of entries that are not settled in the end.
+   */
+  on_disconnect?: OnDisconnect | null;
+  /**
+   * `none`: entries are done with as they are sent.
+   */
+  ack?: "explicit" | "none";
+}
+/**
+ * End a subscription; what is not settled goes back, or is kept.
+ */
+export interface UnsubscribeFrame {
+  type: "unsubscribe";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  /**
+   * The client's name for it.
+   */
+  sub: string;
+}
+/**
+ * Let so many more entries come; never answered.
+ */
+export interface CreditFrame {
+  /**
+   * The client's name for it.
+   */
+  sub?: string;
+  type: "credit";
+  entries: number;
+}
+/**
+ * Acknowledge entries: by id, or all sent up to one.
+ */
+export interface AckFrame {
+  /**
+   * The client's name for it.
+   */
+  sub?: string;
+  type: "ack";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  ids?: string[] | null;
+  up_to?: string | null;
+}
+/**
+ * Give entries back.
+ */
+export interface NackFrame {
+  /**
+   * The client's name for it.
+   */
+  sub?: string;
+  type: "nack";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  /**
+   * @minItems 1
+   * @maxItems 10000
+   */
+  ids: string[];
+  mode?: "silent" | "fail" | "fatal";
+  /**
+   * Nobody gets them before that.
+   */
+  delay_ms?: number | null;
+}
+/**
+ * Restart the idle clock of entries.
+ */
+export interface ExtendFrame {
+  /**
+   * The client's name for it.
+   */
+  sub?: string;
+  type: "extend";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  /**
+   * @minItems 1
+   * @maxItems 10000
+   */
+  ids: string[];
+}
+/**
+ * Append entries, all or none.
+ */
+export interface AppendFrame {
+  type: "append";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  stream: string;
+  /**
+   * @minItems 1
+   */
+  entries: EntryInput[];
+}
+/**
+ * An entry to append.
+ */
+export interface EntryInput {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  names_base64?: boolean;
+  /**
+   * `*`, `ms-*`, or an explicit id above the last.
+   */
+  id?: string;
+}
+/**
+ * The entry's fields.
+ */
+export interface FieldMap {
+  [k: string]: string;
+}
+/**
+ * Ask for a pong.
+ */
+export interface PingFrame {
+  type: "ping";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+}
+/**
+ * The first frame.
+ */
+export interface Welcome {
+  type: "welcome";
+  /**
+   * Identity of this connection, for logs.
+   */
+  connection: string;
+  /**
+   * Protocol pings come so often.
+   */
+  heartbeat_ms: number;
+  limits: ConnectionLimits;
+}
+/**
+ * What one connection may ask for.
+ */
+export interface ConnectionLimits {
+  /**
+   * Subscriptions at once.
+   */
+  subscriptions_max: number;
+  /**
+   * Most credit a subscription may hold.
+   */
+  credit_max: number;
+  /**
+   * Largest frame, once inflated.
+   */
+  frame_bytes_max: number;
+  /**
+   * Ids in one frame.
+   */
+  frame_ids_max?: number;
+  /**
+   * Entries in one append.
+   */
+  batch_entries_max: number;
+  /**
+   * A client that takes nothing for so long is given up.
+   */
+  send_ms_max: number;
+  /**
+   * The connection is ended after so long.
+   */
+  connection_ms_max: number | null;
+}
+/**
+ * The subscription stands.
+ */
+export interface Subscribed {
+  type: "subscribed";
+  rid?: string | null;
+  sub: string;
+  /**
+   * Entries come from after this id.
+   */
+  position: string;
+  consumer?: string | null;
+  /**
+   * Entries the consumer holds already.
+   */
+  pending?: number | null;
+  /**
+   * What trimming took before the first entry.
+   */
+  gap?: Gap | null;
+}
+/**
+ * Entries a reader missed because trimming took them: above `from`, up to `to`.
+ */
+export interface Gap {
+  /**
+   * Entry id.
+   */
+  from: string;
+  /**
+   * Entry id.
+   */
+  to: string;
+}
+/**
+ * Entries, as many as were ready.
+ */
+export interface Entries {
+  type: "entries";
+  sub: string;
+  entries: Entry[] | Delivery[];
+  deleted_ids?: string[] | null;
+  credit_left: number;
+  lag?: number | null;
+  /**
+   * What trimming took before these entries.
+   */
+  gap?: Gap | null;
+}
+/**
+ * One element of a stream.
+ */
+export interface Entry {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][] | null;
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  names_base64?: boolean | null;
+}
+/**
+ * An entry handed to a consumer.
+ */
+export interface Delivery {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][] | null;
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  names_base64?: boolean | null;
+  /**
+   * How often it was delivered, this time included.
+   */
+  deliveries: number;
+  /**
+   * How long it had been idle when it was claimed.
+   */
+  idle_ms: number;
+  /**
+   * Whom it was taken from.
+   */
+  claimed_from?: string | null;
+}
+/**
+ * Why nothing comes, or that it does again.
+ */
+export interface State {
+  type: "state";
+  sub: string;
+  state: "live" | "caught_up" | "credit_exhausted" | "max_pending";
+}
+/**
+ * Entries you held belong to another consumer now.
+ */
+export interface Claimed {
+  type: "claimed";
+  sub: string;
+  ids: string[];
+  by: string;
+}
+/**
+ * What became of each id of an ack.
+ */
+export interface Acked {
+  type: "acked";
+  rid?: string | null;
+  sub: string;
+  results: Settled[];
+}
+/**
+ * What became of one id.
+ */
+export interface Settled {
+  /**
+   * Entry id.
+   */
+  id: string;
+  outcome: Outcome;
+}
+/**
+ * What became of each id of a nack or extend.
+ */
+export interface Ok {
+  type: "ok";
+  rid?: string | null;
+  sub: string;
+  results: Settled[];
+}
+/**
+ * The entries are appended, and safe.
+ */
+export interface AppendedFrame {
+  type: "appended";
+  rid?: string | null;
+  ids: string[];
+}
+/**
+ * A subscription has ended: you asked for it, or what it read is gone.
+ */
+export interface Unsubscribed {
+  type: "unsubscribed";
+  rid?: string | null;
+  sub: string;
+  reason: "requested" | "gone" | "failed";
+}
+/**
+ * The connection is about to end; come back after so long.
+ */
+export interface Draining {
+  type: "draining";
+  reconnect_after_ms: number;
+}
+/**
+ * The answer to a ping.
+ */
+export interface Pong {
+  type: "pong";
+  rid?: string | null;
+}
+/**
+ * A frame that could not be served, or why the connection ends.
+ */
+export interface ProblemFrame {
+  type: "problem";
+  rid?: string | null;
+  sub?: string | null;
+  problem: Problem;
+}
+/**
+ * Why a request was not served. Nothing was changed.
+ */
+export interface Problem {
+  /**
+   * URN of this kind of problem; `code` says the same in short.
+   */
+  type: string;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * What happened, for people.
+   */
+  detail: string;
+  /**
+   * The path that was asked for.
+   */
+  instance: string;
+  /**
+   * What happened, for programs.
+   */
+  code:
+    | "malformed"
+    | "invalid_id"
+    | "consumer_required"
+    | "consumer_conflict"
+    | "origin_refused"
+    | "stream_not_found"
+    | "group_not_found"
+    | "entry_not_found"
+    | "entry_referenced"
+    | "not_found"
+    | "method_not_allowed"
+    | "not_acceptable"
+    | "group_exists"
+    | "stream_exists"
+    | "id_not_greater"
+    | "staged_missing"
+    | "last_id_mismatch"
+    | "too_large"
+    | "unsupported_media_type"
+    | "invalid_request"
+    | "idempotency_mismatch"
+    | "too_many_waiters"
+    | "too_many_connections"
+    | "unavailable"
+    | "draining"
+    | "extra_missing"
+    | "internal";
+  /**
+   * Whether the same request may succeed later.
+   */
+  retryable: boolean;
+  /**
+   * When to try again, if known.
+   */
+  retry_after_ms?: number | null;
+  /**
+   * What exactly is wrong, and where.
+   */
+  errors?: ProblemError[] | null;
+  /**
+   * The stream's last id, where that was the matter.
+   */
+  last_id?: string | null;
+}
+/**
+ * One thing that is wrong with a request.
+ */
+export interface ProblemError {
+  /**
+   * Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   */
+  pointer: string;
+  /**
+   * What is wrong there.
+   */
+  detail: string;
+}

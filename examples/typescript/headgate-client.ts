@@ -1,0 +1,270 @@
+/**
+ * A client of the Headgate WebSocket: subscriptions that outlive their connection.
+ *
+ * It comes back by itself, reads on where it was, and gives credit as entries are worked off. The
+ * types are those of the AsyncAPI document; there is nothing else it depends on.
+ */
+import type {
+  ClientFrame,
+  Delivery,
+  Draining,
+  Entries,
+  Entry,
+  EntryInput,
+  ProblemFrame,
+  Problem,
+  ServerFrame,
+  Settled,
+  SubscribeFrame,
+} from "./frames.js";
+
+export type { Delivery, Entry, EntryInput, Problem, Settled };
+
+/** What to read, as the frame `subscribe` says it. */
+export type Wanted = Omit<SubscribeFrame, "type" | "rid" | "sub" | "auto_credit">;
+
+/** What is told of a subscription. Only `entries` is needed; a promise holds back further credit. */
+export interface Handlers {
+  entries(entries: (Entry | Delivery)[], frame: Entries): void | Promise<void>;
+  state?(state: string): void;
+  claimed?(ids: string[], by: string): void;
+  ended?(reason: string, problem?: Problem): void;
+}
+
+/** `open`; `lost`: it comes back; `closed`: it does not, because of `code`. */
+export type ConnectionState = "open" | "lost" | "closed";
+
+/** A request was refused, or its answer never came: then nobody knows what became of it. */
+export class Refused extends Error {
+  constructor(readonly problem: Problem | undefined) {
+    super(problem?.detail ?? "the connection was lost before the answer came");
+  }
+}
+
+const PROTOCOL = "headgate.v1.json";
+const CREDIT = 64;
+const BACKOFF_MS_MIN = 500;
+const BACKOFF_MS_MAX = 30_000;
+
+/** Tell whether to connect again after a close code. */
+export function comesBack(code: number): boolean {
+  return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));
+}
+
+/** Return how long to wait before the next attempt, the first being 0; chance is from 0 to 1. */
+export function backoffMs(attempt: number, chance: number): number {
+  return Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** attempt) * (0.5 + chance);
+}
+
+class Subscription {
+  /** The cursor of a stream: the connection before has sent everything up to it. */
+  after: string | undefined;
+
+  constructor(
+    readonly wanted: Wanted,
+    readonly handlers: Handlers,
+  ) {
+    this.after = wanted.after;
+  }
+
+  frame(sub: string): SubscribeFrame {
+    const { after: _, ...wanted } = this.wanted;
+    const frame = { type: "subscribe" as const, rid: sub, sub, credit: CREDIT, ...wanted };
+    // A group knows by itself where it is, and what is settled gives its credit back.
+    if (wanted.group != null) return { ...frame, auto_credit: wanted.ack !== "none" };
+    return this.after === undefined ? frame : { ...frame, after: this.after };
+  }
+
+  /** Whether credit is given back by whoever has worked off the entries. */
+  get isCreditOurs(): boolean {
+    return this.wanted.group == null || this.wanted.ack === "none";
+  }
+}
+
+type Answer = Extract<ServerFrame, { rid?: string | null }>;
+type Waiting = { resolve(frame: Answer): void; reject(error: Refused): void };
+type Unnumbered<Frame> = Frame extends unknown ? Omit<Frame, "rid"> : never;
+
+/** One connection, made anew whenever it is lost, and everything subscribed over it. */
+export class HeadgateClient {
+  private socket: WebSocket | undefined;
+  private readonly subscriptions = new Map<string, Subscription>();
+  private readonly waiting = new Map<string, Waiting>();
+  private count = 0;
+  private attempt = 0;
+  private comeBackAfterMs: number | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private isOpen = false;
+  private isOver = false;
+
+  /**
+   * Connect to a gateway.
+   * @param url where it is: `http://127.0.0.1:8080`
+   * @param onState told how the connection is, and with which code it was closed
+   */
+  constructor(
+    private readonly url: string,
+    private readonly onState: (state: ConnectionState, code?: number) => void = () => {},
+  ) {
+    this.connect();
+  }
+
+  /** Begin to read, now and after every reconnection; `sub` is your name for it. */
+  subscribe(sub: string, wanted: Wanted, handlers: Handlers): void {
+    const subscription = new Subscription(wanted, handlers);
+    this.subscriptions.set(sub, subscription);
+    if (this.isOpen) this.send(subscription.frame(sub));
+  }
+
+  /** End a subscription; what it holds goes back. */
+  unsubscribe(sub: string): void {
+    if (this.subscriptions.delete(sub)) this.send({ type: "unsubscribe", sub });
+  }
+
+  /** Acknowledge entries of a group; returns what became of each. */
+  async ack(sub: string, ids: string[]): Promise<Settled[]> {
+    return settled(await this.ask({ type: "ack", sub, ids }));
+  }
+
+  /** Give entries back, tried in vain unless `mode` says otherwise. */
+  async nack(sub: string, ids: string[], mode: "silent" | "fail" | "fatal" = "fail"): Promise<Settled[]> {
+    return settled(await this.ask({ type: "nack", sub, ids, mode }));
+  }
+
+  /** Say that entries are still being worked on. */
+  async extend(sub: string, ids: string[]): Promise<Settled[]> {
+    return settled(await this.ask({ type: "extend", sub, ids }));
+  }
+
+  /** Append entries, all or none; returns their ids, once they are safe. */
+  async append(stream: string, entries: EntryInput[]): Promise<string[]> {
+    const answer = await this.ask({ type: "append", stream, entries });
+    return answer.type === "appended" ? answer.ids : [];
+  }
+
+  /** Say goodbye. */
+  close(): void {
+    this.isOver = true;
+    clearTimeout(this.timer);
+    this.socket?.close(1000);
+  }
+
+  private connect(): void {
+    const socket = new WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+    this.socket = socket;
+    socket.onmessage = ({ data }) => this.receive(JSON.parse(String(data)) as ServerFrame);
+    socket.onclose = ({ code }) => this.lost(socket, code);
+    socket.onerror = () => this.lost(socket, 1006); // not every implementation closes, too
+  }
+
+  private lost(socket: WebSocket, code: number): void {
+    if (socket !== this.socket) return;
+    this.socket = undefined;
+    this.isOpen = false;
+    for (const { reject } of this.waiting.values()) reject(new Refused(undefined));
+    this.waiting.clear();
+    if (this.isOver || !comesBack(code)) {
+      this.isOver = true;
+      this.onState("closed", code);
+      return;
+    }
+    this.onState("lost", code);
+    const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt, Math.random());
+    this.attempt += 1;
+    this.comeBackAfterMs = undefined;
+    this.timer = setTimeout(() => this.connect(), afterMs);
+  }
+
+  private receive(frame: ServerFrame): void {
+    switch (frame.type) {
+      case "welcome":
+        this.isOpen = true;
+        this.attempt = 0;
+        for (const [sub, subscription] of this.subscriptions) this.send(subscription.frame(sub));
+        this.onState("open");
+        return;
+      case "draining":
+        this.comeBackAfterMs = (frame satisfies Draining).reconnect_after_ms;
+        return;
+      case "subscribed": {
+        const subscription = this.subscriptions.get(frame.sub);
+        if (subscription) subscription.after = frame.position;
+        return;
+      }
+      case "entries":
+        void this.work(frame);
+        return;
+      case "state":
+        this.subscriptions.get(frame.sub)?.handlers.state?.(frame.state);
+        return;
+      case "claimed":
+        this.subscriptions.get(frame.sub)?.handlers.claimed?.(frame.ids, frame.by);
+        return;
+      case "unsubscribed": {
+        const subscription = this.subscriptions.get(frame.sub);
+        if (frame.reason === "requested" || !subscription) return;
+        this.subscriptions.delete(frame.sub);
+        subscription.handlers.ended?.(frame.reason);
+        return;
+      }
+      case "problem":
+        this.refuse(frame);
+        return;
+      default:
+        this.answer(frame);
+    }
+  }
+
+  private async work(frame: Entries): Promise<void> {
+    const subscription = this.subscriptions.get(frame.sub);
+    if (!subscription) return;
+    const { entries } = frame;
+    const last = entries.at(-1);
+    if (last) subscription.after = last.id;
+    const socket = this.socket;
+    await subscription.handlers.entries(entries, frame);
+    // A new connection has new credit.
+    if (subscription.isCreditOurs && entries.length > 0 && socket === this.socket) {
+      this.send({ type: "credit", sub: frame.sub, entries: entries.length });
+    }
+  }
+
+  private refuse({ rid, sub, problem }: ProblemFrame): void {
+    const asked = rid == null ? undefined : this.waiting.get(rid);
+    if (rid != null && asked) {
+      this.waiting.delete(rid);
+      asked.reject(new Refused(problem));
+      return;
+    }
+    const name = sub ?? rid ?? "";
+    const subscription = this.subscriptions.get(name);
+    // What may succeed later is asked for again by the next connection.
+    if (subscription && !problem.retryable) {
+      this.subscriptions.delete(name);
+      subscription.handlers.ended?.(problem.code, problem);
+    }
+  }
+
+  private answer(frame: Answer): void {
+    if (frame.rid == null) return;
+    this.waiting.get(frame.rid)?.resolve(frame);
+    this.waiting.delete(frame.rid);
+  }
+
+  private ask(frame: Unnumbered<ClientFrame>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      if (!this.isOpen) return reject(new Refused(undefined));
+      const rid = `r${(this.count += 1)}`;
+      this.waiting.set(rid, { resolve, reject });
+      this.send({ ...frame, rid } as ClientFrame);
+    });
+  }
+
+  private send(frame: ClientFrame): void {
+    if (this.isOpen) this.socket?.send(JSON.stringify(frame));
+  }
+}
+
+function settled(answer: Answer): Settled[] {
+  return answer.type === "acked" || answer.type === "ok" ? answer.results : [];
+}

@@ -1,0 +1,8 @@
+package jakarta.annotation;
+
+/** Stands in for the one of jakarta.annotation-api, which generated code is marked with. */
+public @interface Generated {
+  String[] value();
+
+  String comments() default "";
+}

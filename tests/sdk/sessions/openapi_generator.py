@@ -1,0 +1,47 @@
+"""A session with the client that `openapi-generator -g python` makes."""
+
+import json
+import sys
+
+from headgate_client import (
+    ApiClient,
+    ApiException,
+    Append,
+    Configuration,
+    DeliveryApi,
+    EntriesApi,
+    GroupInput,
+    GroupsApi,
+    Ids,
+    ReadGroup,
+)
+
+with ApiClient(Configuration(host=sys.argv[1])) as client:
+    entries, groups, delivery = EntriesApi(client), GroupsApi(client), DeliveryApi(client)
+    ids = [
+        entries.append_entry("talk", Append(fields={"text": text})).id
+        for text in ("one", "two", "three")
+    ]
+    group = groups.create_group("talk", "readers", group_input=GroupInput(start="0"))
+    wanted = ReadGroup(limit=2)
+    read = delivery.read_group("talk", "readers", consumer="me", read_group=wanted)
+    acked = delivery.ack_entries("talk", "readers", Ids(ids=ids[:1]), consumer="me")
+    pending = delivery.list_pending("talk", "readers", consumer="me")
+    problem = None
+    try:
+        delivery.read_group("talk", "nobody", consumer="me", read_group=wanted)
+    except ApiException as error:
+        problem = json.loads(error.body)["code"]
+
+print(
+    json.dumps(
+        {
+            "ids": ids,
+            "lag": group.lag,
+            "read": [[one.id, one.fields["text"]] for one in read.entries],
+            "outcomes": [one.outcome for one in acked.results],
+            "pending": [[one.id, one.consumer] for one in pending.pending],
+            "problem": problem,
+        }
+    )
+)

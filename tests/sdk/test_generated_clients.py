@@ -1,0 +1,189 @@
+"""Clients generated from the served document do the main job against a live gateway."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Live
+from tests.sdk.workshop import FOLDER, node_modules, npm_tool, output_of, tool
+
+SESSIONS = FOLDER / "sessions"
+
+# What openapi-generator says of every document like ours.
+_SAID_ALWAYS = (
+    "OpenAPI 3.1 support is still in beta",
+    "Failed to get the schema name: null",  # of `additionalProperties: false`
+    "Ignoring complex example on request body",
+)
+
+
+@pytest.fixture
+async def document(live: Live, tmp_path: Path) -> Path:
+    """Return a file with the document as the gateway serves it."""
+    file = tmp_path / "openapi.json"
+    file.write_text((await live.http.get("/openapi.json")).text)
+    return file
+
+
+async def check(live: Live, said: str) -> None:
+    """Check what a session has printed, and what the gateway knows of it."""
+    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    one, two, three = told["ids"]
+
+    assert told == {
+        "ids": [one, two, three],
+        "lag": 3,
+        "read": [[one, "one"], [two, "two"]],
+        "outcomes": ["acked"],
+        "pending": [[two, "me"]],
+        "problem": "group_not_found",
+    }
+    entries = (await live.http.get("/v1/streams/talk/entries")).json()["entries"]
+    assert [entry["id"] for entry in entries] == [one, two, three]
+    group = await live.group("talk", "readers")
+    assert (group["pending"], group["lag"]) == (1, 1)
+
+
+async def generate(document: Path, language: str, **options: str) -> Path:
+    """Make a client with openapi-generator; returns its folder."""
+    folder = document.parent / language
+    words: list[str | Path] = ["generate", "-i", document, "-g", language, "-o", folder]
+    library = options.pop("library", None)
+    if library is not None:
+        words += ["--library", library]
+    options["hideGenerationTimestamp"] = "true"
+    pairs = ",".join(f"{name}={value}" for name, value in options.items())
+    words += ["--additional-properties", pairs]
+    said = await output_of(tool("openapi-generator-cli"), *words, folder=document.parent)
+    complaints = [
+        line
+        for line in said.splitlines()
+        if re.search(r"\b(WARN|ERROR)\b", line) and not any(text in line for text in _SAID_ALWAYS)
+    ]
+    assert not complaints, "\n".join(complaints)
+    return folder
+
+
+async def test_python_with_openapi_python_client(live: Live, document: Path) -> None:
+    client = document.parent / "client"
+    said = await output_of(
+        tool("openapi-python-client"),
+        *("generate", "--path", document, "--output-path", client),
+        *("--config", FOLDER / "openapi-python-client.yaml", "--fail-on-warning"),
+        folder=document.parent,
+    )
+    assert "arning" not in said, said
+
+    session = SESSIONS / "openapi_python_client.py"
+    path = {"PYTHONPATH": str(client)}
+    said = await output_of(sys.executable, session, live.url, folder=client, variables=path)
+    await check(live, said)
+
+
+async def test_python_with_openapi_generator(live: Live, document: Path) -> None:
+    client = await generate(document, "python", packageName="headgate_client")
+
+    session = SESSIONS / "openapi_generator.py"
+    path = {"PYTHONPATH": str(client)}
+    said = await output_of(sys.executable, session, live.url, folder=client, variables=path)
+    await check(live, said)
+
+
+@pytest.fixture
+def typescript(tmp_path: Path) -> Path:
+    """Return a folder where TypeScript is compiled, strictly, and may import what npm installed."""
+    folder = tmp_path / "typescript"
+    folder.mkdir()
+    (folder / "node_modules").symlink_to(node_modules())
+    (folder / "package.json").write_text('{"type": "module"}')
+    shutil.copy(SESSIONS / "tsconfig.json", folder)
+    return folder
+
+
+async def test_typescript_with_openapi_typescript_and_openapi_fetch(
+    live: Live, document: Path, typescript: Path
+) -> None:
+    said = await output_of(
+        npm_tool("openapi-typescript"),
+        *(document, "-o", "schema.ts", "--default-non-nullable=false"),
+        folder=typescript,
+    )
+    assert "warn" not in said.lower(), said
+
+    shutil.copy(SESSIONS / "openapi-fetch.ts", typescript / "session.ts")
+    await output_of(npm_tool("tsc"), "--project", ".", folder=typescript)
+    await check(live, await output_of("node", "out/session.js", live.url, folder=typescript))
+
+
+async def test_typescript_with_hey_api(live: Live, document: Path, typescript: Path) -> None:
+    shutil.copy(SESSIONS / "openapi-ts.config.mjs", typescript)
+    said = await output_of(npm_tool("openapi-ts"), "-i", document, folder=typescript)
+    assert "warn" not in said.lower(), said
+
+    shutil.copy(SESSIONS / "hey-api.ts", typescript / "session.ts")
+    await output_of(npm_tool("tsc"), "--project", ".", folder=typescript)
+    await check(live, await output_of("node", "out/session.js", live.url, folder=typescript))
+
+
+async def test_java_with_openapi_generator(live: Live, document: Path) -> None:
+    javac = tool("javac")
+    client = await generate(
+        document,
+        "java",
+        library="native",
+        invokerPackage="headgate",
+        apiPackage="headgate.api",
+        modelPackage="headgate.model",
+        openApiNullable="false",
+        useJakartaEe="true",
+    )
+    sources = [*(client / "src" / "main" / "java").rglob("*.java")]
+    sources += (SESSIONS / "java").rglob("*.java")
+    (client / "sources").write_text("\n".join(map(str, sources)))
+    jackson = await jar_of_openapi_generator(client)
+    await output_of(
+        *(
+            javac,
+            "-encoding",
+            "UTF-8",
+            "-nowarn",
+            "--release",
+            "17",
+            "-cp",
+            jackson,
+            "-d",
+            "out",
+            "@sources",
+        ),
+        folder=client,
+    )
+    said = await output_of(
+        tool("java"), "-cp", f"out:{jackson}", "Session", live.url, folder=client
+    )
+    await check(live, said)
+
+
+async def jar_of_openapi_generator(folder: Path) -> str:
+    """Return the generator's own jar: it has the Jackson that its clients need, too."""
+    text = "import importlib.resources as r; print(r.files('openapi_generator_cli'))"
+    home = await output_of(sys.executable, "-c", text, folder=folder)
+    return f"{home.strip()}/openapi-generator.jar"
+
+
+async def test_go_with_openapi_generator(live: Live, document: Path) -> None:
+    go = tool("go")
+    client = await generate(
+        document, "go", packageName="headgate", withGoMod="false", enumClassPrefix="true"
+    )
+    shutil.rmtree(client / "test", ignore_errors=True)  # needs a library
+    (client / "go.mod").write_text("module headgate\n\ngo 1.18\n")
+    shutil.copytree(SESSIONS / "go", client / "session")
+    alone = {"GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    await output_of(go, "vet", "./...", folder=client, variables=alone)
+    await output_of(go, "build", "-o", "run", "./session", folder=client, variables=alone)
+    await check(live, await output_of(client / "run", live.url, folder=client))

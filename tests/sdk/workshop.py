@@ -1,0 +1,91 @@
+"""A workshop: where the tools of other languages are found, and how they are run."""
+
+import asyncio
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent.parent
+NPM = FOLDER / "npm"
+RUN_S_MAX = 180.0
+
+
+def tool(name: str) -> str:
+    """Return where a program is; beside the interpreter, or on the path.
+
+    A program that is missing skips the test on a laptop and fails it in CI.
+    """
+    found = shutil.which(name, path=_search_path())
+    if found is None:
+        missing(name)
+    return str(found)
+
+
+def _search_path() -> str:
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def missing(name: str) -> None:
+    """Skip the test for want of a program; fail it in CI."""
+    if "CI" in os.environ:
+        pytest.fail(f"{name} is missing")
+    pytest.skip(f"{name} is not installed")
+
+
+@functools.cache
+def node_modules() -> Path:
+    """Return what the lock file names, installed once for as long as the file stays the same."""
+    tool("node")
+    npm = tool("npm")
+    installed = NPM / "node_modules"
+    stamp = installed / ".installed"
+    lock = hashlib.sha256((NPM / "package-lock.json").read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != lock:
+        quiet = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
+        done = subprocess.run(
+            [npm, "ci", *quiet],
+            cwd=NPM,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S_MAX,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        stamp.write_text(lock)
+    return installed
+
+
+def npm_tool(name: str) -> str:
+    """Return where a program of an npm package is."""
+    return str(node_modules() / ".bin" / name)
+
+
+async def output_of(
+    *command: str | Path, folder: Path, variables: Mapping[str, str] | None = None
+) -> str:
+    """Run a program to its end, without an error; returns all that it said."""
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command),
+        cwd=folder,
+        env={**os.environ, "PATH": _search_path(), "NO_COLOR": "1", **(variables or {})},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(RUN_S_MAX):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    text = output.decode(errors="replace")
+    assert process.returncode == 0, text
+    return text
