@@ -12,7 +12,7 @@ SOURCES := $(wildcard app engine pipeline tests examples)
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: help install serve test sdk-test lint bench openapi release-document lock clean packages
+.PHONY: help install serve test sdk-test lint bench openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncap
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new
 	mv openapi/asyncapi.json.new openapi/asyncapi.json
+
+documents: openapi ## write everything that is generated from the code anew
+	$(BIN)/headgate check-config --markdown > app/SETTINGS.md.new
+	mv app/SETTINGS.md.new app/SETTINGS.md
 
 release-document: openapi ## what is now is what clients of this release know; openapi/README.md
 	mkdir -p openapi/released

@@ -1,0 +1,127 @@
+"""`headgate append`."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import click
+
+from app.cli.remote import Remote, Utf8, json_option, stream_argument, url_option
+
+_JSON = "application/json"
+_READ_BYTES = 2**16
+_LINE_BYTES_MAX = 16 * 2**20
+_BATCH_MAX = 500
+"""Entries in one request: a batch is appended whole or not at all."""
+
+_PARTS = frozenset({"fields", "pairs", "base64", "names_base64"})
+
+_HELP = """\
+Append an entry made of NAME=VALUE words, or entries from standard input.
+
+\b
+headgate append orders sku=42 note='two words'
+headgate append orders - < entries.ndjson
+headgate tail orders --after 0 --no-follow --json | headgate append copies -
+
+With - each line is a JSON object with `fields`, as `headgate tail --json` prints them; lines are
+sent as they come. What was appended is told by its id, one per line.
+"""
+
+
+@click.command("append", help=_HELP, short_help="Append entries to a stream.")
+@stream_argument
+@click.argument("fields", nargs=-1, required=True, type=Utf8(), metavar="NAME=VALUE…|-")
+@click.option("--id", "entry_id", type=Utf8(), help="The entry's own id, instead of the next one.")
+@click.option("--keep-ids", is_flag=True, help="With -: append under the ids the lines have.")
+@json_option
+@url_option
+def command(
+    stream: str,
+    fields: tuple[str, ...],
+    entry_id: str | None,
+    keep_ids: bool,
+    as_json: bool,
+    url: str,
+) -> None:
+    """Append entries."""
+    if fields == ("-",):
+        if entry_id is not None:
+            raise click.UsageError("--id is for one entry; lines have their own, with --keep-ids.")
+        batches = _batches(sys.stdin.buffer, keep_ids=keep_ids)
+    else:
+        if keep_ids:
+            raise click.UsageError("--keep-ids is for entries from standard input.")
+        batches = iter([[_entry(fields, entry_id)]])
+    with Remote(url) as gateway:
+        _send(gateway, stream, batches, as_json=as_json)
+
+
+def _send(
+    gateway: Remote, stream: str, batches: Iterator[list[dict[str, Any]]], *, as_json: bool
+) -> None:
+    place = ("v1", "streams", stream, "entries")
+    done = 0
+    for batch in batches:
+        try:
+            if len(batch) == 1:
+                body = json.dumps(batch[0]).encode()
+                ids = [gateway.post(*place, body=body, media_type=_JSON)["id"]]
+            else:
+                body = json.dumps(batch).encode()
+                ids = gateway.post(*place, "batch", body=body, media_type=_JSON)["ids"]
+        except click.ClickException as error:
+            if done == 0:
+                raise
+            text = f"{error.message}\n{done} entries before that were appended."
+            raise click.ClickException(text) from None
+        done += len(ids)
+        for one in ids:
+            click.echo(json.dumps({"id": one}) if as_json else one)
+
+
+def _entry(words: Sequence[str], entry_id: str | None) -> dict[str, Any]:
+    for word in words:
+        if "=" not in word:
+            raise click.UsageError(f"{word!r} is no NAME=VALUE.")
+    entry: dict[str, Any] = {"pairs": [word.split("=", 1) for word in words]}
+    return entry if entry_id is None else {**entry, "id": entry_id}
+
+
+def _batches(source: BinaryIO, *, keep_ids: bool) -> Iterator[list[dict[str, Any]]]:
+    """Yield the entries of the lines that are there, without waiting for more."""
+    number = 0
+    for lines in _lines(source):
+        batch = []
+        for line in lines:
+            number += 1
+            if line.strip():
+                batch.append(_read(line, number, keep_ids=keep_ids))
+        for start in range(0, len(batch), _BATCH_MAX):
+            yield batch[start : start + _BATCH_MAX]
+
+
+def _lines(source: BinaryIO) -> Iterator[list[bytes]]:
+    rest = b""
+    while chunk := source.read1(_READ_BYTES):  # type: ignore[attr-defined]  # as it is buffered
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield lines
+        if len(rest) > _LINE_BYTES_MAX:
+            raise click.ClickException(f"a line is longer than {_LINE_BYTES_MAX} bytes")
+    yield [rest]
+
+
+def _read(line: bytes, number: int, *, keep_ids: bool) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        raise click.ClickException(f"line {number} is no JSON") from None
+    if not isinstance(entry, dict) or not ("fields" in entry or "pairs" in entry):
+        raise click.ClickException(
+            f'line {number} is no entry: {{"fields": {{"name": "value"}}}} is one'
+        )
+    if "pairs" in entry:
+        entry.pop("fields", None)  # they say the same, and less of it
+    kept = _PARTS | {"id"} if keep_ids else _PARTS
+    return {name: value for name, value in entry.items() if name in kept}

@@ -1,0 +1,15 @@
+"""`headgate asyncapi`."""
+
+import json
+import sys
+
+import click
+
+from app import asyncapi
+
+
+@click.command("asyncapi")
+def command() -> None:
+    """Print the AsyncAPI document: what is said over the WebSocket."""
+    json.dump(asyncapi.document(), sys.stdout, indent=2, ensure_ascii=False)
+    click.echo()

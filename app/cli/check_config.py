@@ -1,0 +1,71 @@
+"""`headgate check-config`."""
+
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import annotated_types
+import click
+from pydantic.fields import FieldInfo
+
+from app.cli import serve
+from app.cli.configuration import config_option, settings_from
+from app.settings import Settings
+
+_PAGE = """\
+# Settings
+
+Made by `headgate check-config --markdown`. Flags win over variables, these over a TOML file
+(`--config`), that over the defaults. A TOML file names a setting as its variable does, in small
+letters and without `HEADGATE_`: `port = 9000`.
+
+| variable | flag | default | allowed | meaning |
+|---|---|---|---|---|
+"""
+
+
+@click.command("check-config")
+@config_option
+@click.option("--markdown", is_flag=True, help="Print a table of all there are instead.")
+def command(config: Path | None, markdown: bool) -> None:
+    """Show the settings that `serve` would use, or say what is wrong with them."""
+    if markdown:
+        click.echo(_PAGE + "\n".join(_rows()))
+        return
+    settings = settings_from(config, {})
+    lines = {
+        f"{name} = {json.dumps(value)}": Settings.model_fields[name].description
+        for name, value in settings.model_dump(mode="json").items()
+    }
+    for line, description in lines.items():
+        click.echo(f"{line:<{max(map(len, lines))}}  # {description}")
+
+
+def _rows() -> Iterator[str]:
+    flags = {one.name: one.opts[0] for one in serve.command.params}
+    defaults = Settings.model_construct().model_dump(mode="json")
+    for name, field in Settings.model_fields.items():
+        default = defaults[name]
+        cells = [
+            f"`HEADGATE_{name.upper()}`",
+            f"`{flags[name]}`" if name in flags else "",
+            "" if default in (None, []) else f"`{default}`",
+            _allowed(field),
+            str(field.description),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _allowed(field: FieldInfo) -> str:
+    kind: Any = field.annotation
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return ", ".join(f"`{one.value}`" for one in kind)
+    if kind == list[str]:
+        return "a JSON list; the flag may be repeated"
+    least = next((one.ge for one in field.metadata if isinstance(one, annotated_types.Ge)), None)
+    most = next((one.le for one in field.metadata if isinstance(one, annotated_types.Le)), None)
+    if least is None:
+        return ""
+    return f"{least} and more" if most is None else f"{least} to {most}"

@@ -1,0 +1,78 @@
+"""The `headgate` command: its subcommands in sections, each loaded when it is asked for.
+
+Those that only call a gateway start several times faster without the gateway's own code, which a
+key pressed for completion notices.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+_SECTIONS = {
+    "Run a gateway": ["serve", "check-config", "check"],
+    "Use a running gateway": ["append", "tail", "streams", "groups", "health"],
+    "For tools": ["completion", "openapi", "asyncapi"],
+}
+
+_INTERRUPTED = 130
+"""Exit code, as shells have it: 128 and the number of the signal."""
+
+# \b keeps click from filling the paragraph.
+_HELP = """\
+Headgate: a streaming gateway. Redis Streams over HTTP, SSE and WebSocket.
+
+\b
+Start it:          headgate serve
+Append an entry:   headgate append orders sku=42
+Follow a stream:   headgate tail orders --after 0
+The same by curl:  http://localhost:8080
+Every operation:   http://localhost:8080/docs
+"""
+
+
+class Commands(click.Group):
+    """Commands in sections; `headgate check-config` is `command` in `check_config.py`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the sections."""
+        del ctx
+        return [name for names in _SECTIONS.values() for name in names]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = import_module(f"app.cli.{cmd_name.replace('-', '_')}")
+        found: click.Command = module.command
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; Ctrl-C is how some of them end, and no failure to speak of."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below the names of their sections."""
+        width = max(map(len, self.list_commands(ctx)))
+        for section, names in _SECTIONS.items():
+            with formatter.section(section):
+                found = [(name, self.get_command(ctx, name)) for name in names]
+                rows = [
+                    (name.ljust(width), command.get_short_help_str(100))
+                    for name, command in found
+                    if command is not None
+                ]
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=Commands,
+    help=_HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="headgate", message="%(prog)s %(version)s")
+def main() -> None:
+    """Run the command line."""

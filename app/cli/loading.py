@@ -1,0 +1,15 @@
+"""Loading: how far the gateway is with reading its journal."""
+
+import click
+
+_LARGE_BYTES = 8 * 2**20
+"""A journal smaller than this is loaded before anybody could read about it."""
+
+
+def show_progress(done: int, total: int) -> None:
+    """Say on standard error how far the loading is; files that load at once are not worth it."""
+    if total < _LARGE_BYTES:
+        return
+    end = "\n" if done == total else ""
+    percentage = done * 100 // total
+    click.echo(f"\rLoading {total / 2**20:.0f} MiB: {percentage} %{end}", nl=False, err=True)

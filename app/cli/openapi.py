@@ -1,0 +1,17 @@
+"""`headgate openapi`."""
+
+import json
+import sys
+
+import click
+
+from app.main import create_app
+from app.settings import MEMORY, Settings
+
+
+@click.command("openapi")
+def command() -> None:
+    """Print the OpenAPI document."""
+    document = create_app(Settings(data_dir=MEMORY)).openapi()
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    click.echo()

@@ -1,0 +1,67 @@
+"""`headgate streams`."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from app.cli.remote import Remote, Utf8, json_option, url_option
+from app.cli.screen import NAME, NARROW, screen
+from app.cli.words import one_line, word
+
+_NOTHING = "There is no stream yet: headgate append orders sku=42"
+_PAGE = 100
+_COUNTS_WIDTH = 18
+_ID_WIDTH = 24
+
+
+@click.command("streams")
+@click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
+@json_option
+@url_option
+def command(prefix: str, as_json: bool, url: str) -> None:
+    """List the streams: how many entries and groups, and the last id.
+
+    In a pipe: a header, then columns parted by tabs.
+    """
+    console = screen()
+    with Remote(url) as gateway:
+        found = list(_streams(gateway, prefix))
+        if as_json:
+            for stream in found:
+                click.echo(json.dumps(stream, ensure_ascii=False))
+        elif console is None:
+            click.echo("stream\tentries\tgroups\tlast_id")
+            for stream in found:
+                cells = [word(stream["name"]), stream["length"], stream["groups"]]
+                click.echo("\t".join(map(str, [*cells, stream["last_id"]])))
+        else:
+            console.print(_table(found, console.width) if found else _NOTHING)
+
+
+def _streams(gateway: Remote, prefix: str) -> Iterator[dict[str, Any]]:
+    cursor: dict[str, str] = {}
+    while True:
+        page = gateway.get("v1", "streams", prefix=prefix, limit=_PAGE, **cursor)
+        yield from page["streams"]
+        if page["next_cursor"] is None:
+            return
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def _table(streams: list[dict[str, Any]], width: int) -> Table:
+    room = width - _COUNTS_WIDTH - (_ID_WIDTH if width >= NARROW else 0)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("stream", style="bold", **NAME, max_width=room)
+    table.add_column("entries", justify="right", no_wrap=True, min_width=7)
+    table.add_column("groups", justify="right", no_wrap=True, min_width=6)
+    if width >= NARROW:
+        table.add_column("last id", style="cyan", no_wrap=True)
+    for stream in streams:
+        counts = f"{stream['length']:,}", f"{stream['groups']:,}"
+        cells = Text(one_line(stream["name"])), *counts, stream["last_id"]
+        table.add_row(*cells[: len(table.columns)])
+    return table

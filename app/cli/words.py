@@ -1,0 +1,36 @@
+"""Words: what clients wrote, on one line and without power over the terminal."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+_NEED_QUOTES = frozenset(" \"'=")
+
+
+def one_line(text: str) -> str:
+    """Return text with everything escaped that is no letter, mark or space."""
+    return "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+def word(text: str) -> str:
+    """Return text as one word: quoted as in JSON where it has spaces, quotes or what is unseen."""
+    if text and text.isprintable() and _NEED_QUOTES.isdisjoint(text):
+        return text
+    return one_line(json.dumps(text, ensure_ascii=False))
+
+
+def pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield names and values of an entry as words, in order; what is not UTF-8 as base64."""
+    packed = frozenset(entry.get("base64", ()))
+    named = "base64:" if entry.get("names_base64") else ""
+    for name, value in entry.get("pairs") or entry["fields"].items():
+        yield named + word(name), ("base64:" if name in packed else "") + word(value)
+
+
+def line_of(entry: dict[str, Any]) -> str:
+    """Return an entry as a line: its id, then `name=value` for each field."""
+    return " ".join([entry["id"], *(f"{name}={value}" for name, value in pairs_of(entry))])
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1] if ord(char) < 32 or ord(char) > 126 else f"\\u{ord(char):04x}"

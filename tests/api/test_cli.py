@@ -1,0 +1,431 @@
+"""The commands that use a running gateway, in a pipe."""
+
+import asyncio
+import json
+import shlex
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.api.command_line import (
+    HEADGATE,
+    environment,
+    headgate,
+    interrupted,
+    next_line,
+    start,
+)
+from tests.api.conftest import Live
+from tests.crash.gateway import ROOT, Gateway
+
+USERS = ["append", "tail", "streams", "groups", "health"]
+WORDS = {"append": ["orders", "a=1"], "tail": ["orders"], "groups": ["orders"]}
+
+
+@pytest.fixture
+def no_gateway() -> str:
+    """Where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+# Append and tail
+
+
+async def test_what_is_appended_can_be_followed(live: Live) -> None:
+    appended = await headgate(live.url, "append", "orders", "sku=42", "note=two words", "empty=")
+    [entry_id] = appended.lines
+
+    plain = await headgate(live.url, "tail", "orders", "--after", "0", "--no-follow")
+    as_json = await headgate(live.url, "tail", "orders", "--after", "0", "--limit", "1", "--json")
+
+    assert plain == (0, f'{entry_id} sku=42 note="two words" empty=""\n', "")
+    fields = {"sku": "42", "note": "two words", "empty": ""}
+    assert json.loads(as_json.output) == {"id": entry_id, "fields": fields}
+
+
+async def test_a_tail_begins_now_and_ends_at_its_limit(live: Live) -> None:
+    await live.append("orders", "before")
+    tail = await start(live.url, "tail", "orders", "--limit", "2")
+    await live.until_waiting(1)
+
+    first, second, _ = await live.append("orders", "1", "2", "3")
+
+    assert [await next_line(tail) for _ in range(2)] == [f"{first} v=1", f"{second} v=2"]
+    assert await tail.wait() == 0
+
+
+async def test_a_limit_cuts_what_comes_at_once(live: Live) -> None:
+    ids = await live.append("orders", *map(str, range(50)))
+
+    ended = await headgate(live.url, "tail", "orders", "--after", "0", "--limit", "7")
+
+    assert ended.lines == [f"{one} v={number}" for number, one in enumerate(ids[:7])]
+
+
+async def test_lines_are_appended_as_they_come(live: Live) -> None:
+    process = await start(live.url, "append", "orders", "-")
+    assert process.stdin is not None
+
+    ids = []
+    for number in range(3):
+        process.stdin.write(b'{"fields": {"v": "%d"}}\n' % number)
+        ids.append(await next_line(process))
+    process.stdin.close()
+
+    assert await process.wait() == 0
+    entries = (await live.http.get("/v1/streams/orders/entries")).json()["entries"]
+    assert [(one["id"], one["fields"]) for one in entries] == [
+        (one, {"v": str(number)}) for number, one in enumerate(ids)
+    ]
+
+
+@pytest.mark.parametrize("keep", [[], ["--keep-ids"]])
+async def test_a_stream_is_copied_by_a_pipe(live: Live, keep: list[str]) -> None:
+    entries = [
+        {"pairs": [["a", "1"], ["a", "2"], ["b", ""]]},
+        {"fields": {"packed": "AP8="}, "base64": ["packed"]},
+        {"fields": {"/w==": "x"}, "names_base64": True},
+        *({"fields": {"n": str(number), "text": "line\nend\t\u2028"}} for number in range(700)),
+    ]
+    await live.http.post("/v1/streams/orders/entries/batch", json=entries)
+
+    tail = await headgate(live.url, "tail", "orders", "--after", "0", "--no-follow", "--json")
+    copied = await headgate(live.url, "append", "copies", "-", *keep, stdin=tail.output)
+
+    assert (copied.code, copied.error) == (0, "")
+    first, second = [
+        (await live.http.get(f"/v1/streams/{name}/entries?limit=1000")).json()["entries"]
+        for name in ("orders", "copies")
+    ]
+    assert [one["id"] for one in second] == copied.lines
+    assert ([one["id"] for one in first] == copied.lines) == bool(keep)
+    assert [one | {"id": ""} for one in first] == [one | {"id": ""} for one in second]
+    assert len(first) == 703
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x", "line 3 is no JSON"),
+        ("[]", "line 3 is no entry"),
+        ('{"sku": "1"}', 'line 3 is no entry: {"fields": {"name": "value"}} is one'),
+        ('{"fields": {"v": 1}}', "/body/2/fields/v: should be a valid string"),
+    ],
+)
+async def test_a_bad_line_is_named_and_nothing_of_its_batch_is_appended(
+    live: Live, line: str, said: str
+) -> None:
+    good = '{"fields": {"v": "1"}}'
+
+    ended = await headgate(live.url, "append", "orders", "-", stdin=f"{good}\n{good}\n{line}\n")
+
+    assert (ended.code, ended.output) == (1, "")
+    assert said in ended.error
+    assert (await live.http.get("/v1/streams/orders")).status_code == 404
+
+
+async def test_an_id_can_be_said(live: Live) -> None:
+    assert (await headgate(live.url, "append", "orders", "a=1", "--id", "5-1")).lines == ["5-1"]
+
+    again = await headgate(live.url, "append", "orders", "a=1", "--id", "5-1")
+
+    assert (again.code, again.output) == (1, "")
+    assert "(409 id_not_greater)" in again.error
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "ä€😀", "100%", "%2F", "a?b=c#d&e", "..", ".", "<img>", "-", "a+b", "'\"\\"]
+)
+async def test_a_name_may_have_any_character(live: Live, name: str) -> None:
+    assert (await headgate(live.url, "append", "--", name, f"v={name}")).code == 0
+
+    tail = await headgate(live.url, "tail", "--after", "0", "--no-follow", "--json", "--", name)
+
+    assert json.loads(tail.output)["fields"] == {"v": name}
+    [listed] = (await headgate(live.url, "streams", "--json")).lines
+    assert json.loads(listed)["name"] == name
+    assert (await headgate(live.url, "groups", "--", name)).code == 0
+
+
+async def test_a_value_has_no_power_over_the_terminal(live: Live) -> None:
+    await live.append("orders", "\x1b]0;title\x07\x1b[2J\r\n\x9b31m\u202e")
+
+    ended = await headgate(live.url, "tail", "orders", "--after", "0", "--no-follow")
+
+    [line] = ended.output.removesuffix("\n").split("\n")
+    assert line.isprintable()
+    assert line.endswith(r'v="\u001b]0;title\u0007\u001b[2J\r\n\u009b31m\u202e"')
+
+
+# A connection that breaks
+
+
+async def test_a_tail_goes_on_after_the_gateway_was_killed(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path / "data")
+    port = gateway.url.rpartition(":")[2]
+    await headgate(gateway.url, "append", "orders", "n=0")
+    tail = await start(gateway.url, "tail", "orders", "--after", "0", "--json", "--limit", "3")
+    seen = [await next_line(tail)]
+
+    for number in (1, 2):
+        await gateway.kill() if number == 1 else await gateway.stop()
+        gateway = await Gateway.start(tmp_path / "data", {"port": port})
+        await headgate(gateway.url, "append", "orders", f"n={number}")
+        seen.append(await next_line(tail))
+
+    assert await tail.wait() == 0
+    assert [json.loads(line)["fields"]["n"] for line in seen] == ["0", "1", "2"]
+    assert tail.stderr is not None
+    notes = (await tail.stderr.read()).decode().splitlines()
+    assert len(notes) == 2, "said once each time"
+    assert all(note.startswith("connection lost (") for note in notes)
+    await gateway.stop()
+
+
+async def test_a_tail_from_now_on_misses_nothing_while_it_is_cut_off(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path / "data")
+    port = gateway.url.rpartition(":")[2]
+    await headgate(gateway.url, "append", "orders", "n=before")
+    tail = await start(gateway.url, "tail", "orders", "--json", "--limit", "1")
+    async with asyncio.timeout(30):
+        while 'transport="sse"} 1.0' not in await _metrics(gateway.url):
+            await asyncio.sleep(0.01)
+
+    await gateway.kill()
+    gateway = await Gateway.start(tmp_path / "data", {"port": port})
+    await headgate(gateway.url, "append", "orders", "n=meanwhile")
+
+    assert json.loads(await next_line(tail))["fields"] == {"n": "meanwhile"}
+    assert await tail.wait() == 0
+    await gateway.stop()
+
+
+async def _metrics(url: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        "curl", "-s", f"{url}/metrics", stdout=asyncio.subprocess.PIPE
+    )
+    return (await process.communicate())[0].decode()
+
+
+async def test_what_was_trimmed_before_it_was_read_is_said(live: Live) -> None:
+    first, *_, second_last, last = await live.append("orders", *"12345")
+    await live.http.post("/v1/streams/orders/trim", json={"max_length": 1})
+
+    ended = await headgate(live.url, "tail", "orders", "--after", first, "--no-follow")
+
+    assert (ended.code, ended.output) == (0, f"{last} v=5\n")
+    assert ended.error == f"trimmed and missed: after {first} to {second_last}\n"
+
+
+async def test_a_stream_that_is_deleted_ends_its_tail(live: Live) -> None:
+    [entry_id] = await live.append("orders", "1")
+    tail = await start(live.url, "tail", "orders", "--after", "0")
+    assert await next_line(tail) == f"{entry_id} v=1"
+
+    await live.http.delete("/v1/streams/orders")
+
+    output, error = await tail.communicate()
+    assert (tail.returncode, output) == (1, b"")
+    assert error == b"Error: There is no stream 'orders'. (stream_not_found)\n"
+
+
+async def test_ctrl_c_ends_a_tail_without_a_word(live: Live) -> None:
+    [entry_id] = await live.append("orders", "1")
+    tail = await start(live.url, "tail", "orders", "--after", "0")
+    assert await next_line(tail) == f"{entry_id} v=1"
+
+    assert await interrupted(tail) == (130, "", "")
+    await live.until_waiting(0)
+
+
+async def test_a_reader_that_has_enough_is_no_failure_to_speak_of(live: Live) -> None:
+    await live.append("orders", *("x" * 100 for _ in range(5000)))
+    tail = shlex.join([*HEADGATE, "tail", "orders", "--after", "0", "--no-follow"])
+
+    process = await asyncio.create_subprocess_shell(
+        f"{tail} | head -n 1",
+        env=environment(live.url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, error = await process.communicate()
+
+    assert output.count(b"\n") == 1
+    assert error == b""
+
+
+# Streams and groups
+
+
+async def test_streams_are_listed_page_by_page(live: Live) -> None:
+    for number in range(103):
+        await live.http.put(f"/v1/streams/s-{number:03}")
+    [entry_id] = await live.append("s-007", "1")
+
+    ended = await headgate(live.url, "streams")
+
+    header, *lines = [line.split("\t") for line in ended.lines]
+    assert header == ["stream", "entries", "groups", "last_id"]
+    assert [line[0] for line in lines] == [f"s-{number:03}" for number in range(103)]
+    assert lines[7] == ["s-007", "1", "0", entry_id]
+    assert (await headgate(live.url, "streams", "--prefix", "s-10")).output.count("\n") == 4
+
+
+async def test_groups_are_shown_with_their_consumers(live: Live) -> None:
+    first, *_ = await live.append("orders", "1", "2", "3")
+    await live.create_group("orders", "billing")
+    await live.create_group("orders", "audit log", "$")
+    await live.read_group("orders", "billing", "me", limit=1)
+
+    ended = await headgate(live.url, "groups", "orders")
+    as_json = await headgate(live.url, "groups", "orders", "--json")
+
+    lines = [line.split("\t") for line in ended.lines]
+    assert lines[0] == ["group", "consumer", "pending", "lag", "idle_ms", "last_id"]
+    assert lines[1][:4] == ['"audit log"', "-", "0", "0"]
+    assert lines[2] == ["billing", "-", "1", "2", "-", first]
+    assert lines[3][:4] == ["billing", "me", "1", "-"]
+    _, billing = map(json.loads, as_json.lines)
+    assert (billing["name"], billing["lag"], billing["consumers"][0]["name"]) == (
+        "billing",
+        2,
+        "me",
+    )
+
+
+async def test_health_tells_whether_the_gateway_is_ready(live: Live) -> None:
+    assert await headgate(live.url, "health") == (0, "ok\n", "")
+
+    live.gateway.backend.drain()
+
+    ended = await headgate(live.url, "health")
+    assert (ended.code, ended.output) == (1, "")
+    assert "(503 draining)" in ended.error
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("command", ["tail", "groups"])
+async def test_a_problem_is_one_line_on_standard_error(live: Live, command: str) -> None:
+    ended = await headgate(live.url, command, "nope")
+
+    assert ended == (1, "", "Error: There is no stream 'nope'. (404 stream_not_found)\n")
+
+
+@pytest.mark.parametrize("command", USERS)
+async def test_a_gateway_that_is_not_there_is_said_with_what_to_do(
+    no_gateway: str, command: str
+) -> None:
+    ended = await headgate(no_gateway, command, *WORDS.get(command, []))
+
+    assert (ended.code, ended.output) == (1, "")
+    assert ended.error.startswith(f"Error: no gateway at {no_gateway}: ")
+    assert ended.error.endswith(
+        "Start one with `headgate serve`, or say where it is with --url or HEADGATE_URL.\n"
+    )
+    assert ended.error.count("\n") == 1
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'"x"', b"\xff"])
+@pytest.mark.parametrize("status", [200, 404])
+async def test_another_server_is_no_gateway(body: bytes, status: int) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for command in ("append", "tail"):
+            ended = await headgate(url, command, *WORDS[command])
+            assert ended == (1, "", f"Error: {url} answers {status}, but is no gateway.\n"), command
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tail"],
+        ["tail", "orders", "--limit", "0"],
+        ["tail", "orders", "--url", "ftp://localhost"],
+        ["tail", "orders", "--url", "http://localhost:x"],
+        ["append", "orders"],
+        ["append", "orders", "sku"],
+        ["append", "orders", "-", "--id", "1-1"],
+        ["append", "orders", "a=1", "--keep-ids"],
+        ["append", "orders", "a=\udcff"],
+        ["groups", "orders", "--watch"],
+        ["nonsense"],
+    ],
+)
+async def test_what_makes_no_sense_is_told_before_anything_is_asked(
+    no_gateway: str, words: list[str]
+) -> None:
+    ended = await headgate(no_gateway, *words)
+
+    assert (ended.code, ended.output) == (2, "")
+    assert "Usage: " in ended.error
+    assert "Error: " in ended.error
+
+
+# Help and completion
+
+
+async def test_the_help_names_every_command_in_its_section(no_gateway: str) -> None:
+    ended = await headgate(no_gateway, "--help")
+
+    names = {path.stem.replace("_", "-") for path in (ROOT / "app" / "cli").glob("*.py")}
+    shown = [line.split()[0] for line in ended.lines if line.startswith("  ") and line.split()]
+    commands = [*USERS, "serve", "check", "check-config", "completion", "openapi", "asyncapi"]
+    assert set(commands) <= names
+    assert set(commands) <= set(shown)
+    for section in ("Run a gateway:", "Use a running gateway:", "For tools:"):
+        assert section in ended.lines
+    for about in await asyncio.gather(*(headgate(no_gateway, one, "--help") for one in commands)):
+        assert (about.code, about.error) == (0, "")
+        assert about.output.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    ("shell", "word"), [("bash", "complete "), ("zsh", "compdef"), ("fish", "complete ")]
+)
+async def test_a_shell_is_told_how_to_complete(no_gateway: str, shell: str, word: str) -> None:
+    ended = await headgate(no_gateway, "completion", shell)
+
+    assert (ended.code, ended.error) == (0, "")
+    assert word in ended.output
+    assert "_HEADGATE_COMPLETE" in ended.output
+
+
+async def test_names_of_streams_are_completed(live: Live) -> None:
+    for name in ("orders", "orders-2", "other"):
+        await live.append(name, "1")
+    await live.http.put("/v1/streams/temperatures")
+
+    async def completed(url: str, words: str, place: int) -> list[str]:
+        ended = await headgate(
+            url, _HEADGATE_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(place)
+        )
+        assert (ended.code, ended.error) == (0, "")
+        return [line.removeprefix("plain,") for line in ended.lines]
+
+    assert await completed(live.url, "headgate tail or", 2) == ["orders", "orders-2"]
+    assert await completed("", f"headgate groups --url {live.url} o", 4) == [
+        "orders", "orders-2", "other",
+    ]  # fmt: skip
+    assert await completed(live.url, "headgate ta", 1) == ["tail"]
+
+
+async def test_without_a_gateway_nothing_is_completed_and_nothing_said(no_gateway: str) -> None:
+    ended = await headgate(
+        no_gateway,
+        _HEADGATE_COMPLETE="bash_complete",
+        COMP_WORDS="headgate tail o",
+        COMP_CWORD="2",
+    )
+
+    assert (ended.code, ended.output.strip(), ended.error) == (0, "", "")

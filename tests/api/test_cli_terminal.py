@@ -1,0 +1,96 @@
+"""The commands that use a running gateway, on a terminal."""
+
+from tests.api.command_line import terminal
+from tests.api.conftest import Live
+
+SHOW_CURSOR = "\x1b[?25h"
+CTRL_C = "\x03"
+
+
+async def test_a_tail_shows_entries_and_below_them_how_it_stands(live: Live) -> None:
+    [entry_id] = await live.append("orders", "first")
+    async with terminal(live.url, "tail", "orders", "--after", "0") as screen:
+        await screen.until_shown("● caught up  orders  1 entry")
+        [second] = await live.append("orders", "second")
+        await screen.until_shown("2 entries")
+        screen.press(CTRL_C)
+
+        assert await screen.until_end() == 130
+
+    rows = [line for line in screen.text.splitlines() if "v=" in line]
+    assert [row.split()[1:] for row in rows] == [[entry_id, "v=first"], [second, "v=second"]]
+    assert screen.shown.rstrip().endswith("\x1b[2K"), "the line at the bottom is taken away"
+    assert screen.shown.rfind(SHOW_CURSOR) > screen.shown.rfind("\x1b[?25l"), "the cursor is back"
+
+
+async def test_long_entries_are_cut_to_the_width_unless_they_shall_be_whole(live: Live) -> None:
+    await live.append("orders", "x" * 300)
+    words = ["tail", "orders", "--after", "0", "--no-follow"]
+
+    async with terminal(live.url, *words, columns=40) as screen:
+        assert await screen.until_end() == 0
+    async with terminal(live.url, *words, "--wrap", columns=40) as whole:
+        assert await whole.until_end() == 0
+
+    [row] = [line for line in screen.text.splitlines() if "v=" in line]
+    assert len(row) <= 40
+    assert row.endswith("…")
+    assert whole.text.count("x") == 300
+
+
+async def test_a_value_has_no_power_over_the_terminal(live: Live) -> None:
+    await live.append("orders", "\x1b]0;title\x07\x1b[2J[bold]")
+    async with terminal(live.url, "tail", "orders", "--after", "0", "--no-follow") as screen:
+        assert await screen.until_end() == 0
+
+    assert "\x07" not in screen.shown
+    assert "\x1b[2J" not in screen.shown
+    assert r'v="\u001b]0;title\u0007\u001b[2J[bold]"' in screen.text
+
+
+async def test_a_deleted_stream_ends_its_tail_with_one_line(live: Live) -> None:
+    await live.append("orders", "1")
+    async with terminal(live.url, "tail", "orders") as screen:
+        await screen.until_shown("caught up")
+        await live.http.delete("/v1/streams/orders")
+
+        assert await screen.until_end() == 1
+
+    assert screen.text.endswith("Error: There is no stream 'orders'. (stream_not_found)\n")
+    assert screen.shown.rfind(SHOW_CURSOR) > screen.shown.rfind("\x1b[?25l")
+
+
+async def test_groups_can_be_watched(live: Live) -> None:
+    await live.append("orders", "1", "2", "3")
+    await live.create_group("orders", "billing")
+    async with terminal(live.url, "groups", "orders", "--watch") as screen:
+        await screen.until_shown("billing")
+        await live.read_group("orders", "billing", "worker-1", limit=2)
+        await screen.until_shown("worker-1")
+        screen.press(CTRL_C)
+
+        assert await screen.until_end() == 130
+
+    [row, *_] = [line.split() for line in reversed(screen.text.splitlines()) if "billing" in line]
+    assert row[:4] == ["billing", "2", "1", "1"]
+
+
+async def test_tables_fit_a_narrow_terminal(live: Live) -> None:
+    name = "a-stream-with-a-long-name-" * 3
+    await live.append(name, "1")
+    await live.create_group(name, "g" * 100)
+    for command in (["streams"], ["groups", name]):
+        for columns in (36, 64, 100):
+            async with terminal(live.url, *command, columns=columns) as screen:
+                assert await screen.until_end() == 0
+            lines = [line.rstrip() for line in screen.text.splitlines()]
+            assert max(map(len, lines)) <= columns
+            counts = "entries groups" if command == ["streams"] else "pending lag idle"
+            assert counts in " ".join(lines[0].split()), (command, columns)
+            assert "1" in lines[1]
+
+
+async def test_an_empty_gateway_says_what_to_do(live: Live) -> None:
+    async with terminal(live.url, "streams") as screen:
+        assert await screen.until_end() == 0
+    assert "headgate append orders sku=42" in screen.text
