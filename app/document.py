@@ -16,7 +16,9 @@ _EVERYWHERE = responses(
 )
 _REF = "#/components/schemas/{model}"
 _SERVERS = [
-    {"url": "http://127.0.0.1:8080", "description": "A gateway on this machine, as it is started."}
+    # First: what is tried out on /docs goes to the gateway that serves the page, by its own name.
+    {"url": "/", "description": "The gateway that serves this document."},
+    {"url": "http://127.0.0.1:8080", "description": "A gateway on this machine, as it is started."},
 ]
 
 # What was said when a test told one story with every operation; see tests/api/story.py.

@@ -28,6 +28,7 @@ from app.routes import (
     operations,
     socket,
     streams,
+    welcome,
 )
 from app.schemas import Limits
 from app.settings import MEMORY, Settings
@@ -112,6 +113,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         admin.router,
         commands.router,
         commands.paths,
+        welcome.router,
     ):
         app.include_router(router)
     mimetypes.init()  # it reads files: not during the first request for /docs

@@ -1,0 +1,93 @@
+"""Welcome: the first page, for a browser or for curl, and what to do next."""
+
+import base64
+import hashlib
+import html
+import re
+from importlib.metadata import version
+from importlib.resources import files
+
+from fastapi import APIRouter, Request, Response
+
+from app.operation import Operation
+
+router = APIRouter(route_class=Operation)
+
+_VERSION = version("headgate")
+_JSON = "-H 'content-type: application/json'"
+_STREAM = "{base}/v1/streams/{stream}"
+_GROUP = f"{_STREAM}/groups/billing"
+
+_STEPS = {
+    "Append an entry": f'curl {_STREAM}/entries {_JSON} -d \'{{"fields":{{"sku":"42"}}}}\'',
+    "Read it": f"curl '{_STREAM}/entries?after=0'",
+    "Follow the stream": f"curl -N '{_STREAM}/events?after=0'",
+    "Make a group, to share the work": f'curl -X PUT {_GROUP} {_JSON} -d \'{{"start":"0"}}\'',
+    "Read as one of its consumers": (
+        f"curl -X POST '{_GROUP}/read?consumer=me' {_JSON} -d '{{\"wait_ms\":20000}}'"
+    ),
+}
+_PAGES = {
+    "/docs": "every operation, to read and to try",
+    "/openapi.json": "the same for programs",
+    "/asyncapi.json": "what is said over the WebSocket",
+    "/metrics": "what is counted, for Prometheus",
+}
+
+
+@router.head("/", include_in_schema=False)
+@router.get("/", include_in_schema=False)
+async def welcome(request: Request) -> Response:
+    """Say what this is and what to do next."""
+    if "text/html" in request.headers.get("accept", ""):
+        return Response(_PAGE, media_type="text/html", headers=_PAGE_HEADERS)
+    base = str(request.base_url).rstrip("/")
+    return Response(_text(base), media_type="text/plain", headers=_HEADERS)
+
+
+def _text(base: str) -> str:
+    steps = [f"{title}:\n  {_said(step, base)}\n" for title, step in _STEPS.items()]
+    pages = [f"  {base + path:<{len(base) + 14}}  {what}\n" for path, what in _PAGES.items()]
+    head = f"Headgate {_VERSION}, a streaming gateway\n\n"
+    return head + "".join([*steps, "And in a browser, besides this address:\n", *pages])
+
+
+def _said(step: str, base: str) -> str:
+    return step.replace("{base}", base).replace("{stream}", "orders")
+
+
+def _page() -> str:
+    """Return the page; its script puts the browser's own address into the commands."""
+    steps = "".join(
+        f"<h3>{html.escape(title)}</h3>"
+        f'<pre data-command="{html.escape(step)}">'
+        f"{html.escape(_said(step, 'http://localhost:8080'))}</pre>"
+        for title, step in _STEPS.items()
+    )
+    pages = "".join(
+        f'<li><a href="{path}">{path}</a> {html.escape(what)}</li>' for path, what in _PAGES.items()
+    )
+    page = (files("app") / "welcome.html").read_text("utf-8")
+    for name, text in {"version": _VERSION, "steps": steps, "pages": pages}.items():
+        page = page.replace(f"<!--{name}-->", text)
+    return page
+
+
+def _hash_of(page: str, tag: str) -> str:
+    """Return what allows the one script or style of the page, and no other."""
+    [content] = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+_PAGE = _page()
+_HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+_PAGE_HEADERS = {
+    **_HEADERS,
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": (
+        f"default-src 'none'; script-src {_hash_of(_PAGE, 'script')}; "
+        f"style-src {_hash_of(_PAGE, 'style')}; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}

@@ -1,0 +1,48 @@
+"""The first page: what it says to curl, and what it forbids in a browser."""
+
+import pytest
+
+from tests.api.conftest import Live
+
+HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/plain", "application/json", ""])
+async def test_who_is_no_browser_is_told_what_to_do_next(live: Live, accept: str) -> None:
+    answer = await live.http.get("/", headers={"accept": accept})
+
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["vary"] == "Accept"
+    assert f"curl {live.url}/v1/streams/orders/entries " in answer.text
+    pages = [line.split()[0] for line in answer.text.splitlines() if line.startswith("  http")]
+    assert [page.removeprefix(live.url) for page in pages] == [
+        "/docs", "/openapi.json", "/asyncapi.json", "/metrics",
+    ]  # fmt: skip
+    for page in pages:
+        assert (await live.http.get(page)).status_code == 200
+
+
+async def test_a_page_runs_its_own_script_and_no_other(live: Live) -> None:
+    answer = await live.http.get("/", headers=HTML)
+
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    for text in ("http://", "https://"):
+        found = answer.text.replace("http://www.w3.org/2000/svg", "")
+        assert text not in found.replace("http://localhost:8080", ""), "it needs no internet"
+
+
+async def test_it_is_told_under_the_name_it_was_asked_by(live: Live) -> None:
+    answer = await live.http.get("/", headers={"host": "gate.localhost:9"})
+
+    assert "curl http://gate.localhost:9/v1/streams/orders/entries " in answer.text
+
+
+async def test_head_has_the_same_headers_and_no_body(live: Live) -> None:
+    answer = await live.http.head("/", headers=HTML)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
