@@ -3,24 +3,36 @@ FROM python:3.11-slim AS build
 RUN python -m venv /venv
 WORKDIR /src
 # The packages first: they change less often than the code, so their layer is kept.
+# Their versions are pinned; hashes are not, as an index may serve wheels of its own making.
 COPY requirements.txt ./
 RUN /venv/bin/pip install --no-cache-dir -r requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
 COPY engine engine
-RUN /venv/bin/pip install --no-cache-dir --no-deps .
+COPY pipeline pipeline
+RUN /venv/bin/pip install --no-cache-dir --no-deps . \
+    && /venv/bin/pip uninstall --yes setuptools pip
 
 # Run: that environment, a user without rights, and one folder it may write to.
 FROM python:3.11-slim
-RUN useradd --system --no-create-home --uid 10001 headgate \
-    && install --directory --owner=headgate --mode=0750 /data
+LABEL org.opencontainers.image.title="Headgate" \
+      org.opencontainers.image.description="A streaming gateway: Redis Streams semantics over HTTP, Server-Sent Events and WebSocket." \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# By number, so that whoever runs it can see that it is not root.
+RUN install --directory --owner=10001 --group=10001 --mode=0750 /data
 COPY --from=build /venv /venv
-ENV PATH=/venv/bin:$PATH
-USER headgate
+# Settings as variables: they can be overridden one by one, as can the command.
+ENV PATH=/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    HEADGATE_HOST=0.0.0.0 \
+    HEADGATE_DATA_DIR=/data
+USER 10001:10001
 VOLUME /data
 EXPOSE 8080
 # Recovery of a large journal takes a while: failures count only after the start period.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
-    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz')"]
-# Without a shell between, so that SIGTERM reaches the gateway and it drains.
-CMD ["headgate", "serve", "--host", "0.0.0.0", "--data-dir", "/data"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["headgate", "health"]
+# Without a shell between, so that SIGTERM reaches the gateway and it answers who waits.
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["headgate"]
+CMD ["serve"]
