@@ -1,18 +1,61 @@
-"""Every curl line of the README does what the README says."""
+"""Every command of the documentation does what the documentation says.
+
+A block marked `sh` is run, line by line, on a gateway of the page's own; the block right behind it,
+if there is one, is what it must print.
+"""
 
 import asyncio
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from app.settings import Settings
+from tests.api.command_line import HEADGATE, environment
 from tests.api.conftest import Live
+from tests.crash.gateway import ROOT
 
-README = Path(__file__).parents[2] / "README.md"
-_EXAMPLE = re.compile(r"```\n(curl .+?)\n```\n```(?:json)?\n(.+?)\n```", re.DOTALL)
+PAGES = [
+    "README.md",
+    "app/README.md",
+    "app/COMING_FROM.md",
+    "app/SETTINGS.md",
+    "engine/README.md",
+    "tests/bench/README.md",
+]
+NOT_RUN = {
+    "make serve": "the gateway of the test stands for it, set up by the same recipe",
+    "make install": "it has made the environment this test runs in",
+    ".venv/bin/headgate serve --allow-origin http://localhost:8001": "test_live_page.py does",
+    "python3 -m http.server 8001 --directory examples": "test_live_page.py does",
+    "make bench": "minutes, and what it prints is no promise",
+    "make bench ARGS=engine": "the same",
+}
+_BLOCK = re.compile(
+    r"^```(\w*)\n(.*?)^```$(\n```(?:json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
 _ID = re.compile(r"\d{13}-\d+")
-_RETRY = re.compile(r"retry: \d+")
+_NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
+_JITTER = re.compile(r'(retry: |"epoch":)\d+')
+
+
+class Example(NamedTuple):
+    """Commands, and what the page says they print; None if it does not say."""
+
+    commands: str
+    promised: str | None
+
+
+def examples(text: str) -> Iterator[Example]:
+    for kind, body, behind, promised in _BLOCK.findall(text):
+        if kind == "sh":
+            lines = [line.partition("  #")[0].rstrip() for line in body.splitlines()]
+            run = "\n".join(line for line in lines if line not in NOT_RUN)
+            if run:
+                yield Example(run, promised if behind else None)
 
 
 @pytest.fixture
@@ -21,28 +64,88 @@ def settings() -> Settings:
     return Settings()
 
 
-async def run(command: str) -> str:
-    """Run a command as a user would, but for a stream of events only a second long."""
-    limit = "--max-time 1 " if "/events" in command else ""
-    process = await asyncio.create_subprocess_shell(
-        command.replace("curl ", f"curl --silent {limit}", 1), stdout=asyncio.subprocess.PIPE
+@pytest.fixture
+def shell(tmp_path: Path, live: Live) -> dict[str, str]:
+    """Variables of a shell in which `headgate` is this checkout's, and knows the gateway."""
+    script = tmp_path / "headgate"
+    script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
+    script.chmod(0o755)
+    variables = environment(live.url)
+    return {**variables, "PATH": f"{tmp_path}:{variables['PATH']}"}
+
+
+async def run(commands: str, url: str, shell: dict[str, str], *, lines: int) -> str:
+    """Run commands as a user would; what has no end is ended after so many lines."""
+    commands = commands.replace("localhost:8080", url.removeprefix("http://"))
+    commands = commands.replace(".venv/bin/python ", f"{sys.executable} ")
+    commands = commands.replace("temperatures.py", f"temperatures.py --endpoint {url}")
+    commands = re.sub(r"\bcurl (?!-s)", "curl -s ", commands)
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-ec", commands, cwd=ROOT, env=shell, stdout=asyncio.subprocess.PIPE
     )
-    output, _ = await process.communicate()
-    return output.decode()
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        if " -N " not in commands:
+            output = (await process.stdout.read()).decode()
+            assert await process.wait() == 0, f"{commands}\n{output}"
+            return output
+        told = [await process.stdout.readline() for _ in range(lines)]
+        process.terminate()
+        await process.wait()
+        return b"".join(told).decode()
+
+
+def told_anew(promised: str, output: str, ids: dict[str, str]) -> str:
+    """Return what was promised with the ids of this run; those first seen here are learned."""
+    for shown, actual in zip(_ID.findall(promised), _ID.findall(output), strict=False):
+        ids.setdefault(shown, actual)
+    return _ID.sub(lambda found: ids.get(found[0], found[0]), promised)
 
 
 def comparable(text: str) -> str:
-    """Leave out what differs from run to run: ids and the jitter of reconnecting."""
-    return _RETRY.sub("retry: N", _ID.sub("ID", text)).strip()
+    """Leave out what differs from run to run: when to come back, the stream's epoch."""
+    return _JITTER.sub(r"\1N", text).strip()
 
 
-async def test_each_curl_line_answers_what_the_readme_promises(live: Live) -> None:
-    examples = _EXAMPLE.findall(README.read_text())
-    assert len(examples) == 7
-    entry_id = ""
-    for command, promised in examples:
-        answer = await run(
-            _ID.sub(entry_id, command).replace("localhost:8080", live.url.removeprefix("http://"))
-        )
-        assert comparable(answer) == comparable(promised), command
-        entry_id = entry_id or _ID.findall(answer)[0]
+@pytest.mark.parametrize("page", PAGES)
+async def test_each_command_prints_what_the_page_promises(
+    live: Live, shell: dict[str, str], page: str
+) -> None:
+    ids: dict[str, str] = {}
+    for commands, promised in examples((ROOT / page).read_text()):
+        actual = _ID.sub(lambda found: ids.get(found[0], found[0]), commands)
+        lines = (promised or "").count("\n")
+        output = await run(actual, live.url, shell, lines=lines)
+        if promised is None:
+            continue
+        expected = told_anew(promised, output, ids)
+        if "examples/" in commands:  # what it counts and measures differs
+            expected, output = _NUMBER.sub(" N", expected), _NUMBER.sub(" N", output)
+        assert comparable(output) == comparable(expected), commands
+
+
+def test_the_pages_that_teach_by_commands_have_them() -> None:
+    found = {page: list(examples((ROOT / page).read_text())) for page in PAGES}
+    assert len(found["README.md"]) >= 10
+    assert len(found["app/COMING_FROM.md"]) >= 10
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_block_leaves_it_open_whether_it_is_run(page: str) -> None:
+    fences = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("```")]
+    assert {line.removeprefix("```") for line in fences[::2]} <= {"sh", "json", "text"}
+    assert set(fences[1::2]) <= {"```"}
+
+
+def test_what_is_not_run_is_said_somewhere() -> None:
+    text = "\n".join((ROOT / page).read_text() for page in PAGES)
+    for command in NOT_RUN:
+        assert re.search(rf"^{re.escape(command)}( +#.*)?$", text, re.MULTILINE), command
+
+
+async def test_the_table_of_settings_is_that_of_the_code(shell: dict[str, str]) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *HEADGATE, "check-config", "--markdown", env=shell, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert output.decode() == (ROOT / "app/SETTINGS.md").read_text(), "run `make documents`"
