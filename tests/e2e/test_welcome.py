@@ -145,7 +145,7 @@ async def test_an_operation_can_be_tried_on_the_documentation_page(
 ) -> None:
     tab = await browser.new_page()
     await tab.goto(f"{gateway.url}/docs".replace("127.0.0.1", "localhost"))
-    operation = tab.locator("#operations-Operations-limits")
+    operation = tab.locator("#operations-Operations-describeLimits")
     await operation.locator(".opblock-summary-control").click()
     await operation.get_by_role("button", name="Try it out").click()
     await operation.get_by_role("button", name="Execute").click()
