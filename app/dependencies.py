@@ -94,7 +94,7 @@ class Gateway:
 
 def gateway_of(connection: HTTPConnection) -> Gateway:
     """Return what the app serving this connection is made of."""
-    return cast("Gateway", connection.app.state.gateway)
+    return cast("Gateway", connection.scope["state"]["gateway"])
 
 
 async def backend_of(connection: HTTPConnection) -> Backend:

@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from fastapi import FastAPI, Request, Response
@@ -47,50 +48,67 @@ def problem_response(problem: Problem) -> Response:
     )
 
 
+async def _refuse_by_state(request: Request, error: Exception) -> Response:
+    # A problem tells of the state as an answer does, so it must not tell what a crash may undo.
+    with suppress(Unavailable):
+        await gateway_of(request).backend.wait_durable()
+    return await _refuse(request, error)
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    return problem_response(problem_of(error, path_of(request.scope)))
+
+
+async def _refuse_parts(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem_response(validation_problem(list(error.errors()), path_of(request.scope)))
+
+
+async def _refuse_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = path_of(request.scope)
+    code = _CODE_OF_STATUS.get(error.status_code, "malformed")
+    detail = f"{request.method} {path}: {error.detail}"
+    response = problem_response(make_problem(code, detail, path))
+    response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["Allow"] = _allowed_methods(request)
+    return response
+
+
+async def _nobody_there(request: Request, error: Exception) -> Response:
+    del request, error
+    return Response(status_code=499)  # nobody reads it; the number is for the metrics
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    incident = uuid.uuid4().hex
+    path = path_of(request.scope)
+    log.error("request failed", exc_info=error, extra={"incident": incident, "path": path})
+    detail = f"The gateway failed. Its log says why, under incident {incident}."
+    return problem_response(make_problem("internal", detail, path))
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    StreamError: _refuse_by_state,
+    GatewayError: _refuse,
+    RequestValidationError: _refuse_parts,
+    HTTPException: _refuse_route,
+    ClientDisconnect: _nobody_there,
+    Exception: _fail,
+}
+
+
 def install(app: FastAPI) -> None:
     """Make an app answer every error with a problem."""
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
 
-    @app.exception_handler(StreamError)
-    async def refuse_by_state(request: Request, error: Exception) -> Response:
-        # A problem tells of the state as an answer does, so it must not tell what a crash may undo.
-        with suppress(Unavailable):
-            await gateway_of(request).backend.wait_durable()
-        return problem_response(problem_of(error, path_of(request.scope)))
 
-    @app.exception_handler(GatewayError)
-    async def refuse(request: Request, error: Exception) -> Response:
-        return problem_response(problem_of(error, path_of(request.scope)))
-
-    @app.exception_handler(RequestValidationError)
-    async def refuse_parts(request: Request, error: RequestValidationError) -> Response:
-        return problem_response(validation_problem(list(error.errors()), path_of(request.scope)))
-
-    @app.exception_handler(HTTPException)
-    async def refuse_route(request: Request, error: HTTPException) -> Response:
-        path = path_of(request.scope)
-        code = _CODE_OF_STATUS.get(error.status_code, "malformed")
-        detail = f"{request.method} {path}: {error.detail}"
-        response = problem_response(make_problem(code, detail, path))
-        response.headers.update(error.headers or {})
-        if error.status_code == 405:
-            response.headers["Allow"] = _allowed_methods(request)
-        return response
-
-    @app.exception_handler(ClientDisconnect)
-    async def nobody_there(request: Request, error: ClientDisconnect) -> Response:
-        del request, error
-        return Response(status_code=499)  # nobody reads it; the number is for the metrics
-
-    @app.exception_handler(Exception)
-    async def fail(request: Request, error: Exception) -> Response:
-        incident = uuid.uuid4().hex
-        log.error(
-            "request failed",
-            exc_info=error,
-            extra={"incident": incident, "path": path_of(request.scope)},
-        )
-        detail = f"The gateway failed. Its log says why, under incident {incident}."
-        return problem_response(make_problem("internal", detail, path_of(request.scope)))
+async def answer_to(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that failed."""
+    kind = next(kind for kind in type(error).__mro__ if kind in _HANDLERS)
+    return await _HANDLERS[kind](request, error)
 
 
 def _allowed_methods(request: Request) -> str:

@@ -11,11 +11,13 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
+from starlette.types import ASGIApp
 
 from app import document, handlers
 from app.backend import Backend
 from app.commands import CommandRunner
 from app.dependencies import Gateway
+from app.dispatch import Dispatch
 from app.origin import OriginGuard
 from app.routes import (
     admin,
@@ -115,12 +117,46 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         commands.paths,
         welcome.router,
     ):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
     mimetypes.init()  # it reads files: not during the first request for /docs
     handlers.install(app)
     document.install(app)
-    _add_middleware(app, settings, metrics)
+    _put_in_front(app, settings, metrics)
     return app
+
+
+def _put_in_front(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    """Let every request pass what guards and counts, and operations be answered without FastAPI.
+
+    To FastAPI itself are left the document, its pages, and what is not there.
+    """
+    build = app.build_middleware_stack
+
+    def build_stack() -> ASGIApp:
+        stack: ASGIApp = socket.SocketRoutes(Dispatch(app.routes, build()))
+        if settings.allowed_origins:
+            stack = CORSMiddleware(
+                stack,
+                allow_origins=settings.allowed_origins,
+                allow_methods=["*"],
+                allow_headers=["*"],
+                expose_headers=[
+                    "ETag",
+                    "Headgate-Epoch",
+                    "Headgate-First-Id",
+                    "Headgate-Gap-To",
+                    "Headgate-Last-Id",
+                    "Headgate-Max-Deleted-Id",
+                    "Idempotent-Replayed",
+                    "Location",
+                    "Retry-After",
+                ],
+            )
+        hosts = [settings.host, *settings.allowed_hosts]
+        guarded = OriginGuard(stack, hosts=hosts, origins=settings.allowed_origins)
+        return RequestMetrics(guarded, metrics)
+
+    app.build_middleware_stack = build_stack  # type: ignore[method-assign]  # as with `openapi`
 
 
 def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -> Engine:
@@ -177,39 +213,10 @@ def _runner(backend: Backend) -> CommandRunner | None:
     return CommandRunner(backend) if isinstance(backend, Engine) else None
 
 
-def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-    """Add middleware, innermost first."""
-    app.add_middleware(socket.SocketRoutes)
-    if settings.allowed_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.allowed_origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=[
-                "ETag",
-                "Headgate-Epoch",
-                "Headgate-First-Id",
-                "Headgate-Gap-To",
-                "Headgate-Last-Id",
-                "Headgate-Max-Deleted-Id",
-                "Idempotent-Replayed",
-                "Location",
-                "Retry-After",
-            ],
-        )
-    app.add_middleware(
-        OriginGuard,
-        hosts=[settings.host, *settings.allowed_hosts],
-        origins=settings.allowed_origins,
-    )
-    app.add_middleware(RequestMetrics, metrics=metrics)
-
-
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Own what runs beside the requests."""
-    gateway = app.state.gateway
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
+    """Own what runs beside the requests; yields what each of them finds in its `state`."""
+    gateway: Gateway = app.state.gateway
     backend, staging = gateway.backend, gateway.staging
     async with asyncio.TaskGroup() as tasks:
         if isinstance(backend, Engine):
@@ -218,7 +225,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
-            yield
+            yield {"gateway": gateway}
         finally:
             sweeping.cancel()
             await staging.close()

@@ -6,66 +6,137 @@ ignored.
 """
 
 import json
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from fastapi import Request, Response
-from fastapi.dependencies.utils import get_flat_params
-from fastapi.params import ParamTypes
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 from pydantic_core import from_json
-from starlette.requests import HTTPConnection
-from starlette.types import Scope
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.types import Receive, Scope, Send
 
 from app.dependencies import gateway_of
+from app.parameters import Errors, Parameters, missing
 from app.problems import NOWHERE, GatewayError, pointer_to
-from app.structure import check_members
+from app.structure import SIZE_BYTES_MIN, check_members
 
 JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
 
+_NOTHING = object()
+_IS_JSON = (b"content-type", b"application/json")
+
 
 class Operation(APIRoute):
-    """A route that is strict about media types and query parameters."""
+    """A route that is strict about media types and query parameters.
 
-    media_types = JSON
+    It is an ASGI app of its own: FastAPI reads its signature and describes it in the document, and
+    has no part in a request.
+    """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler with the checks in front."""
-        handle = super().get_route_handler()
-        known = {
-            field.alias
-            for field in get_flat_params(self.dependant)
-            if getattr(field.field_info, "in_", None) is ParamTypes.query
+    media_types: frozenset[str] | None = JSON
+    """Media types of a body; None: the operation reads path, query and body by itself."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """Take a path and what answers there, with what FastAPI knows of routes."""
+        super().__init__(path, endpoint, **options)
+        assert not self._embed_body_fields
+        self._parameters = Parameters(self.dependant)
+        self._content_types = {text.encode() for text in self.media_types or ()}
+        self._known = frozenset(self._parameters.query_names)
+        self._answer: TypeAdapter[Any] | None = None
+        if self.response_field is not None:
+            self._answer = TypeAdapter(self.response_model)
+        self._dumped_as: dict[str, Any] = {
+            "by_alias": self.response_model_by_alias,
+            "exclude_unset": self.response_model_exclude_unset,
+            "exclude_none": self.response_model_exclude_none,
         }
+        self.app = self._serve
 
-        takes_body = self.body_field is not None
+    async def answer(self, scope: Scope, receive: Receive) -> Response:
+        """Check a request, take its parameters, and return what answers it."""
+        request = WholeRequest(scope, receive)
+        if self.media_types is not None:
+            if b"%" in scope["raw_path"]:
+                check_path(request)
+            if scope["query_string"]:
+                check_query(request, self._known)
+            if request.sent.get(b"content-type") not in self._content_types:
+                check_media_type(request, self.media_types)
+        await request.arrive()
+        body = self._body(request) if self.body_field is not None else _NOTHING
+        errors: Errors = []
+        said = _Said()
+        values = await self._parameters.values(request, said, errors)
+        if self.body_field is not None:
+            self._take_body(body, values, errors)
+        if errors:
+            raise RequestValidationError(errors)
+        answer = await self.endpoint(**values)
+        if not isinstance(answer, Response):
+            said.complete(self.status_code or 200, self._dump(answer))
+            return said
+        return answer
 
-        async def check_and_handle(request: Request) -> Response:
-            check_path(request)
-            check_query(request, known)
-            check_media_type(request, self.media_types)
-            whole = await WholeRequest.of(request)
-            if takes_body:
-                whole.check_json()
-            return await handle(whole)
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (await self.answer(scope, receive))(scope, receive, send)
 
-        return check_and_handle
+    def _body(self, request: "WholeRequest") -> Any:
+        """Return the value of the body.
+
+        Raises:
+            RequestValidationError: it is no JSON.
+        """
+        if not request.content:
+            return _NOTHING
+        try:
+            return json_of(request.content)
+        except json.JSONDecodeError as error:
+            wrong = {"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}
+            raise RequestValidationError([{**wrong, "ctx": {"error": error.msg}}]) from None
+
+    def _take_body(self, body: Any, values: dict[str, Any], errors: Errors) -> None:
+        """Put the body among the values, or what is wrong with it among the errors."""
+        field: Any = self.body_field
+        name = self.dependant.body_params[0].name
+        if body is not _NOTHING:
+            values[name], wrong = field.validate(body, {}, loc=("body",))
+            errors.extend(wrong)
+        elif field.field_info.is_required():
+            errors.append(missing("body"))
+        else:
+            values[name] = deepcopy(field.default)
+
+    def _dump(self, answer: Any) -> bytes:
+        return b"" if self._answer is None else self._answer.dump_json(answer, **self._dumped_as)
 
 
-class UncheckedOperation(APIRoute):
+class _Said(Response):
+    """An answer that a route may add to before it is complete."""
+
+    def __init__(self) -> None:
+        self.status_code = 0  # the route has not said it
+        self.raw_headers: list[tuple[bytes, bytes]] = []
+        self.background = None
+
+    def complete(self, status_code: int, content: bytes) -> None:
+        """Say what is answered, unless the route has said another status."""
+        self.status_code = self.status_code or status_code
+        self.body = content
+        if content:
+            length = str(len(content)).encode()
+            self.raw_headers += [_IS_JSON, (b"content-length", length)]
+
+
+class UncheckedOperation(Operation):
     """An operation that reads its path, query and body by itself, the body within its bound."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler with the body read."""
-        handle = super().get_route_handler()
-
-        async def read_and_handle(request: Request) -> Response:
-            return await handle(await WholeRequest.of(request))
-
-        return read_and_handle
+    media_types = None
 
 
 class BatchOperation(Operation):
@@ -87,47 +158,49 @@ class PatchOperation(Operation):
 
 
 class WholeRequest(Request):
-    """A request whose body is here, within its bound."""
+    """A request whose parts are each read once, and whose body is here, within its bound."""
 
-    @classmethod
-    async def of(cls, request: Request) -> "WholeRequest":
-        """Read the body of a request.
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        """Begin with what is here."""
+        super().__init__(scope, receive)
+        self.sent: dict[bytes, bytes] = dict(
+            reversed(scope["headers"])
+        )  # of repeated ones the first
+        text: bytes = scope["query_string"]
+        self.query: dict[str, str] = {}  # nothing in it is given twice
+        if text:
+            self.query = dict(parse_qsl(text.decode("latin-1"), keep_blank_values=True))
+        self.content = b""
+
+    async def arrive(self) -> None:
+        """Wait for the body.
 
         Raises:
             GatewayError: it is too large; then what is left of it is not read.
+            ClientDisconnect: the client has gone.
         """
-        whole = cls(request.scope, request.receive)
-        most = gateway_of(request).limits.body_bytes_max
+        if not has_body(self):
+            return
+        most = gateway_of(self).limits.body_bytes_max
+        if _declared_bytes(self) > most:
+            raise _too_large(most)
         chunks: list[bytes] = []
-        left = most - _declared_bytes(request)
-        if left >= 0 and has_body(request):
-            left = most
-            async for chunk in request.stream():
-                chunks.append(chunk)
-                left -= len(chunk)
-                if left < 0:
-                    break
-        if left < 0:
-            raise GatewayError("too_large", f"at most {most} bytes", pointer="/body")
-        whole._body = b"".join(chunks)
-        return whole
+        left, more = most, True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk = message.get("body", b"")
+            chunks.append(chunk)
+            left -= len(chunk)
+            if left < 0:
+                raise _too_large(most)
+            more = message.get("more_body", False)
+        self.content = b"".join(chunks)
 
-    def check_json(self) -> None:
-        """Refuse JSON with more members than any request here; what is no JSON is told later.
 
-        Raises:
-            GatewayError: it has too many.
-        """
-        with suppress(json.JSONDecodeError):
-            self._json = json_of(self._body)
-
-    async def json(self) -> Any:
-        """Return the body's value. Stricter than `json.loads`: UTF-8, no NaN, no lone surrogates.
-
-        Raises:
-            json.JSONDecodeError: it is no JSON.
-        """
-        return self._json if hasattr(self, "_json") else json_of(self._body)
+def _too_large(most: int) -> GatewayError:
+    return GatewayError("too_large", f"at most {most} bytes", pointer="/body")
 
 
 def json_of(text: bytes) -> Any:
@@ -141,7 +214,8 @@ def json_of(text: bytes) -> Any:
         value = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise json.JSONDecodeError(str(error), "", NOWHERE) from None
-    check_members(value)
+    if len(text) > SIZE_BYTES_MIN:
+        check_members(value)
     return value
 
 
@@ -155,7 +229,7 @@ def check_path(connection: HTTPConnection) -> None:
         raise GatewayError("invalid_request", "a name has no `/` in it", pointer="/path")
 
 
-def check_query(request: Request, known: set[str]) -> None:
+def check_query(request: Request, known: frozenset[str]) -> None:
     """Refuse query parameters the operation does not know, or that are given twice.
 
     Raises:
@@ -176,27 +250,27 @@ def path_of(scope: Scope) -> str:
     return quote(scope["path"], safe="/:@!$&'()*+,;=~")
 
 
-def media_type_of(request: Request) -> str:
+def media_type_of(request: WholeRequest) -> str:
     """Return the media type of the request's body, without parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return request.sent.get(b"content-type", b"").partition(b";")[0].strip().lower().decode()
 
 
-def check_media_type(request: Request, media_types: frozenset[str]) -> None:
+def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None:
     """Refuse a body of a media type the operation does not take.
 
     Raises:
         GatewayError: naming those it takes.
     """
     media_type = media_type_of(request)
-    if has_body(request) and media_type not in media_types:
+    if media_type not in media_types and has_body(request):
         text = f"the body must be {' or '.join(sorted(media_types))}, and this header must say so"
         raise GatewayError("unsupported_media_type", text, pointer="/header/Content-Type")
 
 
-def has_body(request: Request) -> bool:
+def has_body(request: WholeRequest) -> bool:
     """Tell whether a request comes with a body."""
-    return _declared_bytes(request) > 0 or "transfer-encoding" in request.headers
+    return _declared_bytes(request) > 0 or b"transfer-encoding" in request.sent
 
 
-def _declared_bytes(request: Request) -> int:
-    return int(request.headers.get("content-length", "0"))  # the server takes nothing but digits
+def _declared_bytes(request: WholeRequest) -> int:
+    return int(request.sent.get(b"content-length", b"0"))  # the server takes nothing but digits

@@ -7,15 +7,16 @@ send no origin.
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.handlers import problem_response
 from app.operation import path_of
 from app.problems import make_problem
 
+_ASKED = frozenset({b"host", b"origin", b"sec-fetch-site"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -39,8 +40,8 @@ class OriginGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        refusal = self._refusal(headers) or self._embedding(headers, scope["path"])
+        said = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _ASKED}
+        refusal = self._refusal(said) or self._embedding(said, scope["path"])
         if refusal is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -50,27 +51,28 @@ class OriginGuard:
             problem = make_problem("origin_refused", refusal, path_of(scope))
             await problem_response(problem)(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> str | None:
-        host = headers.get("host", "").lower()
+    def _refusal(self, said: dict[bytes, str]) -> str | None:
+        host = said.get(b"host", "").lower()
         name = _hostname(host)
         if "*" not in self._hosts and name not in self._hosts and not name.endswith(".localhost"):
             return f"This gateway does not answer to the host name {name!r}: see allowed_hosts."
-        origin = headers.get("origin")
+        origin = said.get(b"origin")
         if origin is None or "*" in self._origins or origin.lower() in self._origins:
             return None
         if host and origin.lower().partition("://")[2] == host:
             return None
         return f"Pages of {origin} may not call this gateway: see allowed_origins."
 
-    def _embedding(self, headers: Headers, path: str) -> str | None:
+    def _embedding(self, said: dict[bytes, str], path: str) -> str | None:
         """Refuse what a page of another site embeds: a browser sends no origin with an image."""
-        if "origin" in headers or "*" in self._origins or not path.startswith("/v1/"):
+        if b"origin" in said or "*" in self._origins or not path.startswith("/v1/"):
             return None
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        if said.get(b"sec-fetch-site") in ("cross-site", "same-site"):
             return "Pages of other sites may not embed or link to this: see allowed_origins."
         return None
 
 
+@lru_cache(maxsize=1024)
 def _hostname(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""

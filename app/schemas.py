@@ -1,6 +1,7 @@
 """Wire models, one per shape, and how they turn into the engine's values and back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
@@ -125,7 +126,7 @@ class EntryInput(Request):
             raise ValueError("give either fields or pairs")
         if not (self.fields or self.pairs):
             raise ValueError("an entry has at least one field")
-        names = {name for name, _ in self._fields()}
+        names = {name for name, _ in self._fields()} if self.base64 else set()
         for name in self.base64 or ():
             if name not in names:
                 raise ValueError(f"base64 names {name!r}, and there is no such field")
@@ -133,13 +134,20 @@ class EntryInput(Request):
 
     def to_draft(self, place: str = "/body") -> Draft:
         """Return the engine's form; `place` is a pointer to it, for errors."""
+        if self.base64 or self.names_base64:
+            flat = tuple(self._bytes(place))
+        else:
+            flat = tuple([text.encode() for text in chain.from_iterable(self._fields())])
+        new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
+        return Draft(new_id, flat)
+
+    def _bytes(self, place: str) -> Iterator[bytes]:
+        """Yield names and values where some are base64 text."""
         packed = frozenset(self.base64 or ())
-        flat: list[bytes] = []
         for number, (name, value) in enumerate(self._fields()):
             at = pointer_to("pairs", number) if self.fields is None else pointer_to("fields", name)
-            flat.append(bytes_of(name, place + at) if self.names_base64 else name.encode())
-            flat.append(bytes_of(value, place + at) if name in packed else value.encode())
-        return Draft(parse_new_id(self.id, field=f"{place}/id"), tuple(flat))
+            yield bytes_of(name, place + at) if self.names_base64 else name.encode()
+            yield bytes_of(value, place + at) if name in packed else value.encode()
 
     def _fields(self) -> Iterable[Sequence[str]]:
         return self.fields.items() if self.fields is not None else self.pairs or ()

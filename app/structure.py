@@ -17,6 +17,10 @@ ITEMS_MAX = 100_000
 """Items of one array: far more than any operation takes."""
 
 
+SIZE_BYTES_MIN = 2 * MEMBERS_MAX
+"""A text not longer than this has room for neither."""
+
+
 def check_members(value: Any, pointer: str = "/body") -> None:
     """Refuse objects with too many members and arrays with too many items, at any depth.
 

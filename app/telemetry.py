@@ -72,6 +72,18 @@ class Metrics:
             registry=self.registry,
         )
         self.waiters = Gauge("headgate_waiters", "Blocked reads.", registry=self.registry)
+        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def count_answer(self, operation: str, status: int, seconds: float) -> None:
+        """Count a request and how long it took, waits included."""
+        found = self._answered.get((operation, status))
+        if found is None:  # looking them up by label costs more than counting
+            counter = self.requests.labels(operation, status)
+            found = counter, self.request_seconds.labels(operation)
+            self._answered[operation, status] = found
+        counter, histogram = found
+        counter.inc()
+        histogram.observe(seconds)
 
     @contextmanager
     def connection(self, transport: str) -> Iterator[None]:
@@ -135,6 +147,4 @@ class RequestMetrics:
             await self._app(scope, receive, note_status)
         finally:
             operation = getattr(scope.get("route"), "operation_id", None) or "none"
-            self._metrics.requests.labels(operation, status).inc()
-            elapsed = time.perf_counter() - started
-            self._metrics.request_seconds.labels(operation).observe(elapsed)
+            self._metrics.count_answer(operation, status, time.perf_counter() - started)

@@ -11,7 +11,7 @@ from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_id
 from app.names import check_name, text_of
-from app.operation import ARROW, ArrowOperation, Operation
+from app.operation import ARROW, ArrowOperation, Operation, WholeRequest
 from app.presence import while_present
 from app.problems import GatewayError, responses
 from app.schemas import (
@@ -142,7 +142,7 @@ Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
     },
 )
 async def stage_chunk(
-    request: Request,
+    request: WholeRequest,
     writer: WriterDep,
     batch: BatchNumber,
     partition: Number,
@@ -159,7 +159,7 @@ async def stage_chunk(
     `staged_ttl_ms` without a further chunk.
     """
     name = None if stream is None else check_name(stream, pointer="/query/stream")
-    rows = await arrow.aside(partial(_rows, await request.body(), name))
+    rows = await arrow.aside(partial(_rows, request.content, name))
     size_bytes = await gateway_of(request).staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
     )

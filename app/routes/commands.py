@@ -13,7 +13,7 @@ from typing_extensions import TypeAliasType
 
 from app.commands import CommandRunner
 from app.dependencies import LimitsDep, check_at_most, gateway_of
-from app.operation import Operation, UncheckedOperation
+from app.operation import Operation, UncheckedOperation, WholeRequest
 from app.presence import while_present
 from app.problems import GatewayError, responses
 from app.redis_syntax.words import Reply, Status, shown
@@ -158,10 +158,10 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
 @paths.post(
     "/{words:words}", operation_id="runByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
-async def run_by_path(request: Request, words: str, encoding: Encoding = None) -> Response:
+async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = None) -> Response:
     """Run a command written in the path; a body is its last argument."""
     del words
-    body = await request.body()
+    body = request.content
     command = [*_path_words(request), *([body] if body else [])]
     return await _answer(request, command, encoding)
 

@@ -18,7 +18,15 @@ from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_bound, parse_id, parse_ids
 from app.names import check_name
-from app.operation import ARROW, BatchOperation, Operation, json_of, media_type_of, path_of
+from app.operation import (
+    ARROW,
+    BatchOperation,
+    Operation,
+    WholeRequest,
+    json_of,
+    media_type_of,
+    path_of,
+)
 from app.presence import while_present
 from app.problems import GatewayError, problem_of, responses
 from app.schemas import (
@@ -192,8 +200,10 @@ async def append_entry(
     )
     _tell_added(request, response, added)
     [entry_id] = added.ids
-    response.headers["Location"] = f"{path_of(request.scope)}/{entry_id}"
-    return Appended(id=str(entry_id))
+    text = str(entry_id)
+    path: bytes = request.scope["raw_path"]
+    response.raw_headers.append((b"location", b"%b/%b" % (path, text.encode())))
+    return Appended(id=text)
 
 
 @batches.post(
@@ -219,7 +229,7 @@ async def append_entry(
     },
 )
 async def append_entries(
-    request: Request,
+    request: WholeRequest,
     backend: BackendDep,
     limits: LimitsDep,
     stream: StreamDep,
@@ -234,7 +244,7 @@ async def append_entries(
     `name` and `value`), and may have `id` (utf8, null is `*`); its batches are not compressed.
     If any entry is wrong, nothing is appended and the problem points at its place in the batch.
     """
-    body = await request.body()
+    body = request.content
     if media_type_of(request) == ARROW:
         drafts = (await arrow.aside(partial(arrow.decode, body))).drafts
         _check_count(drafts, limits)

@@ -70,6 +70,11 @@ async def test_a_command_in_the_path_may_only_read_by_get(live: Live) -> None:
     assert await run(live, "EXISTS", "orders") == 1
 
 
+async def test_a_command_of_one_word_may_stand_in_the_path(live: Live) -> None:
+    assert (await live.http.get(f"{URL}/PING")).json() == {"result": "PONG"}
+    assert (await live.http.post(f"{URL}/DBSIZE")).json() == {"result": 0}
+
+
 async def test_a_word_in_the_path_may_hold_any_bytes(live: Live) -> None:
     await run(live, "XADD", "two\nlines", "1-1", "sku", 42)
     answer = await live.http.get(f"{URL}/XLEN/two%0Alines")
