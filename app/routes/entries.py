@@ -27,6 +27,7 @@ from app.operation import (
     media_type_of,
     path_of,
 )
+from app.plain import plain_drafts
 from app.presence import while_present
 from app.problems import GatewayError, problem_of, responses
 from app.schemas import (
@@ -626,6 +627,10 @@ def _wanted(request: Request) -> str:
 
 
 def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
+    plain = plain_drafts(body, is_lines=is_lines)
+    if plain is not None:
+        _check_count(plain, limits)
+        return plain
     entries = _entries_of_lines(body, limits) if is_lines else _entries_of_array(body)
     _check_count(entries, limits)
     return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries)]
