@@ -31,6 +31,9 @@ NOT_RUN = {
     "make install": "it has made the environment this test runs in",
     ".venv/bin/headgate serve --allow-origin http://localhost:8001": "test_live_page.py does",
     "python3 -m http.server 8001 --directory examples": "test_live_page.py does",
+    "pip install 'headgate[spark]'": "the environment of the tests has it",
+    "headgate-pipeline archive --streams orders --lake lake": "tests/pipeline does",
+    "headgate-pipeline plot --streams orders": "tests/pipeline does",
     "make bench": "minutes, and what it prints is no promise",
     "make bench ARGS=engine": "the same",
 }

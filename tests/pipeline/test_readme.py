@@ -1,0 +1,75 @@
+"""The way from nothing to a lake that the README shows is the way it goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.session import find_java
+from tests.pipeline.gateway import ROOT, Gateway
+
+PAGE = (ROOT / "pipeline" / "README.md").read_text("utf-8")
+NOT_RUN = ("pip install ", "make serve ")  # the environment of the test, and its gateway
+RUN_S_MAX = 240.0
+
+
+@pytest.fixture
+def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
+    """Variables of a shell whose `headgate-pipeline` is this checkout's and knows the gateway."""
+    python = f"#!/bin/sh\nexec {sys.executable}"
+    for name, module in {"headgate-pipeline": " -m pipeline.cli", "python": ""}.items():
+        script = tmp_path / "bin" / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f'{python}{module} "$@"\n')
+        script.chmod(0o755)
+    return {
+        **os.environ,
+        "HEADGATE_ENDPOINT": gateway.url,
+        "JAVA_HOME": str(find_java().home),
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def block(kind: str) -> str:
+    """Return the first block of a kind."""
+    found = re.search(rf"^```{kind}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def output_of(command: list[str], folder: Path, shell: dict[str, str]) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=shell,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_ten_lines_lead_to_a_lake_that_answers_questions(
+    tmp_path: Path, shell: dict[str, str], gateway: Gateway
+) -> None:
+    lines = [line for line in block("").splitlines() if not line.startswith(NOT_RUN)]
+    script = "\n".join(lines).replace("localhost:8080", gateway.url.removeprefix("http://"))
+    said = output_of(["bash", "-ec", script], tmp_path, shell)
+    assert gateway.http.get("/v1/streams/orders").json()["length"] == 0  # the lake has it
+    assert "[3 rows x 7 columns]" in said
+
+    program = block("python").replace(
+        '.format("headgate")', f'.format("headgate").option("endpoint", "{gateway.url}")'
+    )
+    said = output_of(["python", "-c", program], tmp_path, shell)
+    assert set(re.findall(r"\|\s*(a\d)\|\s*([\d.]+)\|", said)) == {
+        ("a1", "1.5"), ("a2", "2.5"), ("a3", "3.5"),
+    }  # fmt: skip
