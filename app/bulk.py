@@ -18,8 +18,9 @@ from engine.replies import StreamInfo
 
 log = logging.getLogger("headgate")
 
-_SLICE = 1024
-"""Entries taken from the log before others have their turn: about a millisecond's work."""
+_SLICE = 256
+"""Entries taken from the log before others have their turn: a fraction of a millisecond's work,
+which each turn of whoever else is there waits for."""
 
 _PIECE_BYTES = 256 * 1024
 """What a slow client must take within its patience: less than a batch may have."""

@@ -18,6 +18,7 @@ from tests.bench import (
     idle,
     peers,
     redelivery,
+    spark,
 )
 from tests.bench.servers import LOAD_CORE
 from tests.bench.table import show
@@ -57,6 +58,10 @@ def _consume() -> None:
     show("consume", consume.measure(), RESULTS)
 
 
+def _spark() -> None:
+    show("spark", spark.measure(), RESULTS)
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "engine": _engine,
     "growth": _growth,
@@ -66,6 +71,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "consume": _consume,
     "idle": _idle,
     "redelivery": _redelivery,
+    "spark": _spark,
 }
 
 
