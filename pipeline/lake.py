@@ -172,7 +172,7 @@ class Lake:
         """Yield the entries of a stream in their order, without Spark; ranges are cut by file."""
         filesystem = open_filesystem(self.path)
         found = self.files([stream], after=after, to=to)
-        for file in sorted(found, key=lambda file: (file.ms_min, file.path)):
+        for file in sorted(found, key=lambda file: parse_id(file.first_id)):
             with filesystem.open_input_file(file.path) as source:
                 yield from pq.ParquetFile(source).iter_batches()
 

@@ -200,7 +200,8 @@ class _Reader:
         if is_before(held.to, to):
             self._lost(f"{lost}, and the lake ends at {held.to}")
         end = earlier(to, held.to)
-        files = sorted(lake.files([stream], after=after, to=end), key=lambda file: file.ms_min)
+        files = lake.files([stream], after=after, to=end)
+        files = sorted(files, key=lambda file: parse_id(file.first_id))
         share = self._options.partition_entries_max
         ranges: list[Range] = []
         begin, count = after, 0
@@ -344,7 +345,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         ]
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         wait_ms = WAIT_MS if self._target is None else 0
-        plans = self._client.plan(asked, max_entries=most, wait_ms=wait_ms) if asked else []
+        plans = self._plans(asked, max_entries=most, wait_ms=wait_ms) if asked else []
         self._planned.clear()
         moved = dict(positions)
         for plan in plans:
@@ -405,6 +406,26 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         known = [name for name in positions if re.fullmatch(pattern, name)]
         return sorted({*self._seen, *known})
 
+    def _plans(
+        self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
+    ) -> list[Plan]:
+        """Return how far to read; where a lake may have it, what was trimmed is to be read too."""
+        plans = self._client.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
+        if self._options.cold_tier is None:
+            return plans
+        # Behind 0-0 is whatever there is; only a later cursor is told what was trimmed.
+        begun = [
+            Cursor(plan.stream, _FIRST, plan.epoch)
+            for plan in plans
+            if plan.after == BEGINNING and plan.epoch is not None
+        ]
+        gaps = {plan.stream: plan.gap for plan in self._client.plan(begun)} if begun else {}
+        found = [replace(plan, gap=gaps.get(plan.stream, plan.gap)) for plan in plans]
+        return [
+            plan if plan.gap is None else replace(plan, end=later(plan.end, plan.gap.end))
+            for plan in found
+        ]
+
     def _moved(self, plan: Plan, old: Position) -> Position:
         """Return where a stream is read to, and note how much that is."""
         if plan.epoch is None:
@@ -431,9 +452,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Note how much ranges hold that were planned before a restart, or by their end."""
         if not ranges:
             return
-        plans = self._client.plan(
-            [Cursor(found.stream, found.after, found.epoch) for found in ranges]
-        )
+        plans = self._plans([Cursor(found.stream, found.after, found.epoch) for found in ranges])
         for found, plan in zip(ranges, plans, strict=True):
             if plan.epoch is None or (found.epoch is not None and plan.epoch != found.epoch):
                 self._lost(

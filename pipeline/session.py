@@ -99,6 +99,10 @@ def session(
 ) -> SparkSession:
     """Return a Spark session with `format("headgate")` registered, one that runs if there is one.
 
+    Workers in other processes import this package from an archive that is sent to them, so that
+    driver and executors are always of one version. What it imports they have to have:
+    headgate[spark].
+
     Args:
         master: where it runs, such as local[2] or spark://host:7077; local[*] by default.
         app: its name.
@@ -120,15 +124,17 @@ def session(
         if str(_ROOT) not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
             os.environ["PYTHONPATH"] = os.pathsep.join(paths)
         builder = SparkSession.builder.appName(app).master(master)
-    is_local = remote is None and str(master).startswith("local[")
-    settings = _CONF | (_LOCAL_CONF if is_local else {}) | (conf or {})
+    # local-cluster[2,1,1024] is on this machine too, but its executors are processes elsewhere.
+    is_here = remote is None and str(master).startswith("local")
+    is_in_one = is_here and not str(master).startswith("local-cluster")
+    settings = _CONF | (_LOCAL_CONF if is_here else {}) | (conf or {})
     for name, value in settings.items():
         if remote is None or not name.startswith(("spark.ui", "spark.driver")):
             builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if remote is not None:
         spark.addArtifacts(str(_package()), pyfile=True)
-    elif not is_local:
+    elif not is_in_one:
         spark.sparkContext.addPyFile(str(_package()))
     register(spark)
     return spark

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_LOGGING = (Path(__file__).parent / "log4j2.properties").as_uri()
 _RETRY_TIMEOUT_S = 5.0  # a person waits
 
 
@@ -96,7 +98,10 @@ class Flags:
             app=f"headgate {job}",
             master=None if is_remote else self.master,
             remote=self.master if is_remote else None,
-            conf={"spark.log.level": "OFF"},  # what goes wrong is told in one line
+            conf={
+                "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
+                "spark.log.level": "OFF",  # what goes wrong is told in one line
+            },
         )
 
     def source(self, reader: Reader, stream: str | None = None) -> Reader:

@@ -141,8 +141,11 @@ def main(
         return
     spark = flags.spark("replay")
     progress = Progress("replay", total)
-    began_s = time.monotonic()
+    due_s = time.monotonic()
     for number, one in enumerate(slices):
+        if rate is not None:  # what a slow write left undone is not made up for
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            due_s = time.monotonic() + one.entries / rate
         if flags.lake:
             entries = Lake(flags.lake).read(spark, [one.stream], after=one.after, to=one.to)
         else:
@@ -155,8 +158,6 @@ def main(
             jobBatch=number,
         ).save()
         progress.advance(one.entries)
-        if rate is not None:
-            time.sleep(max(0.0, began_s + progress.done / rate - time.monotonic()))
     progress.finish()
     answer([row], as_json=flags.as_json)
 
@@ -216,9 +217,9 @@ def _lake_slices(lake: Lake, stream: str, after: str, to: str, size: int) -> lis
     """Cut between files: what their names and sizes say is enough."""
     slices: list[Slice] = []
     begin, entries = after, 0
-    files = sorted(lake.files([stream], after=after, to=to), key=lambda file: file.ms_min)
-    for file in files:
-        edge = before_ms(file.ms_min)
+    files = lake.files([stream], after=after, to=to)
+    for file in sorted(files, key=lambda file: parse_id(file.first_id)):
+        edge = str(just_before(parse_id(file.first_id)))
         if entries + file.row_count > size and entries and is_before(begin, edge):
             slices.append(Slice(stream, begin, edge, entries))
             begin, entries = edge, 0

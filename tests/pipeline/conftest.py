@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.session import JavaMissing, find_java, session
 from tests.pipeline.gateway import Gateway
+from tests.pipeline.jobs import SHORT_LIVED
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,11 @@ def spark() -> Iterator[SparkSession]:
     found = session(
         master="local[2]",
         app="headgate tests",
-        conf={"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"},
+        conf={
+            "spark.driver.extraJavaOptions": SHORT_LIVED,
+            "spark.log.level": "OFF",
+            "spark.sql.shuffle.partitions": "2",
+        },
     )
     yield found
     found.stop()

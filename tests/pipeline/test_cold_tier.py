@@ -40,6 +40,26 @@ def read(spark: SparkSession, gateway: Gateway, stream: str, **options: Any) -> 
     return sorted(row["id"] for row in reading.options(**options).load().collect())
 
 
+def queried(
+    spark: SparkSession, gateway: Gateway, stream: str, checkpoint: Path, **options: Any
+) -> list[str]:
+    """Read what there is by a query."""
+    reading = spark.readStream.format("headgate").options(endpoint=gateway.url, subscribe=stream)
+    found: list[str] = []
+    query = (
+        reading.options(**options)
+        .load()
+        .writeStream.foreachBatch(
+            lambda batch, _: found.extend(row["id"] for row in batch.collect())
+        )
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    return sorted(found)
+
+
 def test_a_batch_reads_the_missing_beginning_from_the_lake(
     spark: SparkSession, gateway: Gateway, name: str, ids: list[str], tmp_path: Path
 ) -> None:
@@ -51,6 +71,28 @@ def test_a_batch_reads_the_missing_beginning_from_the_lake(
     after, to = json.dumps({name: ids[50]}), json.dumps({name: ids[150]})
     options = {"coldTier": cold, "startingOffsets": after, "endingOffsets": to}
     assert read(spark, gateway, name, **options) == ids[51:151]
+
+
+@pytest.mark.parametrize("is_query", [False, True])
+@pytest.mark.parametrize("kept", [0, 50])
+def test_a_query_or_a_batch_from_the_beginning_begins_in_the_lake(
+    spark: SparkSession,
+    gateway: Gateway,
+    name: str,
+    ids: list[str],
+    tmp_path: Path,
+    is_query: bool,
+    kept: int,
+) -> None:
+    archive(gateway, name, ids[-1], tmp_path / "lake")
+    gateway.trim(name, max_length=kept)
+    assert len(read(spark, gateway, name)) == kept
+    options = {"coldTier": str(tmp_path / "lake"), "startingOffsets": "earliest"}
+    if is_query:
+        found = queried(spark, gateway, name, tmp_path / "checkpoint", **options)
+    else:
+        found = read(spark, gateway, name, **options)
+    assert found == ids
 
 
 def test_a_lake_that_ends_too_early_is_data_loss(
@@ -68,19 +110,5 @@ def test_a_query_that_fell_behind_catches_up_from_the_lake(
     archive(gateway, name, ids[249], tmp_path / "lake")
     gateway.trim(name, min_id=ids[200])
     options = {"startingOffsets": json.dumps({name: ids[99]}), "coldTier": str(tmp_path / "lake")}
-    rows = (
-        spark.readStream.format("headgate")
-        .options(endpoint=gateway.url, subscribe=name, **options)
-        .load()
-    )
-    found: list[str] = []
-    query = (
-        rows.writeStream.foreachBatch(
-            lambda batch, _: found.extend(row["id"] for row in batch.collect())
-        )
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(60)
-    assert sorted(found) == ids[100:]
+    found = queried(spark, gateway, name, tmp_path / "checkpoint", **options)
+    assert found == ids[100:]

@@ -1,9 +1,14 @@
 """Jobs that look at streams, or put entries back."""
 
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from pipeline.jobs.lag import percentile
 from pipeline.jobs.plot import span_text, width_of
@@ -12,6 +17,8 @@ from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
 
 __all__ = ["command"]
+
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -98,7 +105,7 @@ def test_replay_of_a_stream_filters_renames_and_is_done_once(
     assert "belongs to another query: its to is" in said
 
 
-def test_stats_go_on_and_say_windows_that_are_over(
+def test_stats_say_entries_and_sizes_by_window(
     gateway: Gateway, command: Command, name: str
 ) -> None:
     gateway.append_entries(
@@ -109,6 +116,43 @@ def test_stats_go_on_and_say_windows_that_are_over(
     assert (first["entries"], first["size_bytes"], first["entries_per_s"]) == (2, 6, 0.2)
     assert (second["entries"], third["entries"]) == (1, 1)
     assert first["start"].startswith("1970-01-01T00:00:00")
+
+
+def test_stats_go_on_and_say_windows_that_are_over(
+    gateway: Gateway, command: Command, spark: SparkSession, name: str
+) -> None:
+    seconds = (1, 2, 11, 60)
+    gateway.append_entries(
+        name, [{"id": f"{1_000 * second}-0", "fields": {"v": "12"}} for second in seconds]
+    )
+    words = ("stats", "--streams", name, "--window", "10 seconds", "--trigger", "100ms", "--json")
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(command.run, *words)
+        closed = until_closed(spark, windows=2)
+        for query in spark.streams.active:
+            query.stop()
+        out, _ = running.result(PATIENCE_S)
+    assert closed
+    said = json.loads(out.replace("]\n[", ","))
+    assert [(row["start"][:19], row["entries"]) for row in said] == [
+        ("1970-01-01T00:00:00", 2),
+        ("1970-01-01T00:00:10", 1),
+    ]
+
+
+def until_closed(spark: SparkSession, *, windows: int) -> bool:
+    """Look at what a query has done until it has said so many windows."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        for query in spark.streams.active:
+            if sum(_said(one) for one in query.recentProgress) >= windows:
+                return True
+        time.sleep(0.05)  # a query signals nothing
+    return False
+
+
+def _said(progress: StreamingQueryProgress) -> int:
+    return sum(state.numRowsRemoved for state in progress.stateOperators)
 
 
 def test_changes_leave_out_what_was_deleted(

@@ -24,7 +24,7 @@ class Runs:
         self.spark = spark
         self.url = gateway.url
         self.checkpoint = checkpoint
-        self.batches: list[list[str]] = []  # of each micro-batch the values of n, in order
+        self._batches: dict[int, list[str]] = {}
         self.running: list[StreamingQuery] = []
 
     def start(self, *, is_once: bool = True, **options: Any) -> StreamingQuery:
@@ -35,7 +35,8 @@ class Runs:
             found = batch.selectExpr("stream", "fields['n'] as n", "ms", "seq").collect()
             found.sort(key=lambda row: (row["stream"], row["ms"], row["seq"]))
             if found:
-                self.batches.append([row["n"] for row in found])
+                # One that was done when its query was stopped may come once more.
+                self._batches[number] = [row["n"] for row in found]
 
         writing = rows.writeStream.option("checkpointLocation", str(self.checkpoint))
         writing = writing.foreachBatch(collect)
@@ -51,6 +52,11 @@ class Runs:
         query = self.start(**options)
         assert query.awaitTermination(int(WAIT_S_MAX))
         return [n for batch in self.batches[already:] for n in batch]
+
+    @property
+    def batches(self) -> list[list[str]]:
+        """Of each micro-batch the values of n, in order."""
+        return [self._batches[number] for number in sorted(self._batches)]
 
     @property
     def values(self) -> list[str]:

@@ -1,0 +1,91 @@
+"""Jobs in processes of their own, with their own Java, to be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tests.pipeline.gateway import ROOT
+
+PATIENCE_S = 180  # a machine may have much else to do
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that ends before compiling well would pay."""
+
+
+class Job:
+    """`headgate-pipeline` in a session of its own: it dies with its Java."""
+
+    def __init__(self, *words: str, said: IO[str]) -> None:
+        self._said = said
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pipeline.cli", *words],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": SHORT_LIVED},
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+            start_new_session=True,
+        )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for_more(self, count: Callable[[], int]) -> None:
+        """Look until a number has grown; the job has to go on meanwhile."""
+        deadline = time.monotonic() + PATIENCE_S
+        before = count()
+        while count() <= before:
+            assert self.is_running, self.said()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)  # what is looked at signals nothing
+
+    def finish(self) -> None:
+        """Wait for its end, which has to be a good one."""
+        assert self._process.wait(PATIENCE_S) == 0, self.said()
+
+    def said(self) -> str:
+        """Return what it said on standard error."""
+        self._said.seek(0)
+        return self._said.read()
+
+    def kill(self) -> None:
+        """End all of it at once, if it is there."""
+        if self.is_running:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(PATIENCE_S)
+
+    def kill_executor(self) -> None:
+        """End one process that runs tasks."""
+        os.kill(self._executors()[0], signal.SIGKILL)
+
+    def _executors(self) -> list[int]:
+        """Return the processes of its session that run tasks, the oldest first."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                session_id = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+                words = (folder / "cmdline").read_bytes()
+            except (OSError, IndexError):
+                continue  # it has ended meanwhile
+            if session_id == self._process.pid and b"CoarseGrainedExecutorBackend\0" in words:
+                found.append(int(folder.name))
+        return sorted(found)
+
+
+@contextmanager
+def job(*words: str) -> Iterator[Job]:
+    """Run a job; whatever is left of it at the end is killed."""
+    with tempfile.TemporaryFile("w+") as said:
+        found = Job(*words, said=said)
+        try:
+            yield found
+        finally:
+            found.kill()

@@ -1,0 +1,148 @@
+"""Sparks of several processes: the code comes to them, as they have only what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.pipeline.gateway import ROOT, Gateway
+from tests.pipeline.jobs import PATIENCE_S, SHORT_LIVED
+
+BIN = Path(pyspark.__file__).parent / "bin"
+ENTRIES = 200
+ONLY_LIBRARIES = f"""#!/bin/sh
+export PYTHONPATH={sysconfig.get_path("purelib")}${{PYTHONPATH:+:$PYTHONPATH}}
+exec {sys.executable} -S "$@"
+"""
+"""A Python with the libraries, and without this package, however it was installed."""
+
+
+class Processes:
+    """The processes of a cluster on this machine, stopped at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python = folder / "python"
+        self.python.write_text(ONLY_LIBRARIES)
+        self.python.chmod(0o755)
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, said: str, *words: str | Path) -> None:
+        """Start a process; returns once it has said that it is there."""
+        log = self.folder / f"{len(self._running)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                words,
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._running.append(process)
+        deadline = time.monotonic() + PATIENCE_S
+        while said not in log.read_text(errors="replace"):
+            assert process.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        for process in reversed(self._running):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(PATIENCE_S)
+
+    def environment(self, *, is_driver: bool = False) -> dict[str, str]:
+        """Return the environment of a process; only a driver's has a path to this package."""
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")] if is_driver else []
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "JAVA_TOOL_OPTIONS": SHORT_LIVED,
+            "PYSPARK_PYTHON": str(self.python),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    found = Processes(tmp_path)
+    yield found
+    found.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def check_copy(processes: Processes, master: str, gateway: Gateway, stream: str) -> list[str]:
+    """Copy a stream there and look at the copy; returns where tasks had the package from."""
+    gateway.append(stream, [{"n": str(at), "é": "ü"} for at in range(ENTRIES)])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.elsewhere", master, gateway.url, stream],
+        cwd=ROOT,
+        env=processes.environment(is_driver=True),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["rows"] == ENTRIES
+    assert gateway.entries(f"{stream}-copy") == gateway.entries(stream)
+    files: list[str] = said["files"]
+    return files
+
+
+@pytest.mark.cluster
+def test_a_cluster_of_a_master_and_two_workers_reads_and_writes(
+    processes: Processes, gateway: Gateway, name: str
+) -> None:
+    port = free_port()
+    package = "org.apache.spark.deploy"
+    spark_class = BIN / "spark-class"
+    here = ("--host", "127.0.0.1", "--webui-port", "0")
+    processes.start(
+        "I have been elected leader",
+        *(spark_class, f"{package}.master.Master", *here, "--port", str(port)),
+    )
+    for _ in range(2):
+        processes.start(
+            "Successfully registered with master",
+            *(spark_class, f"{package}.worker.Worker", *here, "--cores", "1", "--memory", "1g"),
+            *("--work-dir", processes.folder / "work", f"spark://127.0.0.1:{port}"),
+        )
+    files = check_copy(processes, f"spark://127.0.0.1:{port}", gateway, name)
+    assert ["headgate_pipeline.zip" in file for file in files] == [True]
+
+
+@pytest.mark.cluster
+def test_a_connect_server_that_knows_nothing_of_us_reads_and_writes(
+    processes: Processes, gateway: Gateway, name: str
+) -> None:
+    pytest.importorskip("grpc_status")
+    port = free_port()
+    processes.start(
+        "Spark Connect server started",
+        *(BIN / "spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+    )
+    files = check_copy(processes, f"sc://127.0.0.1:{port}", gateway, name)
+    assert files
+    assert all("headgate_pipeline.zip" in file for file in files)

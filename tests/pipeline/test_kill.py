@@ -1,0 +1,145 @@
+"""Exactly once is shown by kills: of the driver, of executors, of the gateway, at any moment.
+
+`KILLS=3 KILL_ENTRIES=200000 pytest tests/pipeline/test_kill.py` is the long way.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from pipeline.client import Attempt, Client
+from pipeline.lake import Lake
+from tests.pipeline.command import Command, command
+from tests.pipeline.gateway import Gateway
+from tests.pipeline.jobs import PATIENCE_S, job
+
+__all__ = ["command"]
+
+KILLS = int(os.environ.get("KILLS", "1"))
+ENTRIES = int(os.environ.get("KILL_ENTRIES", "3000"))
+_BATCHES = 20
+_SLICES = 6
+_CLUSTER = ("--master", "local-cluster[2,1,1024]")
+
+
+class Trip:
+    """A stream into a lake, and from there into another stream with the ids it had."""
+
+    def __init__(self, gateway: Gateway, name: str, folder: Path) -> None:
+        self.gateway = gateway
+        self.name = name
+        self.lake = folder / "lake"
+        url = ("--endpoint", gateway.url, "--streams", name, "--lake", str(self.lake))
+        self.archive = ("archive", *url, "--max-offsets", str(ENTRIES // _BATCHES))
+        self.replay = (
+            *("replay", *url, "--to", f"{name}-again", "--ids", "same"),
+            *("--checkpoint", str(folder / "replay"), "--rate", str(ENTRIES // _SLICES)),
+        )
+        for begin in range(0, ENTRIES, 10_000):
+            fields = [
+                [("n", str(n)), ("é", "ü")] for n in range(begin, min(begin + 10_000, ENTRIES))
+            ]
+            with Client(gateway.url) as client:
+                column = pa.array(fields, pa.map_(pa.string(), pa.string()))
+                client.append(name, pa.RecordBatch.from_pydict({"fields": column}))
+
+    @property
+    def ways(self) -> tuple[tuple[tuple[str, ...], Callable[[], int]], ...]:
+        """The jobs there and back, and how much each has done."""
+        return (self.archive, self.archived), (self.replay, self.replayed)
+
+    def archived(self) -> int:
+        """Return how many rows the lake has."""
+        if not DeltaTable.is_deltatable(str(self.lake)):
+            return 0
+        return sum(file.row_count for file in Lake(self.lake).files())
+
+    def replayed(self) -> int:
+        """Return how many entries came back."""
+        return self.gateway.count(f"{self.name}-again")
+
+    def check(self) -> None:
+        """See that lake and stream have each entry once, in order, as it was."""
+        wanted = self.gateway.entries(self.name)
+        assert len(wanted) == ENTRIES
+        held = [row for batch in Lake(self.lake).arrow(self.name) for row in _rows(batch)]
+        assert held == [(one["id"], one["fields"]) for one in wanted]
+        assert self.gateway.entries(f"{self.name}-again") == wanted
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, dict[str, str]]]:
+    fields = batch.column("fields").to_pylist()
+    for id_, pairs in zip(batch.column("id").to_pylist(), fields, strict=True):
+        yield id_, {name: value.decode() for name, value in pairs}
+
+
+@pytest.fixture
+def trip(gateway: Gateway, name: str, tmp_path: Path) -> Trip:
+    return Trip(gateway, name, tmp_path)
+
+
+@pytest.mark.kill
+def test_a_driver_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    trip: Trip, command: Command
+) -> None:
+    for words, done in trip.ways:
+        for _ in range(KILLS):
+            with job(*words) as driver:
+                driver.wait_for_more(done)
+        assert 0 < done() < ENTRIES
+        command.run(*words[:1], *words[3:])
+    trip.check()
+
+
+@pytest.mark.kill
+@pytest.mark.cluster
+def test_executors_that_are_killed_lose_and_double_nothing(trip: Trip) -> None:
+    for words, done in trip.ways:
+        with job(*words, *_CLUSTER) as driver:
+            for _ in range(KILLS):
+                driver.wait_for_more(done)
+                driver.kill_executor()
+            assert done() < ENTRIES
+            driver.finish()
+    trip.check()
+
+
+@pytest.mark.kill
+def test_a_gateway_that_is_killed_while_it_commits_appends_a_batch_once(
+    name: str, tmp_path: Path
+) -> None:
+    gateway = Gateway(tmp_path / "data")
+    rows = pa.RecordBatch.from_pydict(
+        {"fields": pa.array([[("n", str(n))] for n in range(5000)], pa.map_("string", "string"))}
+    )
+    attempts = [Attempt(0, "a", 10)]
+    took_s = 0.0
+    with Client(gateway.url) as client:
+        for batch in range(5):
+            for chunk in range(10):
+                client.stage(name, batch, 0, "a", chunk, rows, stream=name)
+            committing = threading.Thread(target=client.commit, args=(name, batch, attempts))
+            began_s = time.monotonic()
+            committing.start()
+            if batch == 0:  # this one is left alone, to see how long it takes
+                committing.join(PATIENCE_S)
+                took_s = time.monotonic() - began_s
+            else:
+                time.sleep(took_s * batch / 4)  # earlier and later in the commit
+                gateway.kill()
+                gateway.start()
+                committing.join(PATIENCE_S)  # it was sent again meanwhile
+            assert gateway.count(name) == 50_000 * (batch + 1)
+            again: dict[str, Any] = client.commit(name, batch, attempts)
+            assert (again["repeated"], again["entries"]) == (True, 0)
+            assert gateway.count(name) == 50_000 * (batch + 1)
+    gateway.stop()
