@@ -122,7 +122,7 @@ class Connection:
             first: says what to subscribe to, if the URL does.
         """
         self._is_short = first is not None
-        self._spawn(self._converse(first))
+        self._spawn(lambda: self._converse(first))
         forget_end = self._gateway.at_connection_end(self._end_in_time)
         try:
             await self._ended
@@ -152,12 +152,15 @@ class Connection:
         if not self._ended.done():
             self._ended.set_exception(error)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a part of the conversation; what it raises ends the connection."""
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        """Run a part of the conversation; what it raises ends the connection.
+
+        It is made when it begins: the conversation may be over before that.
+        """
 
         async def run() -> None:
             try:
-                await work
+                await work()
             except Exception as error:  # noqa: BLE001
                 self._end(error)
 
@@ -267,7 +270,7 @@ class Connection:
         )
         batches = follow_stream(self._backend, cursor, credit=credit, beat_ms=None)
         frame_of = partial(self._session.deliver_read, intent.sub)
-        feed.task = self._spawn(self._push(intent.sub, credit, batches, frame_of))
+        feed.task = self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of))
 
     async def _follow_group(self, intent: Subscribe, group: bytes, credit: Credit) -> None:
         names = intent.stream, group
@@ -302,7 +305,7 @@ class Connection:
         )
         batches = follow_group(self._backend, request, credit=credit, beat_ms=None)
         frame_of = partial(self._session.deliver_group, intent.sub)
-        feed.task = self._spawn(self._push(intent.sub, credit, batches, frame_of))
+        feed.task = self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of))
 
     async def _push(
         self,
@@ -353,7 +356,7 @@ class Connection:
     def _note_claims(self, sub: str, counts: Mapping[EntryId, int], by: bytes) -> None:
         self._claims.append((sub, counts, by))
         if self._telling is None or self._telling.done():
-            self._telling = self._spawn(self._tell_claims())
+            self._telling = self._spawn(self._tell_claims)
 
     async def _tell_claims(self) -> None:
         while self._claims:
