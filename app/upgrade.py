@@ -17,18 +17,15 @@ class DecliningHttp(HttpToolsProtocol):
         """Parse with a parser that reads on where an offer was declined."""
         super().__init__(*args, **kwargs)
         self.parser = _Parser(self)
+        self.declines = False
 
-    @property
-    def declines(self) -> bool:
-        """Tell whether the request just parsed has an offer that is not taken."""
-        return (
+    def on_headers_complete(self) -> None:
+        """Begin to answer, unless the request is parsed again."""
+        self.declines = (  # it has an offer that is not taken
             self.parser.should_upgrade()
             and not self._should_upgrade()
             and any(name == b"upgrade" for name, _ in self.headers)  # CONNECT has none
         )
-
-    def on_headers_complete(self) -> None:
-        """Begin to answer, unless the request is parsed again."""
         if not self.declines:
             super().on_headers_complete()
 
