@@ -1,5 +1,6 @@
 """Telemetry: how logging is set up, and what is counted for /metrics."""
 
+import asyncio
 import logging
 import sys
 import time
@@ -72,6 +73,8 @@ class Metrics:
             registry=self.registry,
         )
         self.waiters = Gauge("headgate_waiters", "Blocked reads.", registry=self.registry)
+        tasks = Gauge("headgate_tasks", "Tasks of the event loop.", registry=self.registry)
+        tasks.set_function(lambda: len(asyncio.all_tasks()))
         self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def count_answer(self, operation: str, status: int, seconds: float) -> None:

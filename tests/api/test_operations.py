@@ -91,6 +91,7 @@ async def test_metrics_count_who_waits() -> None:
 
     assert sample(metrics, "headgate_waiters") == 3
     assert sample(later, "headgate_waiters") == 0
+    assert sample(later, "headgate_tasks") < sample(metrics, "headgate_tasks")
 
 
 async def test_what_a_client_calls_its_streams_is_no_label() -> None:
