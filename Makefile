@@ -12,7 +12,7 @@ SOURCES := $(wildcard app engine pipeline tests examples)
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: help install serve test sdk-test lint bench openapi documents release-document lock clean packages
+.PHONY: help install serve test sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -34,8 +34,11 @@ lint: .venv/dev.stamp ## check style, types and the direction of imports
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
-bench: .venv/dev.stamp ## measure how fast the gateway is
+bench: .venv/dev.stamp ## measure how fast the gateway is, beside its peers (ARGS=flames: flame graphs)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: .venv/dev.stamp ## use everything at once for ten minutes (ARGS='--minutes 2')
+	$(BIN)/python -m tests.bench.soak $(ARGS)
 
 openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncapi.json anew
 	$(BIN)/python -m tests.api.story

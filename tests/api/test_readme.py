@@ -36,6 +36,8 @@ NOT_RUN = {
     "headgate-pipeline plot --streams orders": "tests/pipeline does",
     "make bench": "minutes, and what it prints is no promise",
     "make bench ARGS=engine": "the same",
+    "make bench ARGS=flames": "the same",
+    "make soak": "ten minutes",
 }
 _BLOCK = re.compile(
     r"^```(\w*)\n(.*?)^```$(\n```(?:json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE

@@ -28,7 +28,7 @@ _TAIL = len(_MARKER) + 10
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A server: where one subscribes and publishes, and how an entry is said there."""
 
     port: int
@@ -44,12 +44,9 @@ class _Place:
 def measure() -> list[Figure]:
     """Return deliveries a second and how soon entries are there, here and at nchan."""
     with serving("headgate", fsync="everysec") as port, peers.nchan() as nchan_port:
-        append = b'{"type":"append","stream":"bench","entries":[{"fields":%s}]}'
-        LeanSocket(port, "/v1/ws").send(append % b'{"first":"1"}')
-        path = f"/v1/streams/bench/ws?credit={_CREDIT}"
-        places = {"headgate": _Place(port, path, "/v1/ws", append, has_credit=True)}
+        places = {"headgate": gateway(port)}
         if nchan_port is not None:
-            places["nchan"] = _Place(nchan_port, "/subscribe", "/publish", b"%s", has_credit=False)
+            places["nchan"] = Place(nchan_port, "/subscribe", "/publish", b"%s", has_credit=False)
         rates: dict[str, list[float]] = {name: [] for name in places}
         took_ms: dict[str, list[list[float]]] = {name: [] for name in places}
         for place in places.values():
@@ -57,33 +54,33 @@ def measure() -> list[Figure]:
         for number in range(ROUNDS):
             print(f"fanout: round {number + 1} of {ROUNDS}", flush=True)
             for name, place in places.items():
-                rates[name].append(_deliveries_per_second(place, SECONDS))
+                rates[name].append(deliveries_per_second(place, SECONDS))
                 took_ms[name].append(_took_ms(place, SECONDS / 2))
     return _figures(rates, took_ms)
 
 
+def gateway(port: int) -> Place:
+    """Return the gateway at this port, where the stream is there from now on."""
+    append = b'{"type":"append","stream":"bench","entries":[{"fields":%s}]}'
+    LeanSocket(port, "/v1/ws").send(append % b'{"first":"1"}')
+    path = f"/v1/streams/bench/ws?credit={_CREDIT}"
+    return Place(port, path, "/v1/ws", append, has_credit=True)
+
+
 def _figures(rates: dict[str, list[float]], took_ms: dict[str, list[list[float]]]) -> list[Figure]:
-    """Return the median of the rounds, each of which has a rate, a p50 and a p99."""
-    peer = "nchan" if "nchan" in rates else ""
-    middle = {name: statistics.median(found) for name, found in rates.items()}
-    figures = [
-        Figure(
-            f"fan-out to {SUBSCRIBERS} WebSockets",
-            middle["headgate"],
-            "deliveries/s",
-            peer,
-            middle.get("nchan"),
-            ratio_at_least=1,
-        )
-    ]
+    """Return a rate, a p50 and a p99, each of all rounds."""
+    work = f"fan-out to {SUBSCRIBERS} WebSockets"
+    ours, theirs = rates["headgate"], rates.get("nchan", [])
+    figures = [Figure.of_rounds(work, ours, "deliveries/s", "nchan", theirs, ratio_at_least=1)]
     for name, share in (("p50", 50), ("p99", 99)):
         at = {
-            place: statistics.median(statistics.quantiles(one, n=100)[share - 1] for one in rounds)
+            place: [statistics.quantiles(one, n=100)[share - 1] for one in rounds]
             for place, rounds in took_ms.items()
         }
         work = f"append → delivery, {RATE} entries/s, {name}"
-        most = 10.0 if name == "p99" else None
-        figures.append(Figure(work, at["headgate"], "ms", peer, at.get("nchan"), at_most=most))
+        most = {"at_most": 10.0} if name == "p99" else {}
+        ours, theirs = at["headgate"], at.get("nchan", [])
+        figures.append(Figure.of_rounds(work, ours, "ms", "nchan", theirs, **most))
     return figures
 
 
@@ -112,7 +109,7 @@ class _Reader:
 class _Scene:
     """Subscribers and publishers of one server."""
 
-    place: _Place
+    place: Place
     watch: Watch
     publishers: list[LeanSocket] = field(default_factory=list)
     published: int = 0
@@ -136,7 +133,7 @@ class _Scene:
         self.published += 1
 
 
-def _check_all_get_all(place: _Place) -> None:
+def _check_all_get_all(place: Place) -> None:
     """Publish in order from one place, and see that everybody gets everything in that order."""
     received: list[bytearray] = []
 
@@ -160,7 +157,8 @@ def _check_all_get_all(place: _Place) -> None:
         assert [int(one) for one in _SEQ.findall(data)] == list(range(scene.published))
 
 
-def _deliveries_per_second(place: _Place, seconds: float) -> float:
+def deliveries_per_second(place: Place, seconds: float) -> float:
+    """Publish as fast as everybody reads; returns how many entries all of them got."""
     readers: list[_Reader] = []
 
     def reader_of(one: LeanSocket) -> Callable[[bytes], None]:
@@ -184,7 +182,7 @@ def _deliveries_per_second(place: _Place, seconds: float) -> float:
     return scene.published * SUBSCRIBERS / elapsed_s
 
 
-def _took_ms(place: _Place, seconds: float) -> list[float]:
+def _took_ms(place: Place, seconds: float) -> list[float]:
     """Return how long each entry took to each subscriber, at a steady rate."""
     sent_at: list[float] = []
     took_ms: list[float] = []

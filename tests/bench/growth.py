@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from pathlib import Path
 from typing import NamedTuple
 
 from engine.chunk import _unpack_cached
@@ -23,13 +22,17 @@ from engine.storage import MemoryStorage
 from engine.views import PendingRequest, StreamCursor
 from tests.bench.entries import STARTED_AT_MS, drafts
 from tests.bench.plot import plot
-from tests.bench.table import keep, markdown, short
+from tests.bench.report import FOLDER, keep
+from tests.bench.table import Figure, markdown, short
 
 ENTRIES = [10_000, 100_000, 1_000_000, 10_000_000]
 PENDING = [1_000, 10_000, 100_000, 1_000_000]
 BATCH = 1000
 PAGE = 100
 TIMES = 200
+FLAT = 1.5
+"""What a thousand times as much may cost: the processor's caches hold less of it."""
+
 STREAM, GROUP = b"growing", b"g"
 
 Operation = Callable[[], Awaitable[object]]
@@ -60,16 +63,28 @@ class Clock:
         return next(self._ticks)
 
 
-async def measure() -> list[Curve]:
-    """Return one curve per operation."""
-    return [
+async def measure() -> list[Figure]:
+    """Return what each operation costs at the largest size, beside the smallest."""
+    curves = [
         *await _measured("entries", ENTRIES, GrowingStream()),
         *await _measured("pending", PENDING, GrowingGroup()),
     ]
+    _draw(curves)
+    return [
+        Figure(
+            f"{curve.work}, {short(curve.sizes[-1])} {curve.grows}",
+            curve.median_us[-1],
+            "µs",
+            f"the same at {short(curve.sizes[0])}",
+            curve.median_us[0],
+            ratio_at_most=FLAT,
+        )
+        for curve in curves
+    ]
 
 
-def show(curves: Sequence[Curve], folder: Path) -> None:
-    """Print how much more the largest size costs, and keep table, figures and picture."""
+def _draw(curves: Sequence[Curve]) -> None:
+    """Keep the curves as a table, as figures and as a picture."""
     tables = []
     for grows in ("entries", "pending"):
         alike = [curve for curve in curves if curve.grows == grows]
@@ -79,9 +94,8 @@ def show(curves: Sequence[Curve], folder: Path) -> None:
             for one in alike
         ]
         tables.append(markdown(heads, rows))
-    print("\n".join(tables))
-    keep("growth", "\n".join(tables), [curve._asdict() for curve in curves], folder)
-    plot(curves, folder / "growth.svg")
+    keep("growth", "\n".join(tables), [curve._asdict() for curve in curves])
+    plot(curves, FOLDER / "growth.svg")
 
 
 class GrowingStream:

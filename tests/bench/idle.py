@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import os
 import resource
 import time
-from pathlib import Path
 
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.bench.load import Load, post
-from tests.bench.servers import serving_process
+from tests.bench.servers import cpu_s, resident_bytes, serving_process
 from tests.bench.table import Figure
 
 SOCKETS = 5_000
@@ -24,15 +22,15 @@ async def measure() -> list[Figure]:
     with serving_process("headgate") as (port, process_id):
         entry = post("/v1/streams/idle/entries", b'{"fields":{"a":"b"}}')
         await Load("127.0.0.1", port, entry, connections=1).per_second(0.2)
-        before = _resident_bytes(process_id)
+        before = resident_bytes(process_id)
         sockets = await _connected(port, 100)
-        warm = _resident_bytes(process_id)
+        warm = resident_bytes(process_id)
         print(f"idle: {SOCKETS} sockets", flush=True)
         sockets += await _connected(port, SOCKETS - 100)
-        after = _resident_bytes(process_id)
-        cpu_s = _cpu_s(process_id)
+        after = resident_bytes(process_id)
+        before_s = cpu_s(process_id)
         await asyncio.sleep(QUIET_S)
-        busy = (_cpu_s(process_id) - cpu_s) / QUIET_S
+        busy = (cpu_s(process_id) - before_s) / QUIET_S
         delivered_s = await _delivered_s(port, sockets)
         await asyncio.gather(*(one.close() for one in sockets))
     print(f"idle: {before / 2**20:.0f} MiB before, {after / 2**20:.0f} MiB with all", flush=True)
@@ -79,13 +77,3 @@ async def _delivered_s(port: int, sockets: list[ClientConnection]) -> float:
 def _allow_files(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, count), hard), hard))
-
-
-def _resident_bytes(process_id: int) -> int:
-    pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def _cpu_s(process_id: int) -> float:
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

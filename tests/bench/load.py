@@ -11,15 +11,15 @@ class Load:
         self._address = (host, port)
         self._request = request
         self._connections = connections
-        self._answered = 0
+        self.answered = 0
 
     async def per_second(self, seconds: float) -> float:
         """Return requests answered per second, each with a 2xx."""
-        self._answered = 0
+        self.answered = 0
         started = time.perf_counter()
         end = started + seconds
         await asyncio.gather(*(self._connection(end) for _ in range(self._connections)))
-        return self._answered / (time.perf_counter() - started)
+        return self.answered / (time.perf_counter() - started)
 
     async def _connection(self, end: float) -> None:
         reader, writer = await asyncio.open_connection(*self._address)
@@ -29,7 +29,7 @@ class Load:
             assert head.startswith(b"HTTP/1.1 2"), head
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await reader.readexactly(int(length))
-            self._answered += 1
+            self.answered += 1
         writer.close()
 
 

@@ -1,10 +1,10 @@
-"""The picture of growth: one panel for the stream, one for what is pending."""
+"""Pictures: how costs grow with the stream and with what is pending, and how a soak went."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.bench.table import short
 
@@ -17,13 +17,9 @@ TITLES = {"entries": "entries in the stream", "pending": "pending entries of the
 
 def plot(curves: Sequence[Curve], path: Path) -> None:
     """Draw the median time of each operation by size, both axes by powers of ten."""
-    try:
-        from matplotlib import pyplot as plt  # noqa: PLC0415 - slow, and only needed here
-    except ImportError:
-        print("no picture: matplotlib is not installed")
+    plt = _pyplot()
+    if plt is None:
         return
-    plt.rcParams["svg.hashsalt"] = "headgate"  # the same figures make the same file
-    plt.rcParams["svg.fonttype"] = "none"  # text stays text
     figure, panels = plt.subplots(1, 2, figsize=(13, 5), sharey=True, layout="constrained")
     for panel, (grows, title) in zip(panels, TITLES.items(), strict=True):
         shown = sorted((one for one in curves if one.grows == grows), key=_last)
@@ -44,6 +40,38 @@ def plot(curves: Sequence[Curve], path: Path) -> None:
     figure.suptitle("What one operation costs as everything grows (last size : first size)")
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
+
+
+def plot_soak(samples: Sequence[Mapping[str, float]], path: Path) -> None:
+    """Draw memory and delays over the time of a soak."""
+    plt = _pyplot()
+    if plt is None:
+        return
+    at_s = [one["at_s"] for one in samples]
+    figure, panels = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
+    panels[0].plot(at_s, [one["resident_mib"] for one in samples])
+    panels[0].set(ylabel="memory, MiB", ylim=(0, None))
+    for name in ("append_p99_ms", "delivery_p99_ms", "append_p50_ms", "delivery_p50_ms"):
+        label = name.removesuffix("_ms").replace("_", ", ")
+        panels[1].plot(at_s, [one[name] for one in samples], label=label)
+    panels[1].set(ylabel="ms", xlabel="seconds", yscale="log")
+    panels[1].legend(ncols=4, frameon=False)
+    for panel in panels:
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot as plt  # noqa: PLC0415 - slow, and only needed here
+    except ImportError:
+        print("no picture: matplotlib is not installed")
+        return None
+    plt.rcParams["svg.hashsalt"] = "headgate"  # the same figures make the same file
+    plt.rcParams["svg.fonttype"] = "none"  # text stays text
+    return plt
 
 
 def _last(curve: Curve) -> float:

@@ -1,6 +1,7 @@
 """Servers under load, each in a process of its own on the second core."""
 
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 SERVER_CORE, LOAD_CORE = 1, 0
@@ -28,38 +30,43 @@ async def bare(scope: Message, receive: Any, send: Any) -> None:
 @contextmanager
 def serving(name: str, fsync: str = "everysec", **settings: object) -> Iterator[int]:
     """Run a server while the context lasts, on data of its own; yields its port."""
-    with serving_process(name, fsync, **settings) as (port, _):
+    with serving_process(name, fsync, None, **settings) as (port, _):
         yield port
 
 
 @contextmanager
 def serving_process(
-    name: str, fsync: str = "everysec", **settings: object
+    name: str, fsync: str = "everysec", log: Path | None = None, **settings: object
 ) -> Iterator[tuple[int, int]]:
     """Run a server while the context lasts, on data of its own; yields its port and process id."""
     variables = {f"HEADGATE_{key.upper()}": str(value) for key, value in settings.items()}
     with tempfile.TemporaryDirectory() as data_dir:
         commands = {
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
+            "plain FastAPI": ["-m", "uvicorn", "tests.bench.plain:app", "--lifespan", "off"],
             "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
         }
         port = free_port()
         command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
-        with running(command, port, variables) as process_id:
+        with running(command, port, variables, log) as process_id:
             yield port, process_id
 
 
 @contextmanager
 def running(
-    command: list[str], port: int, variables: Mapping[str, str] | None = None
+    command: list[str],
+    port: int,
+    variables: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> Iterator[int]:
     """Run a server that listens on `port` while the context lasts; yields its process id."""
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, **(variables or {})},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with Path(log or os.devnull).open("wb") as said:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **(variables or {})},
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
     try:
         pin_to_server_core(process.pid)
         _wait_listening(port)
@@ -73,6 +80,18 @@ def pin_to_server_core(pid: int) -> None:
     """Keep a process off the core that makes the load, where there are two."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(pid, {SERVER_CORE % (os.cpu_count() or 1)})
+
+
+def cpu_s(process_id: int) -> float:
+    """Return the seconds of CPU a process has used, the system's for it included."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(process_id: int) -> int:
+    """Return the memory a process has."""
+    pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def free_port() -> int:

@@ -1,11 +1,14 @@
 """Figures as a table: here, at a peer, their ratio, what was aimed at, whether it was reached."""
 
-import json
+import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Self
 
-HEADS = ["work", "here", "peer", "there", "ratio", "target", "reached"]
+HEADS = ["work", "here", "from–to", "peer", "there", "from–to", "ratio", "target", "reached"]
+
+Spread = tuple[float, float]
+"""The least and the most of some rounds."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,32 @@ class Figure:
     ratio_at_least: float | None = None
     ratio_at_most: float | None = None
     at_most: float | None = None
+    spread: Spread | None = None
+    peer_spread: Spread | None = None
+
+    @classmethod
+    def of_rounds(
+        cls,
+        work: str,
+        here: Sequence[float],
+        unit: str,
+        peer: str = "",
+        there: Sequence[float] = (),
+        **targets: float,
+    ) -> Self:
+        """Return the medians of rounds in which a peer took turns, if it was there."""
+        if not there:
+            peer = ""
+        return cls(
+            work,
+            statistics.median(here),
+            unit,
+            peer,
+            statistics.median(there) if there else None,
+            spread=(min(here), max(here)),
+            peer_spread=(min(there), max(there)) if there else None,
+            **targets,
+        )
 
     @property
     def ratio(self) -> float | None:
@@ -53,12 +82,18 @@ class Figure:
         return [
             self.work,
             f"{short(self.here)} {self.unit}",
+            _from_to(self.spread),
             self.peer,
             "" if self.there is None else f"{short(self.there)} {self.unit}",
+            _from_to(self.peer_spread),
             "" if self.ratio is None else f"{self.ratio:.2f} ×",
             ", ".join(targets),
             {True: "yes", False: "no", None: ""}[self.reached],
         ]
+
+
+def _from_to(spread: Spread | None) -> str:
+    return "" if spread is None else "–".join(map(short, spread))
 
 
 def short(number: float) -> str:
@@ -81,17 +116,3 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     ]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
     return "\n".join([shown[0], rule, *shown[1:]]) + "\n"
-
-
-def show(name: str, figures: Sequence[Figure], folder: Path) -> None:
-    """Print the figures of one part and keep them as Markdown and JSON."""
-    table = markdown(HEADS, [figure.cells() for figure in figures])
-    print(table)
-    keep(name, table, [asdict(figure) | {"ratio": figure.ratio} for figure in figures], folder)
-
-
-def keep(name: str, table: str, data: object, folder: Path) -> None:
-    """Write a table as Markdown and what it shows as JSON."""
-    folder.mkdir(exist_ok=True)
-    (folder / f"{name}.md").write_text(table)
-    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n")

@@ -1,0 +1,15 @@
+"""What one would write without Headgate: the same body and answer, typed, with nothing behind."""
+
+from fastapi import FastAPI
+
+from app.schemas import Append, Appended
+
+app = FastAPI(
+    telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+)
+
+
+@app.post("/v1/streams/{stream}/entries", status_code=201)
+async def append_entry(stream: str, entry: Append) -> Appended:
+    """Answer what an append is answered."""
+    return Appended(id="1795225468445-0")
