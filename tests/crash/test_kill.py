@@ -18,7 +18,7 @@ from tests.crash.gateway import Gateway
 from tests.crash.history import Found, History
 from tests.crash.load import Load, begin
 
-ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "50"))
+ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "30"))
 POLICIES = ["always", "always", "always", "everysec", "no"]
 """A process that is killed takes nothing with it that it has written, whatever the policy."""
 
