@@ -33,6 +33,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 
 WARM_UPS = 2
 ROUNDS = 2
+MEASUREMENTS_MAX = 4
+"""What leaks does so in all of them; the allocator takes what it needs in the first ones."""
 GROWTH_MIB_MAX = 2.5
 """A frame of 1 MiB that is kept for each round would be too much already."""
 
@@ -402,13 +404,21 @@ async def handshakes_and_gone(gateway: Watched) -> None:
 )
 async def test_it_is_as_if_they_had_not_been(watched: Watched, abuse: Abuse) -> None:
     file_count = watched.file_count
-    before_mib = 0.0
-    for number in range(WARM_UPS + ROUNDS):
-        if number == WARM_UPS:
-            before_mib = watched.memory_mib()
-            watched.forget_peak()
-        assert await watched.serve_others_during(abuse) > 0
-        await watched.until_alone(file_count)
-    assert watched.memory_mib() - before_mib < GROWTH_MIB_MAX
+
+    async def go_through(rounds: int) -> None:
+        for _ in range(rounds):
+            assert await watched.serve_others_during(abuse) > 0
+            await watched.until_alone(file_count)
+
+    await go_through(WARM_UPS)
+    before_mib, grown_mib = 0.0, GROWTH_MIB_MAX
+    for _ in range(MEASUREMENTS_MAX):
+        before_mib = watched.memory_mib()
+        watched.forget_peak()
+        await go_through(ROUNDS)
+        grown_mib = watched.memory_mib() - before_mib
+        if grown_mib < GROWTH_MIB_MAX:
+            break
+    assert grown_mib < GROWTH_MIB_MAX
     assert watched.memory_mib("VmHWM") - before_mib < PEAK_MIB_MAX
     assert watched.complaints() == []
