@@ -27,7 +27,7 @@ ENTRIES = 600_000
 """Read; a third as many are written."""
 BATCH = 5_000
 ROUNDS = 3
-WARMING = 3
+WARMING = 8
 """Rounds until Java has compiled what is measured."""
 TASKS = 4
 POLLS = 300
