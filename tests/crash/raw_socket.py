@@ -8,7 +8,6 @@ import socket
 import struct
 import zlib
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from tests.crash.wire import AT_ONCE
 
@@ -137,18 +136,3 @@ class RawSocket:
         if not data:
             raise EOFError
         self._unread += data
-
-
-async def connected(url: str, receive_bytes: int | None = None) -> socket.socket:
-    """Return a socket that is connected to the gateway."""
-    place = urlsplit(url)
-    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    end.setblocking(False)
-    if receive_bytes is not None:
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    try:
-        await asyncio.get_running_loop().sock_connect(end, (place.hostname, place.port))
-    except BaseException:
-        end.close()
-        raise
-    return end

@@ -17,17 +17,8 @@ from socket import SO_LINGER, SOL_SOCKET, socket
 import pytest
 
 from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import (
-    BINARY,
-    CONT,
-    PING,
-    TEXT,
-    RawSocket,
-    connected,
-    deflated,
-    frame,
-)
-from tests.crash.wire import AT_ONCE, Wire
+from tests.crash.raw_socket import BINARY, CONT, PING, TEXT, RawSocket, deflated, frame
+from tests.crash.wire import AT_ONCE, Wire, connected
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 

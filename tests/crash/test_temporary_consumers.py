@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import RawSocket, connected
-from tests.crash.wire import Wire
+from tests.crash.raw_socket import RawSocket
+from tests.crash.wire import Wire, connected
 
 GROUP = "/v1/streams/jobs/groups/workers"
 

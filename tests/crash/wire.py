@@ -14,6 +14,21 @@ AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER: the other side gets a reset, and nothing of what was still to be sent."""
 
 
+async def connected(url: str, receive_bytes: int | None = None) -> socket.socket:
+    """Return a socket that is connected to the gateway."""
+    place = urlsplit(url)
+    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    end.setblocking(False)
+    if receive_bytes is not None:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    try:
+        await asyncio.get_running_loop().sock_connect(end, (place.hostname, place.port))
+    except BaseException:
+        end.close()
+        raise
+    return end
+
+
 class Wire:
     """One connection; requests go one after the other."""
 
@@ -29,16 +44,7 @@ class Wire:
             url: of the gateway.
             receive_bytes: what the system may hold for a reader that is slow.
         """
-        place = urlsplit(url)
-        end = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        end.setblocking(False)
-        if receive_bytes is not None:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        try:
-            await asyncio.get_running_loop().sock_connect(end, (place.hostname, place.port))
-        except BaseException:
-            end.close()
-            raise
+        end = await connected(url, receive_bytes)
         return cls(*await asyncio.open_connection(sock=end, limit=2**16))
 
     async def request(
