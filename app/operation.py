@@ -69,7 +69,9 @@ class Operation(APIRoute):
             if request.sent.get(b"content-type") not in self._content_types:
                 check_media_type(request, self.media_types)
         await request.arrive()
-        body = self._body(request) if self.body_field is not None else _NOTHING
+        body = _NOTHING
+        if self.body_field is not None and request.content:
+            body = body_of(request.content)
         errors: Errors = []
         said = _Said()
         values = await self._parameters.values(request, said, errors)
@@ -85,20 +87,6 @@ class Operation(APIRoute):
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (await self.answer(scope, receive))(scope, receive, send)
-
-    def _body(self, request: "WholeRequest") -> Any:
-        """Return the value of the body.
-
-        Raises:
-            RequestValidationError: it is no JSON.
-        """
-        if not request.content:
-            return _NOTHING
-        try:
-            return json_of(request.content)
-        except json.JSONDecodeError as error:
-            wrong = {"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}
-            raise RequestValidationError([{**wrong, "ctx": {"error": error.msg}}]) from None
 
     def _take_body(self, body: Any, values: dict[str, Any], errors: Errors) -> None:
         """Put the body among the values, or what is wrong with it among the errors."""
@@ -163,9 +151,8 @@ class WholeRequest(Request):
     def __init__(self, scope: Scope, receive: Receive) -> None:
         """Begin with what is here."""
         super().__init__(scope, receive)
-        self.sent: dict[bytes, bytes] = dict(
-            reversed(scope["headers"])
-        )  # of repeated ones the first
+        # Of repeated headers the first.
+        self.sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         text: bytes = scope["query_string"]
         self.query: dict[str, str] = {}  # nothing in it is given twice
         if text:
@@ -201,6 +188,20 @@ class WholeRequest(Request):
 
 def _too_large(most: int) -> GatewayError:
     return GatewayError("too_large", f"at most {most} bytes", pointer="/body")
+
+
+def body_of(content: bytes) -> Any:
+    """Return the value of a body of JSON. See `json_of`.
+
+    Raises:
+        RequestValidationError: it is no JSON.
+        GatewayError: it has more members than any request here.
+    """
+    try:
+        return json_of(content)
+    except json.JSONDecodeError as error:
+        wrong = {"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}
+        raise RequestValidationError([{**wrong, "ctx": {"error": error.msg}}]) from None
 
 
 def json_of(text: bytes) -> Any:

@@ -1,7 +1,6 @@
 """Entries: append, read, delete."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,7 +22,7 @@ from app.operation import (
     BatchOperation,
     Operation,
     WholeRequest,
-    json_of,
+    body_of,
     media_type_of,
     path_of,
 )
@@ -644,10 +643,7 @@ def _check_count(entries: Sequence[object], limits: Limits) -> None:
 
 def _entries_of_array(body: bytes) -> list[EntryInput]:
     try:
-        return _new_entries.validate_python(json_of(body))
-    except json.JSONDecodeError as error:
-        problem = {"type": "json_invalid", "loc": ("body",), "ctx": {"error": error.msg}}
-        raise RequestValidationError([{**problem, "msg": "JSON decode error"}]) from None
+        return _new_entries.validate_python(body_of(body))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         raise RequestValidationError(
