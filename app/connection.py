@@ -7,6 +7,7 @@ client whether to come back.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -62,6 +63,11 @@ BAD_FRAME = 4400
 GONE = 4404
 SLOW = 4508
 
+_APPENDS_MAX = 64
+"""Appends of one connection that wait for the disk together, each no longer than"""
+_APPEND_LENGTH_MAX = 4096
+"""characters. A longer one waits for those before it, and those behind it wait for it."""
+
 _GOODBYE_S_MAX = 1.0
 """How long the last words may take: less than the gateway takes to stop."""
 
@@ -104,6 +110,7 @@ class Connection:
         )
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # the parts of the conversation
+        self._appends: deque[asyncio.Task[None]] = deque()  # begun, in order, and perhaps not over
         self._leaving: set[asyncio.Task[None]] = set()  # subscribers, which nothing interrupts
         self._outbox = Outbox(
             socket,
@@ -192,10 +199,20 @@ class Connection:
                 intent = self._session.receive(text)
             except NotAFrameError:
                 raise _bad_frame("a frame is one JSON object") from None
+            if isinstance(intent, Append) and len(text) <= _APPEND_LENGTH_MAX:
+                await self._appends_done(but=_APPENDS_MAX - 1)
+                self._appends.append(self._spawn(partial(self._carry_out, intent)))
+                continue
+            await self._appends_done()
             if isinstance(intent, BaseModel):
                 await self.send(intent)
             else:
                 await self._carry_out(intent)
+
+    async def _appends_done(self, but: int = 0) -> None:
+        """Wait until all appends are over that were begun, but for the newest so many."""
+        while len(self._appends) > but:
+            await self._appends.popleft()
 
     async def _carry_out(self, intent: Intent) -> None:
         match intent:

@@ -76,7 +76,7 @@ class BoundedWebSocket(SocketProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """Hand over a message that is complete, and read no other until it is taken."""
+        """Hand over a message that is complete, and parse no other until it is taken."""
         data, self._message = self._message, bytearray()
         if self.close_sent:
             return
@@ -89,9 +89,7 @@ class BoundedWebSocket(SocketProtocol):
                 self.conn.send_close(CloseCode.INVALID_DATA)
                 self.handle_parser_exception()
                 return
-        if not self.read_paused:
-            self.read_paused = True
-            self.transport.pause_reading()
+        self.read_paused = True  # what comes meanwhile is kept as it is, and then reading stops
 
     def handle_parser_exception(self) -> None:
         """Close because of what the peer sent; what it still sends is not looked at."""

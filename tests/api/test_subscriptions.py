@@ -3,6 +3,7 @@
 import asyncio
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +147,31 @@ async def test_what_is_appended_over_a_socket_comes_to_its_own_subscription(live
         assert told["appended"]["rid"] == "b"
         assert [entry["id"] for entry in told["entries"]["entries"]] == told["appended"]["ids"]
     assert (await live.stream("orders"))["length"] == 3
+
+
+async def test_who_does_not_wait_for_answers_gets_them_in_the_order_of_the_frames(
+    tmp_path: Path,
+) -> None:
+    def frame(number: int) -> dict[str, Any]:
+        rid = str(number)
+        if number % 71 == 0:
+            return {"type": "ping", "rid": rid}
+        if number % 83 == 0:
+            return {"type": "append", "rid": rid, "stream": "orders", "entries": []}
+        fields = {"v": rid, "pad": "x" * (5000 if number % 97 == 0 else 10)}
+        return {"type": "append", "rid": rid, "stream": "orders", "entries": [{"fields": fields}]}
+
+    async with running(Settings(data_dir=tmp_path)) as live, frames_of(live, WS) as frames:
+        for number in range(400):
+            await frames.send(**frame(number))
+        answers = [await frames.any() for _ in range(400)]
+        read = (await live.http.get("/v1/streams/orders/entries?limit=400")).json()["entries"]
+
+    assert [one["rid"] for one in answers] == [str(number) for number in range(400)]
+    appended = {one["ids"][0]: one["rid"] for one in answers if one["type"] == "appended"}
+    assert len(appended) == 390
+    assert {one["id"]: one["fields"]["v"] for one in read} == appended
+    assert list(appended) == [one["id"] for one in read]
 
 
 async def test_a_subscription_whose_stream_goes_ends_alone(orders: Live) -> None:
