@@ -1,7 +1,4 @@
-"""What routes ask for: the backend, the limits, names from the path, who the consumer is.
-
-All of them are coroutines, though none waits: FastAPI would run a plain function in a thread.
-"""
+"""What routes ask for: the backend, the limits, names from the path, who the consumer is."""
 
 import asyncio
 import random
@@ -97,38 +94,38 @@ def gateway_of(connection: HTTPConnection) -> Gateway:
     return cast("Gateway", connection.scope["state"]["gateway"])
 
 
-async def backend_of(connection: HTTPConnection) -> Backend:
+def backend_of(connection: HTTPConnection) -> Backend:
     """Return the backend."""
     return gateway_of(connection).backend
 
 
-async def limits_of(connection: HTTPConnection) -> Limits:
+def limits_of(connection: HTTPConnection) -> Limits:
     """Return the bounds."""
     return gateway_of(connection).limits
 
 
-async def stream_name(
+def stream_name(
     stream: Annotated[str, Path(description="Name of the stream.", examples=["orders"])],
 ) -> bytes:
     """Return the stream's name from the path."""
     return check_name(stream, pointer="/path/stream")
 
 
-async def group_name(
+def group_name(
     group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
 ) -> bytes:
     """Return the group's name from the path."""
     return check_name(group, pointer="/path/group")
 
 
-async def consumer_path(
+def consumer_path(
     consumer: Annotated[str, Path(description="Name of the consumer.", examples=["worker-1"])],
 ) -> bytes:
     """Return the consumer's name from the path."""
     return check_name(consumer, pointer="/path/consumer")
 
 
-async def named_consumer(
+def named_consumer(
     consumer: Annotated[
         str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
     ] = None,
@@ -153,7 +150,7 @@ async def named_consumer(
     return None
 
 
-async def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
+def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
     """Return who is asking.
 
     Raises:

@@ -3,15 +3,18 @@
 import asyncio
 import logging
 import mimetypes
+import os
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import document, handlers
 from app.backend import Backend
@@ -47,6 +50,8 @@ from engine.rewrite import in_process_of_its_own
 from engine.storage import MemoryStorage
 
 log = logging.getLogger("headgate")
+
+_LOOPBACK = "127.0.0.1,::1"
 
 RECORDS_KEPT = 1000
 """Records a memory storage keeps: to look at, as nothing can be recovered from them."""
@@ -133,7 +138,10 @@ def _put_in_front(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     build = app.build_middleware_stack
 
     def build_stack() -> ASGIApp:
-        stack: ASGIApp = socket.SocketRoutes(Dispatch(app.routes, build()))
+        # A page says under which URL it was asked for; nothing else needs to know of a proxy.
+        proxies = os.environ.get("FORWARDED_ALLOW_IPS", _LOOPBACK)
+        pages: Any = ProxyHeadersMiddleware(cast("Any", build()), proxies)  # uvicorn's own types
+        stack: ASGIApp = Dispatch(app.routes, socket.SocketRoutes(pages))
         if settings.allowed_origins:
             stack = CORSMiddleware(
                 stack,

@@ -74,7 +74,7 @@ class Operation(APIRoute):
             body = body_of(request.content)
         errors: Errors = []
         said = _Said()
-        values = await self._parameters.values(request, said, errors)
+        values = self._parameters.values(request, said, errors)
         if self.body_field is not None:
             self._take_body(body, values, errors)
         if errors:
@@ -159,6 +159,10 @@ class WholeRequest(Request):
             self.query = dict(parse_qsl(text.decode("latin-1"), keep_blank_values=True))
         self.content = b""
 
+    def declared_bytes(self) -> int:
+        """Return how long the body is said to be; 0 if that is not said."""
+        return int(self.sent.get(b"content-length", b"0"))  # the server takes nothing but digits
+
     async def arrive(self) -> None:
         """Wait for the body.
 
@@ -166,10 +170,11 @@ class WholeRequest(Request):
             GatewayError: it is too large; then what is left of it is not read.
             ClientDisconnect: the client has gone.
         """
-        if not has_body(self):
+        declared = self.declared_bytes()
+        if not declared and b"transfer-encoding" not in self.sent:
             return
         most = gateway_of(self).limits.body_bytes_max
-        if _declared_bytes(self) > most:
+        if declared > most:
             raise _too_large(most)
         chunks: list[bytes] = []
         left, more = most, True
@@ -270,8 +275,4 @@ def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None
 
 def has_body(request: WholeRequest) -> bool:
     """Tell whether a request comes with a body."""
-    return _declared_bytes(request) > 0 or b"transfer-encoding" in request.sent
-
-
-def _declared_bytes(request: WholeRequest) -> int:
-    return int(request.sent.get(b"content-length", b"0"))  # the server takes nothing but digits
+    return request.declared_bytes() > 0 or b"transfer-encoding" in request.sent

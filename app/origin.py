@@ -34,14 +34,20 @@ class OriginGuard:
         self._app = app
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+        self._refusal = lru_cache(1024)(self._refuse)  # the same few ask again and again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        said = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _ASKED}
-        refusal = self._refusal(said) or self._embedding(said, scope["path"])
+        said = {name: value for name, value in scope["headers"] if name in _ASKED}
+        refusal = self._refusal(
+            said.get(b"host", b""),
+            said.get(b"origin"),
+            said.get(b"sec-fetch-site"),
+            scope["path"].startswith("/v1/"),
+        )
         if refusal is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -51,28 +57,28 @@ class OriginGuard:
             problem = make_problem("origin_refused", refusal, path_of(scope))
             await problem_response(problem)(scope, receive, send)
 
-    def _refusal(self, said: dict[bytes, str]) -> str | None:
-        host = said.get(b"host", "").lower()
-        name = _hostname(host)
+    def _refuse(
+        self, host: bytes, origin: bytes | None, site: bytes | None, is_data: bool
+    ) -> str | None:
+        """Return why a request is refused, None if it is not."""
+        named = host.decode("latin-1").lower()
+        name = _hostname(named)
         if "*" not in self._hosts and name not in self._hosts and not name.endswith(".localhost"):
             return f"This gateway does not answer to the host name {name!r}: see allowed_hosts."
-        origin = said.get(b"origin")
-        if origin is None or "*" in self._origins or origin.lower() in self._origins:
+        if "*" in self._origins:
             return None
-        if host and origin.lower().partition("://")[2] == host:
+        if origin is None:
+            # What a page embeds: a browser sends no origin with an image.
+            is_embedded = is_data and site in (b"cross-site", b"same-site")
+            text = "Pages of other sites may not embed or link to this: see allowed_origins."
+            return text if is_embedded else None
+        page = origin.decode("latin-1")
+        is_own = named != "" and page.lower().partition("://")[2] == named
+        if is_own or page.lower() in self._origins:
             return None
-        return f"Pages of {origin} may not call this gateway: see allowed_origins."
-
-    def _embedding(self, said: dict[bytes, str], path: str) -> str | None:
-        """Refuse what a page of another site embeds: a browser sends no origin with an image."""
-        if b"origin" in said or "*" in self._origins or not path.startswith("/v1/"):
-            return None
-        if said.get(b"sec-fetch-site") in ("cross-site", "same-site"):
-            return "Pages of other sites may not embed or link to this: see allowed_origins."
-        return None
+        return f"Pages of {page} may not call this gateway: see allowed_origins."
 
 
-@lru_cache(maxsize=1024)
 def _hostname(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""

@@ -1,8 +1,8 @@
 """Parameters: what an operation takes from a request's path, query and headers.
 
 FastAPI reads the signatures once, for the document; what it found is put to use here with nothing
-in between, as solving them its way costs several times what an append does. Dependencies are
-coroutines that never wait.
+in between, as solving them its way costs several times what an append does. Dependencies are plain
+functions of their parameters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,14 +37,14 @@ def missing(*location: str) -> dict[str, Any]:
 class _Parameter:
     """One of them."""
 
-    __slots__ = ("_field", "_is_required", "_is_text", "_location", "alias", "key", "kind", "name")
+    __slots__ = ("_field", "_is_text", "_location", "alias", "is_required", "key", "kind", "name")
 
     def __init__(self, field: Any) -> None:
         info: Param = field.field_info
         self.name: str = field.name
         self.alias: str = field.alias
         self.kind: str = info.in_.value
-        self._is_required = info.is_required()
+        self.is_required = info.is_required()
         self._field = field
         self.key: Any = field.alias.lower().encode() if self.kind == "header" else field.alias
         self._location = (self.kind, field.alias)
@@ -61,16 +61,24 @@ class _Parameter:
                 return
         values[self.name] = value
 
-    def miss(self, errors: Errors) -> None:
-        """Note that it is not there, if it should be."""
-        if self._is_required:
-            errors.append(missing(*self._location))
+    def missing(self) -> dict[str, Any]:
+        """Return what is wrong if it is required and not there."""
+        return missing(*self._location)
 
 
 class _Call:
     """A dependency, or at last the route: what it takes, and from which calls before it."""
 
-    __slots__ = ("call", "defaults", "given", "parameters", "takes_request", "takes_response")
+    __slots__ = (
+        "call",
+        "defaults",
+        "given",
+        "needs_nothing",
+        "parameters",
+        "takes_request",
+        "takes_response",
+        "unasked",
+    )
 
     def __init__(self, dependant: Dependant, given: list[tuple[str, int]]) -> None:
         assert not dependant.cookie_params
@@ -78,9 +86,10 @@ class _Call:
         self.call = dependant.call
         self.given = given
         fields = (dependant.path_params, dependant.query_params, dependant.header_params)
-        self.parameters = [
+        found = [
             (source, _Parameter(field)) for source, group in enumerate(fields) for field in group
         ]
+        self.parameters = [(source, one.key, one) for source, one in found]
         self.defaults = {
             field.name: field.default
             for group in fields
@@ -89,6 +98,10 @@ class _Call:
         }
         self.takes_request = dependant.request_param_name or dependant.http_connection_param_name
         self.takes_response = dependant.response_param_name
+        self.needs_nothing = not (
+            given or self.takes_request or any(one.is_required for _, one in found)
+        )
+        self.unasked: Any = None  # of a dependency: what it is for who says nothing
 
 
 class Parameters:
@@ -96,45 +109,63 @@ class Parameters:
 
     def __init__(self, dependant: Dependant) -> None:
         """Take over what FastAPI found in signatures."""
-        self._calls: list[_Call] = []
+        self._dependencies: list[_Call] = []
         self._add(dependant)
+        self._route = self._dependencies.pop()
+        for one in self._dependencies:
+            if one.needs_nothing:
+                one.unasked = one.call(**one.defaults)
 
     @property
     def query_names(self) -> Iterator[str]:
         """Yield the names of query parameters, those of dependencies too."""
-        for call in self._calls:
-            for _, parameter in call.parameters:
+        for call in (*self._dependencies, self._route):
+            for _, _, parameter in call.parameters:
                 if parameter.kind == "query":
                     yield parameter.alias
 
-    async def values(self, request: Sources, response: Response, errors: Errors) -> dict[str, Any]:
+    def values(self, request: Sources, response: Response, errors: Errors) -> dict[str, Any]:
         """Return what to call the route with; what is wrong is added to `errors`."""
         sources = request.path_params, request.query, request.sent
         found: list[Any] = []
-        values: dict[str, Any] = {}
-        for one in self._calls:
+        for one in self._dependencies:
             known = len(errors)
-            values = one.defaults.copy()
-            for source, parameter in one.parameters:
-                value = sources[source].get(parameter.key)
-                if value is None:
-                    parameter.miss(errors)
-                else:
-                    parameter.take(value, values, errors)
+            asked = _taken(one, sources, errors)
+            if one.needs_nothing and not asked and len(errors) == known:
+                found.append(one.unasked)
+                continue
+            values = one.defaults | asked
             for name, index in one.given:
                 values[name] = found[index]
             if one.takes_request:
                 values[one.takes_request] = request
-            if one.takes_response:
-                values[one.takes_response] = response
-            if one is not self._calls[-1]:
-                # What lacks a value is not called, nor is what needs it: there are errors then.
-                is_possible = len(errors) == known and _FAILED not in values.values()
-                found.append(await one.call(**values) if is_possible else _FAILED)
+            # What lacks a value is not called, nor is what needs it: there are errors then.
+            is_possible = len(errors) == known and _FAILED not in values.values()
+            found.append(one.call(**values) if is_possible else _FAILED)
+        one = self._route
+        values = one.defaults | _taken(one, sources, errors)
+        for name, index in one.given:
+            values[name] = found[index]
+        if one.takes_request:
+            values[one.takes_request] = request
+        if one.takes_response:
+            values[one.takes_response] = response
         return values
 
     def _add(self, dependant: Dependant) -> int:
         """Add a call behind those it needs; returns its place."""
         given = [(below.name or "", self._add(below)) for below in dependant.dependencies]
-        self._calls.append(_Call(dependant, given))
-        return len(self._calls) - 1
+        self._dependencies.append(_Call(dependant, given))
+        return len(self._dependencies) - 1
+
+
+def _taken(call: _Call, sources: tuple[Mapping[Any, Any], ...], errors: Errors) -> dict[str, Any]:
+    """Return what the request says of a call's parameters."""
+    values: dict[str, Any] = {}
+    for source, key, parameter in call.parameters:
+        value = sources[source].get(key)
+        if value is not None:
+            parameter.take(value, values, errors)
+        elif parameter.is_required:
+            errors.append(parameter.missing())
+    return values

@@ -87,4 +87,5 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         log_config=None,
         access_log=settings.log_level == LogLevel.DEBUG,
         server_header=False,
+        proxy_headers=False,  # only pages need to know: see `main`
     )

@@ -107,7 +107,7 @@ async def split_range(
     )
 
 
-async def writer_name(
+def writer_name(
     writer: Annotated[str, Path(description="Name of the writer.", examples=["nightly-load"])],
 ) -> bytes:
     """Return the writer's name from the path."""

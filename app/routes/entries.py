@@ -68,7 +68,7 @@ _LONG_LINE_BYTES = 2**16
 _new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
 
 
-async def expected_last_id(
+def expected_last_id(
     if_match: Annotated[
         str | None,
         Header(alias="If-Match", description="Append only if the stream's last id is this ETag."),
@@ -100,7 +100,7 @@ class WriterKey(NamedTuple):
         return Idempotent(self.producer, self.key, digest_of(draft.fields for draft in drafts))
 
 
-async def writer_key(
+def writer_key(
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -132,7 +132,7 @@ async def writer_key(
     return WriterKey(producer.encode("latin-1"), idempotency_key.encode("latin-1"))
 
 
-async def entry_id_path(
+def entry_id_path(
     id: Annotated[str, Path(description="Entry id.", examples=["1718000000000-0"])],  # noqa: A002
 ) -> EntryId:
     """Return the entry's id from the path."""
@@ -276,7 +276,7 @@ Bounds = tuple[EntryId, EntryId, bool]
 _EVERYTHING: Bounds = (MIN_ID, MAX_ID, False)
 
 
-async def range_query(
+def range_query(
     start: Annotated[
         str | None, Query(description="From this id; `-`, or `(id` for after.")
     ] = None,

@@ -94,7 +94,7 @@ class EventStream(PatientResponse):
         )
 
 
-async def last_event_id(
+def last_event_id(
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on (the default).")
     ] = None,
@@ -122,7 +122,7 @@ async def last_event_id(
     return parse_after("$" if after is None else after, field="/query/after"), False
 
 
-async def last_seen_id(
+def last_seen_id(
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
 ) -> EntryId | None:
     """Return the last id the client says it has seen, if it says so."""

@@ -9,9 +9,7 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Request, Response
 
-from app.operation import Operation
-
-router = APIRouter(route_class=Operation)
+router = APIRouter()  # pages, not operations
 
 _VERSION = version("headgate")
 _JSON = "-H 'content-type: application/json'"

@@ -431,14 +431,15 @@ def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
 
 
 def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryId:
+    if request is None and now_ms > last_id.ms:
+        return EntryId(now_ms, 0)
     if request == MIN_ID:
         text = "ERR The ID specified in XADD must be greater than 0-0"
         raise IdNotGreater(text, last_id=last_id, index=index)
     if last_id == MAX_ID:
         raise IdsExhausted
-    if request is None:
-        # Redis: when the clock stands still or steps back, the sequence goes on.
-        return EntryId(now_ms, 0) if now_ms > last_id.ms else last_id.next()
+    if request is None:  # Redis: when the clock stands still or steps back, the sequence goes on
+        return last_id.next()
     if isinstance(request, PartialId):
         wanted = EntryId(request.ms, 0)
         if request.ms == last_id.ms and last_id.seq < U64_MAX:

@@ -41,6 +41,13 @@ async def test_it_is_told_under_the_name_it_was_asked_by(live: Live) -> None:
     assert "curl http://gate.localhost:9/v1/streams/orders/entries " in answer.text
 
 
+async def test_behind_a_proxy_it_is_told_as_the_proxy_was_asked(live: Live) -> None:
+    headers = {"host": "gate.localhost", "x-forwarded-proto": "https"}
+    answer = await live.http.get("/", headers=headers)
+
+    assert "curl https://gate.localhost/v1/streams/orders/entries " in answer.text
+
+
 async def test_head_has_the_same_headers_and_no_body(live: Live) -> None:
     answer = await live.http.head("/", headers=HTML)
 
