@@ -1,14 +1,15 @@
-"""Encoding: the frames that come by the thousand, as text, without a model for each entry in them.
+"""Encoding: frames and events that come by the thousand, without a model for each entry in them.
 
-`frames.Entries`, `frames.Acked` and `frames.Ok` say what this looks like; a test holds one against
-the other. Those who follow a stream side by side are sent the same entries, so the batch that was
-encoded last is remembered.
+`frames.Entries`, `frames.Acked` and `frames.Ok`, `schemas.Entry` and `schemas.Delivery` say what
+this looks like; tests hold one against the other. Those who follow a stream side by side are sent
+the same entries, so the batch that was encoded last is remembered.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
+from fastapi.sse import format_sse_event
 
 from app.fields import wire_fields
 from app.names import text_of
@@ -26,22 +27,51 @@ class EntriesText(NamedTuple):
     entry_count: int
 
 
-class _LastBatch:
+T = TypeVar("T")
+
+
+class _LastBatch(Generic[T]):
     """The entries encoded last, and what became of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
+        self._encode = encode
         self._entries: list[Entry] = []
-        self._encoded = msgspec.Raw(b"[]")
+        self._encoded = encode([])
 
-    def encoded(self, entries: list[Entry]) -> msgspec.Raw:
-        """Return entries as a JSON array."""
+    def encoded(self, entries: list[Entry]) -> T:
+        """Return entries encoded."""
         if entries != self._entries:  # soon told: an engine hands out the very same ones
-            parts = [{"id": f"{ms}-{seq}", **wire_fields(flat)} for (ms, seq), flat in entries]
-            self._entries, self._encoded = entries, msgspec.Raw(_encode(parts))
+            self._entries, self._encoded = entries, self._encode(entries)
         return self._encoded
 
 
-_last_batch = _LastBatch()
+def _entry(entry: Entry) -> dict[str, Any]:
+    (ms, seq), flat = entry
+    return {"id": f"{ms}-{seq}", **wire_fields(flat)}
+
+
+def _array(entries: list[Entry]) -> msgspec.Raw:
+    return msgspec.Raw(_encode([_entry(one) for one in entries]))
+
+
+def _events(found: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(
+        format_sse_event(data_str=_text(one), event="entry", id=one["id"]) for one in found
+    )
+
+
+_last_array = _LastBatch(_array)
+_last_events = _LastBatch(lambda entries: _events(map(_entry, entries)))
+
+
+def entry_events(entries: list[Entry]) -> bytes:
+    """Return the `entry` events of a stream's entries."""
+    return _last_events.encoded(entries)
+
+
+def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
+    """Return the `entry` events of a group's deliveries; their entries are there."""
+    return _events(map(_delivery, deliveries))
 
 
 def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap | None) -> str:
@@ -56,7 +86,7 @@ def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap 
     frame: dict[str, Any] = {
         "type": "entries",
         "sub": sub,
-        "entries": _last_batch.encoded(entries),
+        "entries": _last_array.encoded(entries),
         "credit_left": credit_left,
     }
     if gap is not None:

@@ -19,13 +19,14 @@ from app.dependencies import (
     check_at_most,
     gateway_of,
 )
+from app.encoding import delivery_events, entry_events
 from app.follow import follow_group, follow_stream
 from app.held import Held, take_away
 from app.ids import parse_after
 from app.names import text_of
 from app.operation import Operation, path_of
 from app.problems import GatewayError, problem_of, responses
-from app.schemas import Delivery, Entry, Gap, IdText, Limits, OnDisconnect, deliveries_of
+from app.schemas import Gap, IdText, Limits, OnDisconnect
 from app.streaming import PatientResponse, merged
 from app.subscriber import Subscriber
 from engine import errors
@@ -267,7 +268,7 @@ async def _stream_parts(
             yield _event("ready", ready, retry_ms=gateway.reconnect_after_ms())
         if read.entries:
             gateway.metrics.delivered.labels("sse").inc(len(read.entries))
-            yield b"".join(_event("entry", Entry.of(one)) for one in read.entries)
+            yield entry_events(read.entries)
         at_end = not read.entries or read.next_after >= read.last_id
         if at_end and not caught_up:
             yield _event("caught_up", CaughtUp(at=str(read.next_after)))
@@ -328,10 +329,10 @@ class _GroupEvents:
         async for read in follow_group(self._backend, self._request, credit=None, beat_ms=beat_ms):
             ids = [one.id for one in read.deliveries]
             self._held.update({one.id: one.delivery_count for one in read.deliveries})
-            deliveries, _ = deliveries_of(read.deliveries)
+            deliveries = [one for one in read.deliveries if one.fields is not None]
             if deliveries:
                 self._gateway.metrics.delivered.labels("sse").inc(len(deliveries))
-                yield b"".join(_event("entry", one) for one in deliveries), ids
+                yield delivery_events(deliveries), ids
             at_end = read.state is GroupState.CAUGHT_UP
             if at_end and not caught_up:
                 position = (await self._backend.group(*self._names)).last_id
@@ -392,10 +393,5 @@ def _last_event(gateway: Gateway, error: StreamError, path: str) -> bytes:
 
 
 def _event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
-    entry_id = data.id if isinstance(data, Entry | Delivery) else None
-    return format_sse_event(
-        data_str=data.model_dump_json(exclude_unset=True, by_alias=True),
-        event=name,
-        id=entry_id,
-        retry=retry_ms,
-    )
+    text = data.model_dump_json(exclude_unset=True, by_alias=True)
+    return format_sse_event(data_str=text, event=name, retry=retry_ms)
