@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,12 @@ they read no faster."""
 BATCH_BYTES_MAX = 8 * 2**20
 """Names and values of one batch, about."""
 
+_POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"
+"""Where Arrow takes memory from, unless the environment says otherwise. mimalloc, its own choice,
+asks for huge pages where the system leaves that to programs, and so has 2 MiB more whenever it
+touches another part of its arena: up to 14 MiB were seen, for half of one in use at most. Readers
+in bulk are as quick with either (tests/bench/README.md)."""
+
 _INT64_MAX = 2**63 - 1
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -59,6 +66,7 @@ async def load() -> None:
 @cache
 def _pyarrow() -> Any:
     """Return the library, imported once, and not before somebody asks for Arrow."""
+    os.environ.setdefault(*_POOL)
     try:
         import_module("pyarrow.compute")
         return import_module("pyarrow")

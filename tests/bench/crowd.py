@@ -7,15 +7,17 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from http.client import HTTPConnection
+from itertools import count
 
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.bench.analyst import Analyst
 from tests.bench.load import post
 from tests.crash.wire import Wire
 
-STREAM = "/v1/streams/soak"
+NAME = "soak"
+STREAM = f"/v1/streams/{NAME}"
 GROUP = f"{STREAM}/groups/workers"
 LENGTH_MAX = 20_000
 
@@ -30,7 +32,7 @@ SUBSCRIBERS = 25
 """By each transport."""
 STAY_S = 20.0, 60.0
 """How long one stays connected."""
-BULK_EVERY_S = 30.0
+ANALYSED_EVERY_S = 30.0
 FORGOTTEN = 0.01
 """Share of entries that are not acknowledged: they are claimed or given back."""
 
@@ -38,38 +40,43 @@ _CREDIT = 10_000
 _IDLE_MS = 5000
 """After so long readers take over by themselves; the one who only claims is quicker."""
 _CLAIM_EVERY_S = 6.0
-_BULK_MS = 30_000
+_ANALYSED_MS = 30_000
+"""Of late: less than half of what the stream keeps, so that nothing is trimmed while it is read."""
 _SENT_AT = re.compile(r'"at":"(\d+)"')
 _ID = re.compile(r'"id":"(\d+-\d+)","fields"')
 
 
 class Crowd:
-    """Writers, readers of a group and subscribers; notes how long things took."""
+    """Writers, readers of a group, subscribers, an analyst; notes how long things took."""
 
-    def __init__(self, port: int) -> None:
-        """Get ready to use the gateway at this port."""
+    def __init__(self, port: int, analyst: Analyst | None) -> None:
+        """Get ready to use the gateway at this port; without Spark there is no analyst."""
         self.append_ms: list[float] = []
         self.delivery_ms: list[float] = []
         self.acked = 0
         self.claimed = 0
-        self.bulk_reads = 0
+        self.spark_reads = 0
         self.connects = 0
+        self._analyst = analyst
+        self._written: dict[str, int] = {}
         self._port = port
         self._url = f"http://127.0.0.1:{port}"
         self._chance = random.Random(1)
 
     async def prepare(self) -> None:
-        """Make the stream, which keeps so many entries, and its group."""
+        """Make the stream, which keeps so many entries, and its group; have Java begin."""
         wire = await Wire.open(self._url)
         await wire.request("PUT", STREAM, {"max_length": LENGTH_MAX})
         await wire.request("PUT", GROUP, {"start": "0"})
         wire.close()
+        if self._analyst is not None:
+            assert await self._analyst.read(0) == []
 
     async def run(self) -> None:
         """Use the gateway until cancelled; whatever it refuses is raised."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(WRITERS):
-                tasks.create_task(self._append())
+            for number in range(WRITERS):
+                tasks.create_task(self._append(f"writer-{number}"))
             tasks.create_task(self._append_batches())
             for number in range(READERS):
                 tasks.create_task(self._read_group(f"rest-{number}"))
@@ -78,27 +85,32 @@ class Crowd:
             for _ in range(SUBSCRIBERS):
                 tasks.create_task(self._again(self._follow_events, ""))
                 tasks.create_task(self._again(self._follow_socket, ""))
-            tasks.create_task(self._read_in_bulk())
+            if self._analyst is not None:
+                tasks.create_task(self._analyse(self._analyst))
 
     # Those who write.
 
-    async def _append(self) -> None:
+    async def _append(self, name: str) -> None:
         wire = await Wire.open(self._url)
-        while True:
+        for number in count():
             began_s = time.perf_counter()
-            await wire.request("POST", f"{STREAM}/entries", {"fields": _fields()})
+            await wire.request("POST", f"{STREAM}/entries", {"fields": _fields(name, number)})
             self.append_ms.append((time.perf_counter() - began_s) * 1000)
+            self._written[name] = number
             await asyncio.sleep(1 / SINGLES_PER_S)
 
     async def _append_batches(self) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        while True:
-            lines = json.dumps({"fields": _fields()}).encode() + b"\n"
-            writer.write(post(f"{STREAM}/entries/batch", lines * BATCH, "application/x-ndjson"))
+        name = "batches"
+        for first in count(step=BATCH):
+            numbers = range(first, first + BATCH)
+            lines = "\n".join(json.dumps({"fields": _fields(name, one)}) for one in numbers)
+            writer.write(post(f"{STREAM}/entries/batch", lines.encode(), "application/x-ndjson"))
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             assert head.startswith(b"http/1.1 201"), head
             length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
             await reader.readexactly(length)
+            self._written[name] = numbers[-1]
             await asyncio.sleep(1)
 
     # Those who share the work.
@@ -163,12 +175,15 @@ class Crowd:
         now_us = time.perf_counter_ns() // 1000
         self.delivery_ms += [(now_us - int(one)) / 1000 for one in sent_at]
 
-    async def _read_in_bulk(self) -> None:
+    async def _analyse(self, analyst: Analyst) -> None:
         while True:
-            await asyncio.sleep(BULK_EVERY_S)
-            size_bytes = await asyncio.to_thread(_bulk_bytes, self._port)
-            assert size_bytes > 0
-            self.bulk_reads += 1
+            await asyncio.sleep(ANALYSED_EVERY_S)
+            before = self._written.copy()
+            found = await analyst.read(time.time_ns() // 1_000_000 - _ANALYSED_MS)
+            assert all(one.is_whole for one in found), found
+            last = {one.writer: one.last for one in found}
+            assert all(last.get(writer, -1) >= number for writer, number in before.items()), found
+            self.spark_reads += 1
 
     async def _again(self, use: Callable[[str], Awaitable[None]], name: str) -> None:
         """Connect, stay for a while, and come back."""
@@ -179,18 +194,6 @@ class Crowd:
                     await use(name)
 
 
-def _fields() -> dict[str, str]:
-    return {"temp": "21.37", "hum": "64", "at": str(time.perf_counter_ns() // 1000)}
-
-
-def _bulk_bytes(port: int) -> int:
-    """Read what came of late as Arrow, nothing that is about to be trimmed; returns its size."""
-    start_ms = time.time_ns() // 1_000_000 - _BULK_MS
-    one = HTTPConnection("127.0.0.1", port, timeout=60)
-    headers = {"Accept": "application/vnd.apache.arrow.stream"}
-    one.request("GET", f"{STREAM}/entries?start={start_ms}&end=%2B", headers=headers)
-    answer = one.getresponse()
-    assert answer.status == 200, answer.read()
-    size_bytes = len(answer.read())
-    one.close()
-    return size_bytes
+def _fields(writer: str, number: int) -> dict[str, str]:
+    at_us = time.perf_counter_ns() // 1000
+    return {"temp": "21.37", "by": writer, "n": str(number), "at": str(at_us)}

@@ -9,11 +9,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench.crowd import Crowd
+from tests.bench.analyst import Analyst, missing
+from tests.bench.crowd import NAME, Crowd
 from tests.bench.plot import plot_soak
 from tests.bench.report import FOLDER, keep
 from tests.bench.servers import LOAD_CORE, resident_bytes, serving_process
@@ -63,19 +64,30 @@ async def soak(minutes: float) -> list[Verdict]:
     """Run the crowd for so long; returns what is to be said of it."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with serving_process("headgate", log=log, rewrite_bytes_min=REWRITE_BYTES_MIN) as (
-            port,
-            process_id,
+        with (
+            serving_process("headgate", log=log, rewrite_bytes_min=REWRITE_BYTES_MIN) as (
+                port,
+                process_id,
+            ),
+            _analyst(port) as analyst,
         ):
-            crowd = Crowd(port)
+            crowd = Crowd(port, analyst)
             await crowd.prepare()
             samples = await _watched(crowd, port, process_id, minutes * 60)
         said = [line for line in log.read_text().splitlines() if not line.startswith(_GREETING)]
     verdicts = _verdicts(samples, said)
-    did = f"{crowd.acked} acknowledged, {crowd.claimed} claimed, {crowd.bulk_reads} bulk reads, "
+    did = f"{crowd.acked} acknowledged, {crowd.claimed} claimed, {crowd.spark_reads} Spark reads, "
     did += f"{crowd.connects} connections begun, {samples[-1].rewrites:g} rewrites"
     _show(samples, verdicts, did)
     return verdicts
+
+
+def _analyst(port: int) -> AbstractContextManager[Analyst | None]:
+    why = missing()
+    if why is None:
+        return Analyst(f"http://127.0.0.1:{port}", NAME)
+    print(f"left out: reads with Spark, because {why}")
+    return nullcontext()
 
 
 async def _watched(crowd: Crowd, port: int, process_id: int, seconds: float) -> list[Sample]:

@@ -1,7 +1,11 @@
 """Entries as Arrow, and Arrow as entries to append."""
 
 import itertools
+import os
+import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +20,10 @@ from engine.entry import Draft, Entry, EntryId, Fields, PartialId
 from engine.errors import InvalidId
 from engine.limits import U64_MAX
 from tests.arrow_bodies import arrow_of, body_of, rows
+
+LOADING = "import app.arrow, asyncio; asyncio.run(app.arrow.load()); "
+POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+ROOT = Path(__file__).parents[2]
 
 INT64_MAX = 2**63 - 1
 numbers = st.one_of(st.integers(0, 9), st.sampled_from([INT64_MAX, INT64_MAX + 1, U64_MAX]))
@@ -135,3 +143,24 @@ def test_no_bytes_do_more_than_be_refused(data: st.DataObject) -> None:
         drafts = arrow.decode(bytes(body[:cut])).drafts
         assert cut == len(body)
         assert all(one.fields for one in drafts)
+
+
+def pool_of_a_gateway(**variables: str) -> str:
+    around = {name: text for name, text in os.environ.items() if not name.startswith("ARROW_")}
+    return subprocess.run(
+        [sys.executable, "-c", POOL],
+        cwd=ROOT,
+        env=around | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def test_its_memory_comes_from_where_all_else_comes_from() -> None:
+    assert pool_of_a_gateway() == "system"
+
+
+@pytest.mark.parametrize("chosen", pa.supported_memory_backends())
+def test_its_memory_comes_from_where_the_environment_says(chosen: str) -> None:
+    assert pool_of_a_gateway(ARROW_DEFAULT_MEMORY_POOL=chosen) == chosen

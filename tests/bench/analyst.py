@@ -1,0 +1,80 @@
+"""Analyst: reads with Spark what came of late, in a process of its own, behind everybody else."""
+
+import asyncio
+import os
+from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
+from multiprocessing import get_context
+from types import TracebackType
+from typing import NamedTuple, Self
+
+_NICENESS = 10
+"""Java and what it leaves to be collected wait until those whose time is taken have had theirs."""
+
+_WRITTEN = """
+    SELECT writer, count(*), count(DISTINCT n), min(n), max(n) FROM numbered GROUP BY writer
+"""
+
+
+class Written(NamedTuple):
+    """What is there of one writer, who numbers his entries."""
+
+    writer: str
+    entries: int
+    numbers: int
+    first: int
+    last: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether each number from the first to the last is there, and once."""
+        return self.entries == self.numbers == self.last - self.first + 1
+
+
+def missing() -> str | None:
+    """Return why there is no Spark here; None if there is."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed"
+    from pipeline.session import JavaMissing, find_java  # noqa: PLC0415 - it needs pyspark
+
+    try:
+        find_java()
+    except JavaMissing as error:
+        return str(error)
+    return None
+
+
+class Analyst:
+    """Reads one stream for as long as the context lasts."""
+
+    def __init__(self, url: str, stream: str) -> None:
+        """Get ready to read this stream of the gateway at this address."""
+        self._stream = url, stream
+        self._process = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (_NICENESS,))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.shutdown()
+
+    async def read(self, start_ms: int) -> list[Written]:
+        """Return what was written from this time on; the first time takes as long as Java does."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._process, _read, *self._stream, start_ms)
+
+
+def _read(url: str, stream: str, start_ms: int) -> list[Written]:
+    from pipeline.session import session  # noqa: PLC0415 - it needs pyspark
+
+    spark = session(master="local[1]", app="headgate soak", conf={"spark.log.level": "OFF"})
+    reader = spark.read.format("headgate").options(endpoint=url, subscribe=stream)
+    entries = reader.option("startingTimestamp", start_ms).load()
+    numbered = entries.selectExpr("fields['by'] AS writer", "cast(fields['n'] AS bigint) AS n")
+    numbered.createOrReplaceTempView("numbered")
+    return [Written(*row) for row in spark.sql(_WRITTEN).collect()]
