@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from tests.bench import peers
-from tests.bench.load import Load, post
+from tests.bench.load import Load, get, post
 from tests.bench.servers import cpu_s, serving_process
 from tests.bench.table import Figure
 
@@ -51,6 +51,7 @@ async def measure() -> list[Figure]:
                     cpu_us[name].append(used_s / load.answered * 1e6)
     one, rounds = "one append per request, 32 connections", Figure.of_rounds
     append, unit = rates["headgate"], "requests/s"
+    bare_us = cpu_us["bare uvicorn"]
     entries = [rate * BATCH for rate in rates["batches"]]
     many, best = f"NDJSON, {BATCH} per request, 4 connections", [max(rates["Webdis"], default=0.0)]
     targets = {"at_least": 200e3, "ratio_at_least": 10.0}
@@ -59,9 +60,13 @@ async def measure() -> list[Figure]:
         rounds(one, append, unit, "plain FastAPI, no engine", rates["plain FastAPI"]),
         rounds(one, append, unit, "Webdis, XADD", rates["Webdis"]),
         rounds(
-            "CPU of one append per request", cpu_us["headgate"], "µs", "bare uvicorn",
-            cpu_us["bare uvicorn"], ratio_at_most=CPU_RATIO_MAX,
+            "CPU of one append per request", cpu_us["headgate"], "µs", "bare uvicorn", bare_us,
+            ratio_at_most=CPU_RATIO_MAX,
         ),
+        rounds(
+            "CPU of the same, nothing kept", cpu_us["in memory"], "µs", "bare uvicorn", bare_us
+        ),
+        rounds("CPU of GET /healthz", cpu_us["healthz"], "µs", "bare uvicorn", bare_us),
         rounds(
             many, entries, "entries/s", "Webdis, XADD, its best round",
             best if rates["Webdis"] else [], **targets,
@@ -76,6 +81,9 @@ def _places() -> Iterator[dict[str, _Place]]:
             name: _Place(*servers.enter_context(serving_process(name)))
             for name in ("bare uvicorn", "plain FastAPI", "headgate")
         }
+        memory = servers.enter_context(serving_process("headgate in memory"))
+        places["in memory"] = _Place(*memory)
+        places["healthz"] = places["headgate"]._replace(request=get("/healthz"))
         places["batches"] = places["headgate"]._replace(request=_BATCH, connections=4)
         redis = servers.enter_context(peers.redis())
         port = servers.enter_context(peers.webdis(redis))

@@ -37,3 +37,8 @@ def post(path: str, body: bytes, media_type: str = "application/json") -> bytes:
     """Return the bytes of a POST."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def get(path: str) -> bytes:
+    """Return the bytes of a GET."""
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()

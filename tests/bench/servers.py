@@ -45,6 +45,7 @@ def serving_process(
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
             "plain FastAPI": ["-m", "uvicorn", "tests.bench.plain:app", "--lifespan", "off"],
             "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
+            "headgate in memory": ["-m", "app.cli", "serve", "--data-dir", ":memory:"],
         }
         port = free_port()
         command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
