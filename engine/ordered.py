@@ -1,157 +1,236 @@
-"""A mapping in key order, for keys that mostly arrive in order and mostly leave from the front.
+"""A view: values in the order of keys that mostly arrive in order and mostly leave from the front.
 
-Pending entries live by id and by delivery time, and both come and go like that. So the keys lie in
-sorted blocks: a key above all others is appended to the last one, any other is inserted where it
-belongs, and a removed key stays as a shadow until its block is swept. A removal from the front
-sweeps what it bares; while there is more than a shadow to two living keys, each removal elsewhere
-sweeps one block, in turn; a walk sweeps the mostly dead blocks it has passed. So nothing ever costs
-more than a block or two, however many keys there are, and there is no moment at which all shadows
-go at once.
+A view does not know who is in it: the values do. Pending entries live by id and by delivery time,
+and by id once more for each consumer. An entry that is done with says so once, on itself, and is at
+once in none of them: what it leaves behind is a shadow. So leaving costs a view no more than
+counting, and looks nothing up, which among a million would be the dearest part.
+
+The keys, pairs of numbers, lie in sorted blocks, and beside them their values: a key above all
+others is appended to the last block, any other is inserted where it belongs, and a shadow stays
+until its block is swept. While there is more than a shadow to two living values, each that leaves
+sweeps one block, in turn; a walk sweeps the mostly dead blocks it has passed, and remembers how far
+the front is dead. So nothing ever costs more than a block or two, however many values there are,
+and there is no moment at which all shadows go at once.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from itertools import islice, takewhile
-from operator import itemgetter
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
-K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 
+Key = tuple[int, int]
+"""Two unsigned 64-bit numbers, compared in that order; an entry id is one."""
+
 _BLOCK_KEYS_MAX = 512
-"""A block to be swept or to be inserted into costs some 20 µs; 1 M keys make 2000 blocks."""
-
-_first_of = itemgetter(0)
+"""A block to be swept or to be inserted into costs some 50 µs; 1 M keys make 2000 blocks."""
 
 
-class OrderedMap(dict[K, V]):
-    """A dict that can also be walked in key order from any key.
+class Keys:
+    """Ascending keys in two columns: numbers side by side, so that a search touches no objects."""
 
-    Only `insert` and `remove` may change it: the inherited mutators know nothing of the order.
-    """
+    __slots__ = ("majors", "minors")
 
-    __slots__ = ("_block_max", "_blocks", "_hand", "_head", "_key_count")
+    def __init__(self, majors: Iterable[int] = (), minors: Iterable[int] = ()) -> None:
+        """Start with these."""
+        self.majors = array("Q", majors)
+        self.minors = array("Q", minors)
 
-    def __init__(self, block_max: int = _BLOCK_KEYS_MAX) -> None:
-        """Start empty; a block takes so many keys."""
-        super().__init__()
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.majors)
+
+    def place(self, major: int, minor: int) -> int:
+        """Return the place of the first key that is not below this one."""
+        majors = self.majors
+        low = bisect_left(majors, major)
+        if low == len(majors) or majors[low] != major:
+            return low
+        return bisect_left(self.minors, minor, low, bisect_right(majors, major, low))
+
+
+class Block(Keys, Generic[V]):
+    """Neighbours: ascending keys, and the value of each at the same place. Never empty."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, majors: Iterable[int], minors: Iterable[int], values: list[V]) -> None:
+        """Start with these."""
+        super().__init__(majors, minors)
+        self.values = values
+
+
+Living = Callable[[Block[V], int], Iterator[int]]
+"""Given a block and where to start, yields the places of those that are alive."""
+
+
+class OrderedView(Generic[V]):
+    """Values in key order, to be walked from any key; `len` counts the living."""
+
+    __slots__ = (
+        "_block_max",
+        "_blocks",
+        "_firsts",
+        "_hand",
+        "_head",
+        "_key_count",
+        "_live_count",
+        "_living",
+        "top",
+    )
+
+    def __init__(self, living: Living[V], block_max: int = _BLOCK_KEYS_MAX) -> None:
+        """Start empty.
+
+        Args:
+            living: who is alive; of one key, a single value may be.
+            block_max: so many keys make a block.
+        """
+        self._living = living
         self._block_max = block_max
-        self._blocks: list[list[K]] = []  # none is empty
-        self._head = 0  # of the first block, everything before it is shadow and it is not
-        self._hand = 0  # the block that was swept last
+        self._blocks: list[Block[V]] = []
+        self._firsts = Keys()  # first key of each block, dead or alive
+        self.top: Key = (0, 0)  # no key is above it
+        self._head = 0  # of the first block, everything before it is shadow
+        self._hand = 0  # the block that is swept next
         self._key_count = 0  # in all blocks, shadows included
+        self._live_count = 0
 
-    def insert(self, key: K, value: V) -> None:
-        """Set `key` to `value`; a key that is there keeps its place."""
-        if key not in self:
-            blocks = self._blocks
-            if blocks and key <= blocks[-1][-1]:
-                self._insert_between(key)
-            else:
-                self._key_count += 1
-                if blocks and len(blocks[-1]) < self._block_max:
-                    blocks[-1].append(key)
-                else:
-                    blocks.append([key])
-        self[key] = value
+    def __len__(self) -> int:
+        """Return how many values are alive."""
+        return self._live_count
 
-    def remove(self, key: K) -> V | None:
-        """Take `key` out; returns what it held, or None if it was not there."""
-        value = self.pop(key, None)
-        if value is None:
-            return None
-        if key == self._blocks[0][self._head]:
-            self._bare_front()
-        elif (self._key_count - len(self)) * 2 > len(self) + 2 * self._block_max:
-            self._hand = (min(self._hand, len(self._blocks)) or len(self._blocks)) - 1
-            self._sweep(self._hand)
-        return value
+    def insert(self, key: Key, value: V) -> None:
+        """Take in a value that is alive; if there is a shadow at its key, in its place."""
+        self._live_count += 1
+        blocks = self._blocks
+        if blocks and key <= self.top:
+            self._insert_between(*key, value)
+            return
+        self.top = key
+        self._key_count += 1
+        major, minor = key
+        if blocks and len(blocks[-1].values) < self._block_max:
+            block = blocks[-1]
+            block.majors.append(major)
+            block.minors.append(minor)
+            block.values.append(value)
+        else:
+            self._put(len(blocks), len(blocks), Block((major,), (minor,), [value]))
+
+    def note_left(self) -> None:
+        """Take account of one value that is not alive any more, whichever it is."""
+        self._live_count -= 1
+        if not self._live_count:
+            self._put(0, len(self._blocks))
+            self._head = self._key_count = 0
+        elif (self._key_count - self._live_count) * 2 > self._live_count + self._block_max // 2:
+            self._sweep(self._hand if self._hand < len(self._blocks) else 0)
 
     def first(self) -> V | None:
         """Return the value of the smallest key, or None if empty."""
-        return self[self._blocks[0][self._head]] if self else None
+        return next(self.walk(), None)
 
     def last(self) -> V | None:
         """Return the value of the greatest key, or None if empty."""
-        while self:
+        while self._blocks:
             block = self._blocks[-1]
-            while block and block[-1] not in self:
-                block.pop()
+            for at in range(len(block) - 1, -1, -1):
+                if next(self._living(block, at), None) is not None:
+                    return block.values[at]
+                del block.majors[at], block.minors[at], block.values[at]
                 self._key_count -= 1
-            if block:
-                return self[block[-1]]
-            self._blocks.pop()
+            self._put(len(self._blocks) - 1, len(self._blocks))
         return None
 
-    def walk(self, start: tuple[Any, ...] = ()) -> Iterator[V]:
-        """Yield values in key order, from `start` on. Do not change the map meanwhile."""
-        return map(self.__getitem__, self._alive_from(start))
-
-    def count_through(self, end: tuple[Any, ...], limit: int) -> int:
-        """Return how many keys are <= `end`, counting no further than `limit`."""
-        through_end = takewhile(lambda key: key <= end, self._alive_from(()))
-        return sum(1 for _ in islice(through_end, limit))
-
-    def _alive_from(self, start: tuple[Any, ...]) -> Iterator[K]:
+    def walk(self, start: Key = (0, 0)) -> Iterator[V]:
+        """Yield values in key order, from `start` on. No change and no other walk meanwhile."""
         blocks = self._blocks
-        index = self._index_of(start)
-        low = bisect_left(blocks[index], start) if blocks else 0
+        index = max(self._blocks_through(start) - 1, 0)
+        low = blocks[index].place(*start) if blocks else 0
+        if index == 0 and low <= self._head:
+            self._bare_front()
+            low = self._head
         while index < len(blocks):
             block = blocks[index]
-            last, shadow_count = block[-1], 0
-            for key in islice(block, max(low, 0 if index else self._head), None):
-                if key in self:
-                    yield key
-                else:
-                    shadow_count += 1
-            if shadow_count * 2 > len(block):
+            last, shadow_count = (block.majors[-1], block.minors[-1]), len(block) - low
+            for at in self._living(block, low):
+                shadow_count -= 1
+                yield block.values[at]
+            if shadow_count * 2 > len(block) and index < len(blocks) and blocks[index] is block:
                 self._sweep(index)
-            low, index = 0, bisect_right(blocks, last, key=_first_of)
+            low, index = 0, self._blocks_through(last)
 
-    def _index_of(self, key: tuple[Any, ...]) -> int:
-        """Return the index of the block in which a key stands or would stand."""
-        return max(bisect_right(self._blocks, key, key=_first_of) - 1, 0)
+    def _blocks_through(self, key: Key) -> int:
+        """Return how many blocks begin with a key up to this one."""
+        return self._firsts.place(key[0], key[1] + 1)
 
-    def _insert_between(self, key: K) -> None:
-        blocks = self._blocks
-        index = self._index_of(key)
-        block = blocks[index]
-        if index == 0:  # the key may belong among the shadows of the front
-            del block[: self._head]
-            self._key_count -= self._head
-            self._head = 0
-        at = bisect_left(block, key)
-        if at < len(block) and block[at] == key:
-            return  # a shadow of the key comes alive again
-        block.insert(at, key)
+    def _insert_between(self, major: int, minor: int, value: V) -> None:
+        index = max(self._firsts.place(major, minor + 1) - 1, 0)
+        block = self._blocks[index]
+        at = block.place(major, minor)
+        if index == 0 and at < self._head:
+            self._head = at
+        if at < len(block) and block.minors[at] == minor and block.majors[at] == major:
+            block.values[at] = value
+            return
+        block.majors.insert(at, major)
+        block.minors.insert(at, minor)
+        block.values.insert(at, value)
         self._key_count += 1
-        if len(block) > 2 * self._block_max:
-            blocks[index : index + 1] = [block[: self._block_max], block[self._block_max :]]
+        if at == 0:
+            self._put(index, index + 1, block)
+        if len(block.values) > 2 * self._block_max:
+            low, high = slice(self._block_max), slice(self._block_max, None)
+            self._put(index, index + 1, *(_part(block, part) for part in (low, high)))
 
     def _bare_front(self) -> None:
-        """Move the head to the first key that is no shadow; whole blocks of shadows go."""
-        blocks, head = self._blocks, self._head
-        while blocks:
-            block = blocks[0]
-            while head < len(block) and block[head] not in self:
-                head += 1
-            if head < len(block):
-                break
-            self._key_count -= len(blocks.pop(0))
-            head = 0
-        self._head = head
+        """Move the head to the first value that is alive; whole blocks of shadows go."""
+        while self._blocks:
+            head = next(self._living(self._blocks[0], self._head), None)
+            if head is not None:
+                self._head = head
+                return
+            self._key_count -= len(self._blocks[0])
+            self._head = 0
+            self._put(0, 1)
 
     def _sweep(self, index: int) -> None:
         """Let go of the shadows of a block; a small rest joins the block before."""
-        blocks = self._blocks
+        block = self._blocks[index]
+        alive = list(self._living(block, 0))
+        if len(alive) == len(block):
+            self._hand = index + 1
+            return
+        self._key_count -= len(block) - len(alive)
+        swept: Block[V] = Block(
+            [block.majors[at] for at in alive],
+            [block.minors[at] for at in alive],
+            [block.values[at] for at in alive],
+        )
         low = index
-        alive = [key for key in blocks[index] if key in self]
-        self._key_count -= len(blocks[index]) - len(alive)
         if index == 0:
             self._head = 0
-        elif len(blocks[index - 1]) + len(alive) <= self._block_max:
+        elif alive and len(self._blocks[index - 1]) + len(alive) <= self._block_max:
             low = index - 1
-            alive = blocks[low] + alive
-        blocks[low : index + 1] = [alive] if alive else []
+            before = self._blocks[low]
+            swept = Block(
+                before.majors + swept.majors,
+                before.minors + swept.minors,
+                before.values + swept.values,
+            )
+        self._put(low, index + 1, *([swept] if alive else []))
+        self._hand = low + bool(alive)
+
+    def _put(self, low: int, high: int, *blocks: Block[V]) -> None:
+        """Replace the blocks from `low` to before `high`."""
+        self._blocks[low:high] = blocks
+        self._firsts.majors[low:high] = array("Q", [block.majors[0] for block in blocks])
+        self._firsts.minors[low:high] = array("Q", [block.minors[0] for block in blocks])
+
+
+def _part(block: Block[V], part: slice) -> Block[V]:
+    return Block(block.majors[part], block.minors[part], block.values[part])

@@ -2,16 +2,19 @@
 
 The group sees its pending entries list (PEL) by id and by delivery time, the consumer its own by
 id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`.
+
+An entry itself says which views it is in: `is_pending`, `owner`, `is_waiting` and `serial` are
+what they go by. Only the group can look one up, so an acknowledgement looks up once and touches a
+single object.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import chain, takewhile
 
-from engine.entry import EntryId
-from engine.ordered import OrderedMap
+from engine.entry import MIN_ID, EntryId
+from engine.ordered import Block, OrderedView
 
 
 class Consumer:
@@ -24,13 +27,26 @@ class Consumer:
         self.name = name
         self.seen_at_ms = seen_at_ms  # last attempt to read or claim
         self.active_at_ms: int | None = None  # last attempt that got something
-        self.pending: OrderedMap[EntryId, PendingEntry] = OrderedMap()  # its part of the PEL
+        self.pending: OrderedView[PendingEntry] = OrderedView(self._holds)  # by id
+
+    def _holds(self, block: Block[PendingEntry], start: int) -> Iterator[int]:
+        found = block.values
+        return (at for at in range(start, len(found)) if found[at].owner is self)
 
 
 class PendingEntry:
     """One delivery that waits for its acknowledgement."""
 
-    __slots__ = ("delivered_at_ms", "delivery_count", "id", "owner", "rests_until_ms", "serial")
+    __slots__ = (
+        "delivered_at_ms",
+        "delivery_count",
+        "id",
+        "is_pending",
+        "is_waiting",
+        "owner",
+        "rests_until_ms",
+        "serial",
+    )
 
     def __init__(self, entry_id: EntryId) -> None:
         """Make an entry that `Pel` is about to fill in."""
@@ -40,6 +56,8 @@ class PendingEntry:
         self.delivery_count = 0
         self.rests_until_ms = 0  # unix time before which nobody gets it, while nobody owns it
         self.serial = 0  # order of arrival among equal delivery times, or of release
+        self.is_pending = True  # until it is removed, for good
+        self.is_waiting = False  # for its next delivery; not while it is hidden
 
     def idle_ms(self, now_ms: int) -> int:
         """Return how long ago it was delivered; never negative, whatever the clock did."""
@@ -60,71 +78,97 @@ class PendingEntry:
         return self.rests_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
 
 
+Queue = OrderedView[PendingEntry]
+"""By a time and then by serial."""
+
+
 class Pel:
     """The pending entries list of one group."""
 
-    __slots__ = ("_by_time", "_nobodys", "_resting", "_serial", "by_id")
+    __slots__ = ("_by_time", "_in_order", "_nobodys", "_resting", "_serial", "by_id")
 
     def __init__(self) -> None:
         """Start empty."""
-        self.by_id: OrderedMap[EntryId, PendingEntry] = OrderedMap()
-        self._nobodys: OrderedDict[EntryId, PendingEntry] = OrderedDict()  # in order of release
-        self._resting: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()  # nobody's, later
-        self._by_time: OrderedMap[tuple[int, int], PendingEntry] = OrderedMap()
+        self.by_id: dict[EntryId, PendingEntry] = {}
+        self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
         self._serial = 0
+        self._clear_queues()
+
+    def _clear_queues(self) -> None:
+        self._nobodys: Queue = OrderedView(_waiting)  # in order of release
+        self._resting: Queue = OrderedView(_waiting)  # nobody's, by the end of their rest
+        self._by_time: Queue = OrderedView(_waiting)  # somebody's, by delivery time
 
     def __len__(self) -> int:
         """Return how many entries are pending."""
         return len(self.by_id)
 
+    def walk(self, start: EntryId = MIN_ID) -> Iterator[PendingEntry]:
+        """Yield entries in order of their ids, from `start` on. Do not change the PEL meanwhile."""
+        return self._in_order.walk(start)
+
+    def first(self) -> PendingEntry | None:
+        """Return the entry with the smallest id, if there is one."""
+        return self._in_order.first()
+
+    def last(self) -> PendingEntry | None:
+        """Return the entry with the greatest id, if there is one."""
+        return self._in_order.last()
+
     def assign(self, entry_id: EntryId, owner: Consumer, at_ms: int, delivery_count: int) -> None:
         """Make `owner` hold the entry, delivered at `at_ms`; it may be new or somebody else's."""
-        pending = self.by_id.get(entry_id)
-        if pending is None:
-            pending = PendingEntry(entry_id)
-            self.by_id.insert(entry_id, pending)
-        self.hide(pending)
-        if pending.owner is not owner:
-            if pending.owner is not None:
-                pending.owner.pending.remove(entry_id)
-            owner.pending.insert(entry_id, pending)
+        pending = self._taken_out(entry_id)
+        former = pending.owner
+        if former is not owner:
             pending.owner = owner
-        self._serial += 1
-        pending.serial = self._serial
+            owner.pending.insert(pending.id, pending)
+            if former is not None:
+                former.pending.note_left()
         pending.delivered_at_ms = at_ms
         pending.delivery_count = delivery_count
         pending.rests_until_ms = 0
-        self._by_time.insert((at_ms, self._serial), pending)
+        pending.is_waiting = True
+        self._by_time.insert((at_ms, pending.serial), pending)
 
     def release(self, entry_id: EntryId, delivery_count: int, rests_until_ms: int = 0) -> None:
         """Make an entry pending and nobody's; it goes to the end of the nacked ones.
 
         If it is to rest, it comes among them when its time has come.
         """
-        pending = self.by_id.get(entry_id)
-        if pending is None:
-            pending = PendingEntry(entry_id)
-            self.by_id.insert(entry_id, pending)
-        else:
-            self.hide(pending)
-        if pending.owner is not None:
-            pending.owner.pending.remove(entry_id)
+        pending = self._taken_out(entry_id)
+        former = pending.owner
+        if former is not None:
             pending.owner = None
-        self._serial += 1
-        pending.serial = self._serial
+            former.pending.note_left()
         pending.delivered_at_ms = 0
         pending.delivery_count = delivery_count
         pending.rests_until_ms = rests_until_ms
-        self._show_nobodys(pending)
+        self._show(pending)
+
+    def _taken_out(self, entry_id: EntryId) -> PendingEntry:
+        """Return the entry with its next serial, in no queue; it is made if need be."""
+        pending = self.by_id.get(entry_id)
+        if pending is None:
+            pending = self.by_id[entry_id] = PendingEntry(entry_id)
+            self._in_order.insert(entry_id, pending)
+        else:
+            self.hide(pending)
+        self._serial += 1
+        pending.serial = self._serial
+        return pending
 
     def remove(self, entry_id: EntryId) -> bool:
         """Forget a pending entry; tells whether it was there."""
-        pending = self.by_id.remove(entry_id)
+        pending = self.by_id.pop(entry_id, None)
         if pending is None:
             return False
         self.hide(pending)
-        if pending.owner is not None:
-            pending.owner.pending.remove(entry_id)
+        pending.is_pending = False
+        self._in_order.note_left()
+        owner = pending.owner
+        if owner is not None:
+            pending.owner = None
+            owner.pending.note_left()
         return True
 
     def hide(self, pending: PendingEntry) -> None:
@@ -132,34 +176,23 @@ class Pel:
 
         For one whose stream entry is gone: it can only be in the way, unless its id comes again.
         """
-        if pending.owner is None:
-            self._nobodys.pop(pending.id, None)
-            if pending.rests_until_ms:
-                self._resting.remove((pending.rests_until_ms, pending.serial))
-        else:
-            self._by_time.remove((pending.delivered_at_ms, pending.serial))
+        if pending.is_waiting:
+            pending.is_waiting = False
+            self._queue(pending).note_left()
 
     def is_hidden(self, pending: PendingEntry) -> bool:
         """Tell whether `longest_idle_first` leaves an entry out."""
-        if pending.owner is None:
-            is_resting = (pending.rests_until_ms, pending.serial) in self._resting
-            return not is_resting and pending.id not in self._nobodys
-        return (pending.delivered_at_ms, pending.serial) not in self._by_time
+        return not pending.is_waiting
 
     def show_all(self) -> None:
         """Undo every `hide`: ids of entries that are gone may come again."""
-        self._nobodys = OrderedDict()
-        self._resting = OrderedMap()
-        self._by_time = OrderedMap()
+        self._clear_queues()
         for pending in self.in_time_order():
-            if pending.owner is None:
-                self._show_nobodys(pending)
-            else:
-                self._by_time.insert((pending.delivered_at_ms, pending.serial), pending)
+            self._show(pending)
 
     def in_time_order(self) -> list[PendingEntry]:
         """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""
-        return sorted(self.by_id.walk(), key=lambda one: (one.delivered_at_ms, one.serial))
+        return sorted(self.walk(), key=lambda one: (one.delivered_at_ms, one.serial))
 
     def longest_idle_first(self, now_ms: int) -> Iterator[PendingEntry]:
         """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile.
@@ -167,14 +200,29 @@ class Pel:
         Of nacked entries, those that have rested come first; those that still rest are left out.
         """
         rested = takewhile(lambda one: one.rests_until_ms <= now_ms, self._resting.walk())
-        return chain(rested, self._nobodys.values(), self._by_time.walk())
+        return chain(rested, self._nobodys.walk(), self._by_time.walk())
 
     def first_resting(self) -> PendingEntry | None:
         """Return the entry whose rest ends first, if any rests."""
         return self._resting.first()
 
-    def _show_nobodys(self, pending: PendingEntry) -> None:
-        if pending.rests_until_ms:
-            self._resting.insert((pending.rests_until_ms, pending.serial), pending)
-        else:
-            self._nobodys[pending.id] = pending
+    def _queue(self, pending: PendingEntry) -> Queue:
+        if pending.owner is not None:
+            return self._by_time
+        return self._resting if pending.rests_until_ms else self._nobodys
+
+    def _show(self, pending: PendingEntry) -> None:
+        pending.is_waiting = True
+        at_ms = pending.rests_until_ms or pending.delivered_at_ms
+        self._queue(pending).insert((at_ms, pending.serial), pending)
+
+
+def _pending(block: Block[PendingEntry], start: int) -> Iterator[int]:
+    found = block.values
+    return (at for at in range(start, len(found)) if found[at].is_pending)
+
+
+def _waiting(block: Block[PendingEntry], start: int) -> Iterator[int]:
+    found, serials = block.values, block.minors
+    places = range(start, len(found))
+    return (at for at in places if found[at].is_waiting and found[at].serial == serials[at])

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
-from engine.pending import Consumer, PendingEntry
+from engine.ordered import OrderedView
+from engine.pending import Consumer, Pel, PendingEntry
 from engine.replies import (
     ConsumerInfo,
     Gap,
@@ -142,7 +143,7 @@ def stream_detail(
     groups = [
         GroupDetail(
             info=_group_info(stream, group),
-            pending=[_item(pending, now_ms) for pending in islice(group.pel.by_id.walk(), count)],
+            pending=[_item(pending, now_ms) for pending in islice(group.pel.walk(), count)],
             consumers=[_consumer_info(one, now_ms) for one in group.consumers.values()],
         )
         for group in stream.groups.values()
@@ -192,7 +193,7 @@ def pending(
         GroupNotFound: there is no such group.
     """
     found = keyspace.group(name, group_name)
-    pel = found.pel.by_id
+    pel: Pel | OrderedView[PendingEntry] = found.pel
     if request.consumer is not None:
         if request.consumer not in found.consumers:
             return []
@@ -213,7 +214,7 @@ def pending_summary(keyspace: Keyspace, name: bytes, group_name: bytes) -> Pendi
         GroupNotFound: there is no such group.
     """
     found = keyspace.group(name, group_name)
-    first, last = found.pel.by_id.first(), found.pel.by_id.last()
+    first, last = found.pel.first(), found.pel.last()
     holders = [(one.name, len(one.pending)) for one in found.consumers.values() if one.pending]
     return PendingSummary(
         total=len(found.pel),

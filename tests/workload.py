@@ -96,7 +96,7 @@ class Workload:
         """Return up to three ids of pending entries."""
         found = self._engine.keyspace.find(stream)
         known = found.groups.get(group) if found else None
-        ids = [one.id for one in known.pel.by_id.walk()] if known else []
+        ids = [one.id for one in known.pel.walk()] if known else []
         return self._random.sample(ids, min(len(ids), 3)) or [EntryId(1, 1)]
 
     async def _add(self) -> Any:

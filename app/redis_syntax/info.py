@@ -100,7 +100,7 @@ def _head(keyspace: Keyspace, stream: Stream) -> list[Reply]:
 
 
 def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
-    pending = list(group.pel.by_id.walk())
+    pending = list(group.pel.walk())
     nacked = sum(one.owner is None for one in pending)
     return [
         b"name",

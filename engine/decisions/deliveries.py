@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from heapq import merge
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from engine.commands import (
@@ -26,8 +26,7 @@ from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.limits import AUTOCLAIM_SCAN_FACTOR, COUNT_MAX
-from engine.ordered import OrderedMap
-from engine.pending import PendingEntry
+from engine.pending import Consumer, PendingEntry
 from engine.policy import GroupPolicy
 from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
 from engine.stream import Stream
@@ -100,10 +99,6 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
     return Decision(reads, commands)
 
 
-_NOTHING: OrderedMap[EntryId, PendingEntry] = OrderedMap()
-"""What a consumer holds that is not known yet."""
-
-
 class GroupAhead:
     """A group as its consumer will find it once the earlier cursors of the same read are applied.
 
@@ -111,23 +106,28 @@ class GroupAhead:
     is given what the first has left.
     """
 
-    __slots__ = ("counts", "entries_read", "gained", "last_id", "mine", "pel", "policy")
+    __slots__ = ("_consumer", "counts", "entries_read", "gained", "last_id", "pel", "policy")
 
     def __init__(self, group: Group, consumer: bytes) -> None:
         """Start with the group as it is."""
-        found = group.consumers.get(consumer)
+        self._consumer = group.consumers.get(consumer) or Consumer(consumer, 0)
         self.pel = group.pel  # as it was before the read
         self.policy = group.policy
-        self.mine: OrderedMap[EntryId, PendingEntry] = _NOTHING if found is None else found.pending
         self.last_id = group.last_id
         self.entries_read = group.entries_read
         self.counts: dict[EntryId, int] = {}  # delivery counts of what this read has made pending
-        self.gained: set[EntryId] = set()  # those among them that are not in `mine`
+        self.gained: set[EntryId] = set()  # those among them it did not hold before
 
     @property
     def held_count(self) -> int:
         """Return how many entries the consumer holds."""
-        return len(self.mine) + len(self.gained)
+        return len(self._consumer.pending) + len(self.gained)
+
+    def held_before(self, ids: Collection[EntryId]) -> set[EntryId]:
+        """Return which of the ids the consumer has held before the read."""
+        find, top = self.pel.by_id.get, self._consumer.pending.top
+        found = (find(one) for one in ids if one <= top)  # what is new mostly lies above
+        return {one.id for one in found if one is not None and one.owner is self._consumer}
 
     def note(self, command: Command) -> None:
         """Take account of what was decided for a cursor."""
@@ -136,20 +136,21 @@ class GroupAhead:
         elif isinstance(command, Deliver):
             self._count_one_more(command.claimed)
             self.counts.update(dict.fromkeys(command.delivered, 1))
-            pending = (*command.claimed, *command.delivered)
-            self.gained.update(one for one in pending if one not in self.mine)
+            pending = {*command.claimed, *command.delivered}
+            self.gained |= pending - self.held_before(pending)
             self.last_id, self.entries_read = command.last_id, command.entries_read
 
     def held_after(self, after: EntryId) -> Iterator[EntryId]:
         """Yield what the consumer holds, in order of the ids."""
         if after == MAX_ID:
             return iter(())
-        before = (pending.id for pending in self.mine.walk(after.next()))
+        before = (pending.id for pending in self._consumer.pending.walk(after.next()))
         return merge(before, sorted(one for one in self.gained if one > after))
 
     def held_through(self, end: EntryId, limit: int) -> int:
         """Return how many entries up to `end` the consumer holds, if fewer than `limit`."""
-        return self.mine.count_through(end, limit) + sum(one <= end for one in self.gained)
+        through = takewhile(lambda one: one.id <= end, self._consumer.pending.walk())
+        return sum(1 for _ in islice(through, limit)) + sum(one <= end for one in self.gained)
 
     def _count_one_more(self, ids: Sequence[EntryId]) -> None:
         for entry_id in ids:
@@ -216,11 +217,11 @@ def ack_through(
     Raises:
         GroupNotFound: there is no such group.
     """
-    found = keyspace.group(stream, group).consumers.get(consumer)
-    last = None if found is None else found.pending.get(seen)
-    if found is None or last is None:
+    last = keyspace.group(stream, group).pel.by_id.get(seen)
+    owner = None if last is None else last.owner
+    if last is None or owner is None or owner.name != consumer:
         return Decision(None, [])
-    through = takewhile(lambda one: one.id <= seen, found.pending.walk())
+    through = takewhile(lambda one: one.id <= seen, owner.pending.walk())
     ids = [one.id for one in through if one.serial <= last.serial]
     return Decision(None, [Ack(stream, group, ids)])
 
@@ -405,17 +406,16 @@ def claim(
         elif entry_id in counts:  # named twice: it was just taken, by us
             if now_ms - at_ms >= request.min_idle_ms:
                 count = counts.pop(entry_id)  # and goes to the end of its equals once more
-                counts[entry_id] = _count_after_claim(count, request)
-                taken = Delivery(entry_id, entry.fields, now_ms - at_ms, count, None)
-                deliveries.append(taken._replace(count_set=counts[entry_id]))
+                counts[entry_id] = count_set = _count_after_claim(count, request)
+                idle_ms = now_ms - at_ms
+                deliveries.append(Delivery(entry_id, entry.fields, idle_ms, count, None, count_set))
         elif pending is None:
             if request.force:
                 counts[entry_id] = _count_after_claim(1, request)
                 deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None, counts[entry_id]))
         elif pending.is_claimable(now_ms, request.min_idle_ms):
             counts[entry_id] = _count_after_claim(pending.delivery_count, request)
-            taken = _taken(pending, entry.fields, consumer, now_ms)
-            deliveries.append(taken._replace(count_set=counts[entry_id]))
+            deliveries.append(_taken(pending, entry.fields, consumer, now_ms, counts[entry_id]))
     last_id = max(request.last_id, group.last_id)
     command = Claim(
         name, group_name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
@@ -446,7 +446,7 @@ def autoclaim(
     counts: list[tuple[EntryId, int]] = []
     purged: list[EntryId] = []
     deliveries: list[Delivery] = []
-    scan = group.pel.by_id.walk(start)
+    scan = group.pel.walk(start)
     for _ in range(limit * AUTOCLAIM_SCAN_FACTOR):
         # Redis: ids that are gone count towards the page as well.
         if len(deliveries) + len(purged) == limit or (pending := next(scan, None)) is None:
@@ -457,8 +457,7 @@ def autoclaim(
         elif pending.is_claimable(now_ms, min_idle_ms):
             count = _count_after_claim(pending.delivery_count, request)
             counts.append((pending.id, count))
-            taken = _taken(pending, entry.fields, consumer, now_ms)
-            deliveries.append(taken._replace(count_set=count))
+            deliveries.append(_taken(pending, entry.fields, consumer, now_ms, count))
     following = next(scan, None)
     command = Claim(name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id)
     next_start = MIN_ID if following is None else following.id
@@ -493,7 +492,7 @@ def _read_new(
     caught_up = GroupState.CAUGHT_UP if last_id >= stream.log.last_id else GroupState.LIVE
     pending = {delivery.id for delivery in (taken if request.no_ack else taken + new)}
     pending.difference_update(group.gained)
-    held = group.held_count + len(pending) - sum(map(group.mine.__contains__, pending))
+    held = group.held_count + len(pending) - len(group.held_before(pending))
     full = request.max_pending is not None and held >= request.max_pending
     read = GroupRead(
         stream.name,
@@ -526,7 +525,7 @@ def _read_history(
         if entry_id in group.counts:  # this read has just delivered it
             one = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
         else:
-            one = _taken(group.mine[entry_id], fields, request.consumer, now_ms)
+            one = _taken(group.pel.by_id[entry_id], fields, request.consumer, now_ms)
         deliveries.append(one)
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
     names = stream.name, request.group, request.consumer
@@ -581,7 +580,11 @@ def _claimable(
 
 
 def _taken(
-    pending: PendingEntry, fields: tuple[bytes, ...] | None, consumer: bytes, now_ms: int
+    pending: PendingEntry,
+    fields: tuple[bytes, ...] | None,
+    consumer: bytes,
+    now_ms: int,
+    count_set: int | None = None,
 ) -> Delivery:
     owner = pending.owner
     return Delivery(
@@ -590,6 +593,7 @@ def _taken(
         idle_ms=0 if owner is None else pending.idle_ms(now_ms),
         delivered_before=pending.delivery_count,
         claimed_from=None if owner is None or owner.name == consumer else owner.name,
+        count_set=count_set,
     )
 
 

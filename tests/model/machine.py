@@ -204,7 +204,7 @@ class Machine(RuleBasedStateMachine):
             for group in stream.groups.values():
                 for consumer in group.consumers.values():
                     assert list(consumer.pending.walk()) == held_by(group, consumer.name)
-                owners = {one.owner.name for one in group.pel.by_id.walk() if one.owner is not None}
+                owners = {one.owner.name for one in group.pel.walk() if one.owner is not None}
                 assert owners <= set(group.consumers)
 
     @invariant()

@@ -41,7 +41,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
 def _group(stream: Stream, group: Group) -> dict[str, Any]:
     return {
         "policy": group.policy,
-        "rests_until_ms": [(one.id, one.rests_until_ms) for one in group.pel.by_id.walk()],
+        "rests_until_ms": [(one.id, one.rests_until_ms) for one in group.pel.walk()],
         # Entries that are gone from the stream may be left out of this order, or not yet.
         "longest_idle_first": [
             pending.id
@@ -64,6 +64,6 @@ def held_by(group: Group, consumer: bytes) -> list[Any]:
     """Return a consumer's part of the group's PEL, looked up from the group's side."""
     return [
         pending
-        for pending in group.pel.by_id.walk()
+        for pending in group.pel.walk()
         if pending.owner is not None and pending.owner.name == consumer
     ]

@@ -128,7 +128,7 @@ class Workload:
     def _pending(self, stream: bytes, group: bytes) -> list[EntryId]:
         found = self._find(stream)
         in_group = None if found is None else found.groups.get(group)
-        ids = [] if in_group is None else [one.id for one in in_group.pel.by_id.walk()]
+        ids = [] if in_group is None else [one.id for one in in_group.pel.walk()]
         if not ids or self._random.random() < 0.1:
             return self._ids(stream)
         return self._random.sample(ids, min(len(ids), self._random.randint(1, 4)))

@@ -41,7 +41,7 @@ def again(keyspace: Keyspace) -> Keyspace:
 
 
 def hidden_in(group: Group) -> list[EntryId]:
-    return [one.id for one in group.pel.by_id.walk() if group.pel.is_hidden(one)]
+    return [one.id for one in group.pel.walk() if group.pel.is_hidden(one)]
 
 
 def what_is_not_asked_for(keyspace: Keyspace) -> list[Any]:
@@ -97,7 +97,7 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
         for stream in engine.keyspace.streams.values():
             chunks = list(stream.log.dump())
             groups = list(stream.groups.values())
-            pending = [one for group in groups for one in group.pel.by_id.walk()]
+            pending = [one for group in groups for one in group.pel.walk()]
             traces = {
                 "tombstones": any(any(chunk.tombstones) for chunk in chunks),
                 "a repacked chunk": any(0 < one.entry_count < 4 for one in chunks[:-1]),
