@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from app.structure import MEMBERS_MAX
-from engine.entry import Draft
+from engine.entry import Draft, make_draft
 
 
 class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -17,6 +17,7 @@ class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _lines = msgspec.json.Decoder(_PlainEntry).decode_lines
+_utf8 = str.encode
 _array = msgspec.json.Decoder(list[_PlainEntry]).decode
 
 
@@ -39,8 +40,9 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
             fields = entry.fields
             if not 0 < len(fields) <= MEMBERS_MAX:
                 return None
-            flat = [text.encode() for text in chain.from_iterable(fields.items())]
-            drafts.append(Draft(None, tuple(flat)))
+            drafts.append(
+                make_draft((None, tuple(map(_utf8, chain.from_iterable(fields.items())))))
+            )
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return drafts

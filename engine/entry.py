@@ -108,3 +108,6 @@ class Draft(NamedTuple):
 
     id: IdRequest
     fields: Fields
+
+
+make_draft: Callable[[Iterable[Any]], Draft] = partial(tuple.__new__, Draft)

@@ -258,7 +258,7 @@ async def append_entries(
         expected_last_id=expected,
     )
     _tell_added(request, response, added)
-    texts = [str(entry_id) for entry_id in added.ids]
+    texts = [f"{ms}-{seq}" for ms, seq in added.ids]
     return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)
 
 
