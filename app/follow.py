@@ -67,7 +67,9 @@ async def follow_stream(
             [cursor], limit=limit, size_bytes_max=BATCH_BYTES_MAX, wait_ms=wait_ms
         )
         yield read
-        await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
+        # Others come between, and one that is cancelled ends here. Those who follow side by side
+        # are at the same place meanwhile, so each place is read once for all of them.
+        await asyncio.sleep(0)
         cursor = StreamCursor(cursor.stream, read.next_after)
         wait_ms = beat_ms
 

@@ -138,9 +138,18 @@ class Waiters:
         self.check_room()
         self._count += 1
         for key in waiter.lanes:
-            lane = self._lanes.setdefault(key.stream, {}).setdefault(key.group, _Lane())
-            lane.waiters[waiter] = None
+            self._lane(key).waiters[waiter] = None
         self._arm(waiter)
+
+    def _lane(self, key: LaneKey) -> _Lane:
+        """Return a lane; it is made if nobody stands in it."""
+        lanes = self._lanes.get(key.stream)
+        if lanes is None:
+            lanes = self._lanes[key.stream] = {}
+        lane = lanes.get(key.group)
+        if lane is None:
+            lane = lanes[key.group] = _Lane()
+        return lane
 
     def check_room(self) -> None:
         """Raise what `add` would raise."""
