@@ -41,11 +41,12 @@ def serving_process(
     """Run a server while the context lasts, on data of its own; yields its port and process id."""
     variables = {f"HEADGATE_{key.upper()}": str(value) for key, value in settings.items()}
     with tempfile.TemporaryDirectory() as data_dir:
+        variables["LEAST_DATA_DIR"] = data_dir
         commands = {
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
+            "the least": ["-m", "uvicorn", "tests.bench.least:app"],
             "plain FastAPI": ["-m", "uvicorn", "tests.bench.plain:app", "--lifespan", "off"],
             "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
-            "headgate in memory": ["-m", "app.cli", "serve", "--data-dir", ":memory:"],
         }
         port = free_port()
         command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
