@@ -22,6 +22,10 @@ _SLICE = 256
 """Entries taken from the log before others have their turn: a fraction of a millisecond's work,
 which each turn of whoever else is there waits for."""
 
+_SLICE_BYTES = arrow.BATCH_BYTES_MAX * _SLICE // arrow.ROWS_MAX
+"""Names and values of a slice; a batch ends with the first that has no room for all its entries, so
+nobody has to add up what a batch has."""
+
 _PIECE_BYTES = 256 * 1024
 """What a slow client must take within its patience: less than a batch may have."""
 
@@ -81,22 +85,23 @@ class BulkRange:
     async def _rows(self) -> list[Entry]:
         """Return what goes into the next batch, nothing at the end."""
         rows: list[Entry] = []
-        size_left = arrow.BATCH_BYTES_MAX
-        while not self._is_over and len(rows) < arrow.ROWS_MAX and size_left > 0:
-            found = await self._slice(min(_SLICE, arrow.ROWS_MAX - len(rows)), size_left)
-            size_left -= sum(entry.size_bytes for entry in found)
+        while not self._is_over and len(rows) < arrow.ROWS_MAX:
+            count = min(_SLICE, arrow.ROWS_MAX - len(rows))
+            found = await self._slice(count)
             rows += found
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
+            if len(found) < count:  # its entries are large, or there are no more
+                break
         return rows
 
-    async def _slice(self, count: int, size_bytes_max: int) -> list[Entry]:
+    async def _slice(self, count: int) -> list[Entry]:
         if self._left is not None:
             count = min(count, self._left)
         if self._low > self._high or not count:
             self._is_over = True
             return []
         bounds = self._stream, self._low, self._high
-        found = await self._backend.range(*bounds, limit=count, size_bytes_max=size_bytes_max)
+        found = await self._backend.range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
         await self._check_whole()
         self._is_over = not found or found[-1].id == self._high
         if found:

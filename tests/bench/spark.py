@@ -29,7 +29,8 @@ BATCH = 5_000
 ROUNDS = 3
 WARMING = 8
 """Rounds until Java has compiled what is measured."""
-TASKS = 4
+TASKS = 2
+"""One for each core that Spark has."""
 POLLS = 300
 READERS = 2
 PAUSE_S = 0.02
