@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from app.ids import parse_new_id
 from app.problems import GatewayError, pointer_to
-from engine.entry import Draft, Entry, Fields, IdRequest
+from engine.entry import Draft, Entry, Fields, IdRequest, make_draft
 
 T = TypeVar("T")
 
@@ -46,7 +46,6 @@ _INT64_MAX = 2**63 - 1
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 _threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
-_make_draft: Callable[[tuple[IdRequest, Fields]], Draft] = partial(tuple.__new__, Draft)
 
 
 async def aside(act: Callable[[], T]) -> T:
@@ -179,7 +178,7 @@ def decode(body: bytes, *, may_name_streams: bool = False) -> NewRows:
             ]
         if "stream" in batch.schema.names:
             streams += batch.column("stream").to_pylist()
-        drafts += map(_make_draft, zip(ids, fields, strict=True))
+        drafts += map(make_draft, zip(ids, fields, strict=True))
     return NewRows(drafts, streams if "stream" in table.schema.names else None)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
-from fastapi.sse import format_sse_event
 
 from app.fields import wire_fields
 from app.names import text_of
@@ -30,10 +29,11 @@ class EntriesText(NamedTuple):
 T = TypeVar("T")
 
 
-class _LastBatch(Generic[T]):
+class LastBatch(Generic[T]):
     """The entries encoded last, and what became of them."""
 
     def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
+        """Remember what this makes of entries."""
         self._encode = encode
         self._entries: list[Entry] = []
         self._encoded = encode([])
@@ -54,24 +54,17 @@ def _array(entries: list[Entry]) -> msgspec.Raw:
     return msgspec.Raw(_encode([_entry(one) for one in entries]))
 
 
-def _events(found: Iterable[dict[str, Any]]) -> bytes:
-    return b"".join(
-        format_sse_event(data_str=_text(one), event="entry", id=one["id"]) for one in found
-    )
+_last_array = LastBatch(_array)
 
 
-_last_array = _LastBatch(_array)
-_last_events = _LastBatch(lambda entries: _events(map(_entry, entries)))
+def entry_text(entry: Entry) -> str:
+    """Return an entry of a stream as a JSON object."""
+    return _text(_entry(entry))
 
 
-def entry_events(entries: list[Entry]) -> bytes:
-    """Return the `entry` events of a stream's entries."""
-    return _last_events.encoded(entries)
-
-
-def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
-    """Return the `entry` events of a group's deliveries; their entries are there."""
-    return _events(map(_delivery, deliveries))
+def delivery_text(delivery: Delivery) -> str:
+    """Return a delivery of a group as a JSON object; its entry is there."""
+    return _text(_delivery(delivery))
 
 
 def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap | None) -> str:

@@ -6,7 +6,6 @@ from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.sse import format_sse_event
 from pydantic import BaseModel, Field
 
 from app.dependencies import (
@@ -19,7 +18,7 @@ from app.dependencies import (
     check_at_most,
     gateway_of,
 )
-from app.encoding import delivery_events, entry_events
+from app.event import delivery_events, entry_events, event
 from app.follow import follow_group, follow_stream
 from app.held import Held, take_away
 from app.ids import parse_after
@@ -265,13 +264,13 @@ async def _stream_parts(
         if is_first or read.gap is not None:
             gap = Gap.of(read.gap)
             ready = Ready(position=str(read.after), resumed=resumed, gap=gap)
-            yield _event("ready", ready, retry_ms=gateway.reconnect_after_ms())
+            yield event("ready", ready, retry_ms=gateway.reconnect_after_ms())
         if read.entries:
             gateway.metrics.delivered.labels("sse").inc(len(read.entries))
             yield entry_events(read.entries)
         at_end = not read.entries or read.next_after >= read.last_id
         if at_end and not caught_up:
-            yield _event("caught_up", CaughtUp(at=str(read.next_after)))
+            yield event("caught_up", CaughtUp(at=str(read.next_after)))
         elif not read.entries:
             yield _HEARTBEAT
         is_first, caught_up = False, at_end
@@ -336,7 +335,7 @@ class _GroupEvents:
             at_end = read.state is GroupState.CAUGHT_UP
             if at_end and not caught_up:
                 position = (await self._backend.group(*self._names)).last_id
-                yield _event("caught_up", CaughtUp(at=str(position))), []
+                yield event("caught_up", CaughtUp(at=str(position))), []
             elif not deliveries:
                 yield _HEARTBEAT, []
             caught_up = at_end
@@ -354,7 +353,7 @@ class _GroupEvents:
             lost = take_away(self._held, counts)
             if lost:
                 claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(by))
-                yield _event("claimed", claimed), []
+                yield event("claimed", claimed), []
 
     async def _ready(self) -> bytes:
         info = await self._backend.group(*self._names)
@@ -365,7 +364,7 @@ class _GroupEvents:
             resumed=bool(pending),
             consumer=self._subscriber.consumer.decode(),
         )
-        return _event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
+        return event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
 
     async def _look_what_is_held(self) -> None:
         """Forget what is pending no more: it was acknowledged by POST."""
@@ -388,10 +387,5 @@ async def _until_end(gateway: Gateway) -> AsyncGenerator[Any, None]:
 
 def _last_event(gateway: Gateway, error: StreamError, path: str) -> bytes:
     if isinstance(error, errors.Draining):
-        return _event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
-    return _event("problem", problem_of(error, path))
-
-
-def _event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
-    text = data.model_dump_json(exclude_unset=True, by_alias=True)
-    return format_sse_event(data_str=text, event=name, retry=retry_ms)
+        return event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
+    return event("problem", problem_of(error, path))

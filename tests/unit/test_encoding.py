@@ -1,4 +1,4 @@
-"""Encoding: frames made quickly are the frames that their models describe."""
+"""Encoding: frames and events made quickly are those that their models describe."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from app import encoding, frames, schemas
+from app import encoding, event, frames, schemas
 from engine.entry import Entry, EntryId
 from engine.limits import U64_MAX
 from engine.replies import Delivery, Gap, Outcome
@@ -44,15 +44,6 @@ def assert_says(text: str, model: BaseModel) -> None:
     )
 
 
-def assert_events(sent: bytes, models: Sequence[schemas.Entry]) -> None:
-    """Check events against the models of their entries: the id line, and the data."""
-    events = [event.split("\n") for event in sent.decode().split("\n\n")[:-1]]
-    for lines, model in zip(events, models, strict=True):
-        said = dict(line.split(": ", 1) for line in lines)
-        assert (said["event"], said["id"]) == ("entry", model.id)
-        assert_says(said["data"], model)
-
-
 @given(names, entries, counts, st.none() | st.builds(Gap, ids, ids))
 def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap | None) -> None:
     model = frames.Entries(
@@ -82,16 +73,25 @@ def test_entries_of_a_group(
     assert_says(text, model)
 
 
+def assert_events(sent: bytes, models: Sequence[schemas.Entry]) -> None:
+    """Check events against the models of their entries: the id line, and the data."""
+    events = [event.split("\n") for event in sent.decode().split("\n\n")[:-1]]
+    for lines, model in zip(events, models, strict=True):
+        said = dict(line.split(": ", 1) for line in lines)
+        assert (said["event"], said["id"]) == ("entry", model.id)
+        assert_says(said["data"], model)
+
+
 @given(entries)
 def test_events_of_a_stream(found: list[Entry]) -> None:
-    assert_events(encoding.entry_events(found), [schemas.Entry.of(one) for one in found])
+    assert_events(event.entry_events(found), [schemas.Entry.of(one) for one in found])
 
 
 @given(deliveries)
 def test_events_of_a_group(found: list[Delivery]) -> None:
     models = [schemas.Delivery.of_delivery(one) for one in found]
 
-    assert_events(encoding.delivery_events(found), models)
+    assert_events(event.delivery_events(found), models)
 
 
 @given(st.none() | names, names, settled)
