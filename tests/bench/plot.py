@@ -11,7 +11,7 @@ from tests.bench.table import short
 if TYPE_CHECKING:
     from tests.bench.growth import Curve
 
-LABEL_STEP = 1.3  # names of lines that end close together are set apart
+LABEL_STEP = 1.45  # names of lines that end close together are set apart
 TITLES = {"entries": "entries in the stream", "pending": "pending entries of the group"}
 
 
@@ -55,7 +55,8 @@ def plot_soak(samples: Sequence[Mapping[str, float]], path: Path) -> None:
         label = name.removesuffix("_ms").replace("_", ", ")
         panels[1].plot(at_s, [one[name] for one in samples], label=label)
     panels[1].set(ylabel="ms", xlabel="seconds", yscale="log")
-    panels[1].legend(ncols=4, frameon=False)
+    panels[1].legend(ncols=4, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))  # above it
+    panels[1].yaxis.set_major_formatter("{x:g}")
     for panel in panels:
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
