@@ -86,17 +86,15 @@ class BulkRange:
         """Return what goes into the next batch, nothing at the end."""
         rows: list[Entry] = []
         while not self._is_over and len(rows) < arrow.ROWS_MAX:
-            count = min(_SLICE, arrow.ROWS_MAX - len(rows))
-            found = await self._slice(count)
+            found = await self._slice()
             rows += found
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
-            if len(found) < count:  # its entries are large, or there are no more
+            if len(found) < _SLICE:  # its entries are large, or there are no more
                 break
         return rows
 
-    async def _slice(self, count: int) -> list[Entry]:
-        if self._left is not None:
-            count = min(count, self._left)
+    async def _slice(self) -> list[Entry]:
+        count = _SLICE if self._left is None else min(_SLICE, self._left)
         if self._low > self._high or not count:
             self._is_over = True
             return []

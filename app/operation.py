@@ -159,9 +159,9 @@ class WholeRequest(Request):
             self.query = dict(parse_qsl(text.decode("latin-1"), keep_blank_values=True))
         self.content = b""
 
-    def declared_bytes(self) -> int:
-        """Return how long the body is said to be; 0 if that is not said."""
-        return int(self.sent.get(b"content-length", b"0"))  # the server takes nothing but digits
+    def has_body(self) -> bool:
+        """Tell whether the request comes with a body."""
+        return self._declared_bytes() > 0 or b"transfer-encoding" in self.sent
 
     async def arrive(self) -> None:
         """Wait for the body.
@@ -170,11 +170,10 @@ class WholeRequest(Request):
             GatewayError: it is too large; then what is left of it is not read.
             ClientDisconnect: the client has gone.
         """
-        declared = self.declared_bytes()
-        if not declared and b"transfer-encoding" not in self.sent:
+        if not self.has_body():
             return
         most = gateway_of(self).limits.body_bytes_max
-        if declared > most:
+        if self._declared_bytes() > most:
             raise _too_large(most)
         chunks: list[bytes] = []
         left, more = most, True
@@ -189,6 +188,9 @@ class WholeRequest(Request):
                 raise _too_large(most)
             more = message.get("more_body", False)
         self.content = b"".join(chunks)
+
+    def _declared_bytes(self) -> int:
+        return int(self.sent.get(b"content-length", b"0"))  # the server takes nothing but digits
 
 
 def _too_large(most: int) -> GatewayError:
@@ -268,11 +270,6 @@ def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None
         GatewayError: naming those it takes.
     """
     media_type = media_type_of(request)
-    if media_type not in media_types and has_body(request):
+    if media_type not in media_types and request.has_body():
         text = f"the body must be {' or '.join(sorted(media_types))}, and this header must say so"
         raise GatewayError("unsupported_media_type", text, pointer="/header/Content-Type")
-
-
-def has_body(request: WholeRequest) -> bool:
-    """Tell whether a request comes with a body."""
-    return request.declared_bytes() > 0 or b"transfer-encoding" in request.sent

@@ -5,7 +5,7 @@ in between, as solving them its way costs several times what an append does. Dep
 functions of their parameters.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from fastapi import Response
@@ -99,9 +99,36 @@ class _Call:
         self.takes_request = dependant.request_param_name or dependant.http_connection_param_name
         self.takes_response = dependant.response_param_name
         self.needs_nothing = not (
-            given or self.takes_request or any(one.is_required for _, one in found)
+            given
+            or self.takes_request
+            or self.takes_response
+            or any(one.is_required for _, one in found)
         )
         self.unasked: Any = None  # of a dependency: what it is for who says nothing
+
+    def asked(self, sources: tuple[Mapping[Any, Any], ...], errors: Errors) -> dict[str, Any]:
+        """Return what the request says of the parameters; what is wrong is added to `errors`."""
+        values: dict[str, Any] = {}
+        for source, key, parameter in self.parameters:
+            value = sources[source].get(key)
+            if value is not None:
+                parameter.take(value, values, errors)
+            elif parameter.is_required:
+                errors.append(parameter.missing())
+        return values
+
+    def arguments(
+        self, asked: dict[str, Any], found: Sequence[Any], request: Sources, response: Response
+    ) -> dict[str, Any]:
+        """Return what to call it with, given what the calls before it have found."""
+        values = self.defaults | asked
+        for name, index in self.given:
+            values[name] = found[index]
+        if self.takes_request:
+            values[self.takes_request] = request
+        if self.takes_response:
+            values[self.takes_response] = response
+        return values
 
 
 class Parameters:
@@ -130,42 +157,18 @@ class Parameters:
         found: list[Any] = []
         for one in self._dependencies:
             known = len(errors)
-            asked = _taken(one, sources, errors)
+            asked = one.asked(sources, errors)
             if one.needs_nothing and not asked and len(errors) == known:
                 found.append(one.unasked)
                 continue
-            values = one.defaults | asked
-            for name, index in one.given:
-                values[name] = found[index]
-            if one.takes_request:
-                values[one.takes_request] = request
+            values = one.arguments(asked, found, request, response)
             # What lacks a value is not called, nor is what needs it: there are errors then.
             is_possible = len(errors) == known and _FAILED not in values.values()
             found.append(one.call(**values) if is_possible else _FAILED)
-        one = self._route
-        values = one.defaults | _taken(one, sources, errors)
-        for name, index in one.given:
-            values[name] = found[index]
-        if one.takes_request:
-            values[one.takes_request] = request
-        if one.takes_response:
-            values[one.takes_response] = response
-        return values
+        return self._route.arguments(self._route.asked(sources, errors), found, request, response)
 
     def _add(self, dependant: Dependant) -> int:
         """Add a call behind those it needs; returns its place."""
         given = [(below.name or "", self._add(below)) for below in dependant.dependencies]
         self._dependencies.append(_Call(dependant, given))
         return len(self._dependencies) - 1
-
-
-def _taken(call: _Call, sources: tuple[Mapping[Any, Any], ...], errors: Errors) -> dict[str, Any]:
-    """Return what the request says of a call's parameters."""
-    values: dict[str, Any] = {}
-    for source, key, parameter in call.parameters:
-        value = sources[source].get(key)
-        if value is not None:
-            parameter.take(value, values, errors)
-        elif parameter.is_required:
-            errors.append(parameter.missing())
-    return values

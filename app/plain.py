@@ -17,7 +17,6 @@ class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _lines = msgspec.json.Decoder(_PlainEntry).decode_lines
-_utf8 = str.encode
 _array = msgspec.json.Decoder(list[_PlainEntry]).decode
 
 
@@ -40,9 +39,8 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
             fields = entry.fields
             if not 0 < len(fields) <= MEMBERS_MAX:
                 return None
-            drafts.append(
-                make_draft((None, tuple(map(_utf8, chain.from_iterable(fields.items())))))
-            )
+            texts = chain.from_iterable(fields.items())
+            drafts.append(make_draft((None, tuple(map(str.encode, texts)))))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return drafts

@@ -108,7 +108,7 @@ class OrderedView(Generic[V]):
         self._live_count += 1
         blocks = self._blocks
         if blocks and key <= self.top:
-            self._insert_between(*key, value)
+            self._insert_between(key, value)
             return
         self.top = key
         self._key_count += 1
@@ -149,7 +149,7 @@ class OrderedView(Generic[V]):
     def walk(self, start: Key = (0, 0)) -> Iterator[V]:
         """Yield values in key order, from `start` on. No change and no other walk meanwhile."""
         blocks = self._blocks
-        index = max(self._blocks_through(start) - 1, 0)
+        index = self._index_of(start)
         low = blocks[index].place(*start) if blocks else 0
         if index == 0 and low <= self._head:
             self._bare_front()
@@ -168,8 +168,13 @@ class OrderedView(Generic[V]):
         """Return how many blocks begin with a key up to this one."""
         return self._firsts.place(key[0], key[1] + 1)
 
-    def _insert_between(self, major: int, minor: int, value: V) -> None:
-        index = max(self._firsts.place(major, minor + 1) - 1, 0)
+    def _index_of(self, key: Key) -> int:
+        """Return the index of the block in which a key stands or would stand."""
+        return max(self._blocks_through(key) - 1, 0)
+
+    def _insert_between(self, key: Key, value: V) -> None:
+        major, minor = key
+        index = self._index_of(key)
         block = self._blocks[index]
         at = block.place(major, minor)
         if index == 0 and at < self._head:

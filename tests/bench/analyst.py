@@ -5,8 +5,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from multiprocessing import get_context
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 _NICENESS = 10
 """Java and what it leaves to be collected wait until those whose time is taken have had theirs."""
@@ -45,22 +44,15 @@ def missing() -> str | None:
 
 
 class Analyst:
-    """Reads one stream for as long as the context lasts."""
+    """Reads one stream until closed."""
 
     def __init__(self, url: str, stream: str) -> None:
         """Get ready to read this stream of the gateway at this address."""
         self._stream = url, stream
         self._process = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (_NICENESS,))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the process, once what it reads has been read."""
         self._process.shutdown()
 
     async def read(self, start_ms: int) -> list[Written]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -85,7 +85,7 @@ async def soak(minutes: float) -> list[Verdict]:
 def _analyst(port: int) -> AbstractContextManager[Analyst | None]:
     why = missing()
     if why is None:
-        return Analyst(f"http://127.0.0.1:{port}", NAME)
+        return closing(Analyst(f"http://127.0.0.1:{port}", NAME))
     print(f"left out: reads with Spark, because {why}")
     return nullcontext()
 
