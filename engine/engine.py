@@ -16,7 +16,7 @@ from engine import bulk, views
 from engine import commands as c
 from engine.bulk import BulkCursor
 from engine.clock import Clock, SystemClock
-from engine.decisions import Decision, deliveries, groups, policies, streams, writes
+from engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
 from engine.decisions.deliveries import (
     RELEASED_ONLY,
     ClaimRequest,
@@ -28,7 +28,7 @@ from engine.decisions.groups import GroupStart
 from engine.decisions.policies import Redriven
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
+from engine.errors import GroupNotFound, Invalid, StreamError, StreamNotFound, Unavailable
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.limits import SPLITS_AT_ONCE_MAX, WAITERS_MAX
@@ -58,11 +58,10 @@ from engine.writers import Commit
 
 T = TypeVar("T")
 
-Step = Callable[[Keyspace, int], Decision[T]]
-"""A decision that waits for the state and the clock's reading (unix ms)."""
-
 ClaimTold = Callable[[Mapping[EntryId, int], bytes], None]
 """Told which entries another consumer has now, by delivery count before, and who that is."""
+
+_TOO_MUCH = "ERR this changes too much for a transaction: run it by itself"
 
 HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""
@@ -768,13 +767,17 @@ class Engine:
     # Steps: decisions of the caller's own making
 
     async def perform(self, step: Step[T]) -> T:
-        """Decide, record, apply and serve; returns the reply once it is durable."""
+        """Decide, record, apply and serve; returns the reply once it is durable.
+
+        Where the decision has parts, other requests come between them.
+        """
         return await self._run(step(self._keyspace, self._now_ms()))
 
     async def perform_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
         """Perform steps at one moment with nothing in between; waiters are served at the end.
 
-        A step that fails changes nothing, and its error is its reply (MULTI, EXEC).
+        A step that fails changes nothing, and its error is its reply (MULTI, EXEC). One that would
+        take so long that it is done in parts fails.
         """
         keyspace, now_ms = self._keyspace, self._now_ms()
         replies: list[T | StreamError] = []
@@ -784,6 +787,8 @@ class Engine:
                 decision = step(keyspace, now_ms)
                 if decision.commands and self.failure is not None:
                     raise Unavailable(self.failure)
+                if decision.rest is not None:
+                    raise Invalid(_TOO_MUCH, field="commands")
             except StreamError as error:
                 replies.append(error)
             else:
@@ -837,6 +842,10 @@ class Engine:
 
     async def _run(self, decision: Decision[T]) -> T:
         self._commit(decision.commands)
+        while decision.rest is not None:
+            await asyncio.sleep(0)  # requests come between
+            decision = decision.rest(self._keyspace, self._now_ms())
+            self._commit(decision.commands)
         return await self._durable(decision.reply)
 
     def _commit(self, commands: list[c.Command]) -> None:

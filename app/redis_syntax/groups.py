@@ -15,13 +15,13 @@ from app.redis_syntax.streams import (
     read_option,
 )
 from app.redis_syntax.words import (
-    OK,
     SYNTAX,
     CommandError,
     Plan,
     Reply,
     Wait,
     at_once,
+    done,
     integer,
     is_id,
     lax_id,
@@ -91,15 +91,14 @@ def _xgroup_create(words: Sequence[bytes]) -> Plan:
         if not makes_stream and keyspace.find(key) is None:
             raise CommandError(_NO_KEY)
         last_id = None if words[4] == b"$" else strict_id(words[4])
-        _, commands = groups.create_group(
+        return groups.create_group(
             keyspace,
             key,
             group,
             GroupStart(last_id, entries_read),
             create_stream=makes_stream,
             now_ms=now_ms,
-        )
-        return Decision(OK, commands)
+        ).replied_as(done)
 
     return at_once(step)
 
@@ -113,8 +112,7 @@ def _xgroup_setid(words: Sequence[bytes]) -> Plan:
         _existing(keyspace, key, group)
         last_id = None if words[4] == b"$" else lax_id(words[4])
         start = GroupStart(last_id, entries_read)
-        _, commands = groups.set_group(keyspace, key, group, start)
-        return Decision(OK, commands)
+        return groups.set_group(keyspace, key, group, start).replied_as(done)
 
     return at_once(step)
 
@@ -124,8 +122,7 @@ def _xgroup_destroy(words: Sequence[bytes]) -> Plan:
         del now_ms
         if keyspace.find(words[2]) is None:
             raise CommandError(_NO_KEY)
-        found, commands = groups.destroy_group(keyspace, words[2], words[3])
-        return Decision(int(found), commands)
+        return groups.destroy_group(keyspace, words[2], words[3]).replied_as(int)
 
     return at_once(step)
 
@@ -135,8 +132,7 @@ def _xgroup_createconsumer(words: Sequence[bytes]) -> Plan:
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         _existing(keyspace, key, group)
-        is_new, commands = groups.create_consumer(keyspace, key, group, consumer, now_ms)
-        return Decision(int(is_new), commands)
+        return groups.create_consumer(keyspace, key, group, consumer, now_ms).replied_as(int)
 
     return at_once(step)
 
@@ -147,8 +143,8 @@ def _xgroup_delconsumer(words: Sequence[bytes]) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
         _existing(keyspace, key, group)
-        held, commands = groups.delete_consumer(keyspace, key, group, consumer, release=False)
-        return Decision(held or 0, commands)
+        deletion = groups.delete_consumer(keyspace, key, group, consumer, release=False)
+        return deletion.replied_as(lambda held: held or 0)
 
     return at_once(step)
 
@@ -306,8 +302,8 @@ def xack(words: Sequence[bytes]) -> Plan:
         if stream is None or group not in stream.groups:  # then ids are not even looked at
             return Decision(0, [])
         ids = [strict_id(word) for word in words[3:]]
-        outcomes, commands = deliveries.ack(keyspace, key, group, ids, None)
-        return Decision(outcomes.count(Outcome.ACKED), commands)
+        ack = deliveries.ack(keyspace, key, group, ids, None)
+        return ack.replied_as(lambda outcomes: outcomes.count(Outcome.ACKED))
 
     return at_once(step)
 
@@ -318,10 +314,8 @@ def xackdel(words: Sequence[bytes]) -> Plan:
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        outcomes, commands = deliveries.ack_and_delete(
-            keyspace, words[1], words[2], ids, references
-        )
-        return Decision(deletions_reply(outcomes), commands)
+        ack = deliveries.ack_and_delete(keyspace, words[1], words[2], ids, references)
+        return ack.replied_as(deletions_reply)
 
     return at_once(step)
 
@@ -332,10 +326,8 @@ def xnack(words: Sequence[bytes]) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         keyspace.group(words[1], words[2])
         request, ids = _nack_words(words)
-        outcomes, commands = deliveries.nack(
-            keyspace, words[1], words[2], ids, request, None, now_ms
-        )
-        return Decision(outcomes.count(Outcome.RELEASED), commands)
+        nack = deliveries.nack(keyspace, words[1], words[2], ids, request, None, now_ms)
+        return nack.replied_as(lambda outcomes: outcomes.count(Outcome.RELEASED))
 
     return at_once(step)
 
@@ -425,8 +417,8 @@ def xclaim(words: Sequence[bytes]) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         keyspace.group(key, group)
         request, ids = _claim_words(words)
-        claimed, commands = deliveries.claim(keyspace, key, group, consumer, ids, request, now_ms)
-        return Decision(_claimed_reply(claimed, just_id=request.just_id), commands)
+        claim = deliveries.claim(keyspace, key, group, consumer, ids, request, now_ms)
+        return claim.replied_as(lambda claimed: _claimed_reply(claimed, just_id=request.just_id))
 
     return at_once(step)
 
@@ -487,7 +479,7 @@ def xautoclaim(words: Sequence[bytes]) -> Plan:
             raise CommandError(SYNTAX)
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        claimed, commands = deliveries.autoclaim(
+        return deliveries.autoclaim(
             keyspace,
             key,
             group,
@@ -497,10 +489,12 @@ def xautoclaim(words: Sequence[bytes]) -> Plan:
             limit=limit,
             just_id=just_id,
             now_ms=now_ms,
-        )
+        ).replied_as(shape)
+
+    def shape(claimed: Claimed) -> Reply:
         deleted = [str(one).encode() for one in claimed.deleted_ids]
         cursor = str(claimed.next_start).encode()
-        return Decision([cursor, _claimed_reply(claimed, just_id=just_id), deleted], commands)
+        return [cursor, _claimed_reply(claimed, just_id=just_id), deleted]
 
     return at_once(step)
 

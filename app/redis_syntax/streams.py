@@ -13,6 +13,7 @@ from app.redis_syntax.words import (
     Reply,
     Wait,
     at_once,
+    done,
     integer,
     range_end,
     range_start,
@@ -149,7 +150,7 @@ def xadd(words: Sequence[bytes]) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         if not options.creates and keyspace.find(key) is None and wanted != MIN_ID:
             return Decision(None, [])
-        added, commands = streams.add(
+        return streams.add(
             keyspace,
             key,
             [Draft(wanted, fields)],
@@ -158,8 +159,7 @@ def xadd(words: Sequence[bytes]) -> Plan:
             idempotent=idempotent,
             trim=trim,
             now_ms=now_ms,
-        )
-        return Decision(str(added.ids[0]).encode(), commands)
+        ).replied_as(lambda added: str(added.ids[0]).encode())
 
     return at_once(step)
 
@@ -179,8 +179,7 @@ def xtrim(words: Sequence[bytes]) -> Plan:
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        removed, commands = streams.trim(keyspace, key, request)
-        return Decision(removed, commands)
+        return streams.trim(keyspace, key, request).replied_as(int)
 
     return at_once(step)
 
@@ -237,8 +236,9 @@ def xdel(words: Sequence[bytes]) -> Plan:
         del now_ms
         if keyspace.find(words[1]) is None:  # Redis: then ids are not even looked at
             return Decision(0, [])
-        outcomes, commands = streams.delete(keyspace, words[1], [strict_id(w) for w in words[2:]])
-        return Decision(outcomes.count(Deletion.DELETED), commands)
+        ids = [strict_id(word) for word in words[2:]]
+        deletion = streams.delete(keyspace, words[1], ids)
+        return deletion.replied_as(lambda outcomes: outcomes.count(Deletion.DELETED))
 
     return at_once(step)
 
@@ -249,8 +249,7 @@ def xdelex(words: Sequence[bytes]) -> Plan:
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        outcomes, commands = streams.delete(keyspace, words[1], ids, references)
-        return Decision(deletions_reply(outcomes), commands)
+        return streams.delete(keyspace, words[1], ids, references).replied_as(deletions_reply)
 
     return at_once(step)
 
@@ -446,8 +445,8 @@ def xsetid(words: Sequence[bytes]) -> Plan:
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        _, commands = streams.set_stream(keyspace, words[1], last_id, added, deleted)
-        return Decision(OK, commands)
+        setting = streams.set_stream(keyspace, words[1], last_id, added, deleted)
+        return setting.replied_as(done)
 
     return at_once(step)
 
@@ -472,8 +471,7 @@ def xcfgset(words: Sequence[bytes]) -> Plan:
             else config.idempotency_window_ms,
             given.get(b"IDMP-MAXSIZE", config.idempotency_max),
         )
-        _, commands = streams.configure_stream(keyspace, words[1], config, now_ms)
-        return Decision(OK, commands)
+        return streams.configure_stream(keyspace, words[1], config, now_ms).replied_as(done)
 
     return at_once(step)
 

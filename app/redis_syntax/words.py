@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.decisions import Decision
+from engine import decisions
 from engine.entry import EntryId
 from engine.errors import InvalidId, StreamError
-from engine.keyspace import Keyspace
 from engine.limits import U64_MAX
 from engine.waiters import LaneKey
 
@@ -32,7 +31,13 @@ OK = Status("OK")
 Reply = None | int | bytes | Status | Sequence["Reply"]
 """RESP2: null, integer, bulk string, simple string, array."""
 
-Step = Callable[[Keyspace, int], Decision[Reply]]
+Step = decisions.Step[Reply]
+
+
+def done(outcome: object) -> Reply:
+    """Return OK, the reply of a command whose outcome nobody asks for."""
+    del outcome
+    return OK
 
 
 class CommandError(StreamError):

@@ -3,15 +3,22 @@
 A decision only looks (but for hiding from an index what is gone anyway). It checks everything
 that could be wrong, raises a `StreamError` if it is, and otherwise knows the complete reply,
 because the commands it returns change just what it has seen.
+
+A decision that would take too long is made in parts, with other requests in between: each part is
+a decision of its own, and the reply of the last one is the reply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from engine.commands import Command
+from engine.keyspace import Keyspace
 
 T = TypeVar("T")
+U = TypeVar("U")
+I = TypeVar("I")  # noqa: E741
 
 
 class Decision(NamedTuple, Generic[T]):
@@ -19,3 +26,48 @@ class Decision(NamedTuple, Generic[T]):
 
     reply: T
     commands: list[Command]
+    rest: Callable[[Keyspace, int], Decision[T]] | None = None  # what is left to do; None: nothing
+
+    def replied_as(self, shape: Callable[[T], U]) -> Decision[U]:
+        """Return the same decision with its reply in another shape."""
+        rest = self.rest
+        if rest is None:
+            return Decision(shape(self.reply), self.commands)
+
+        def reshaped(keyspace: Keyspace, now_ms: int) -> Decision[U]:
+            return rest(keyspace, now_ms).replied_as(shape)
+
+        return Decision(shape(self.reply), self.commands, reshaped)
+
+
+Step = Callable[[Keyspace, int], Decision[T]]
+"""A decision that waits for the state and the clock's reading (unix ms)."""
+
+
+def in_parts(
+    items: Sequence[I],
+    size: int,
+    decide: Callable[[Keyspace, Sequence[I], int], Decision[T]],
+    join: Callable[[T, T], T],
+) -> Step[T]:
+    """Return the step that decides about many items, some at a time.
+
+    Args:
+        items: ids, mostly.
+        size: items in one part.
+        decide: decides about some of them.
+        join: puts together the replies of one part and of the next.
+    """
+
+    def from_(at: int, before: tuple[T] | None) -> Step[T]:
+        def step(keyspace: Keyspace, now_ms: int) -> Decision[T]:
+            reply, commands, _ = decide(keyspace, items[at : at + size], now_ms)
+            if before is not None:
+                reply = join(before[0], reply)
+            following = at + size
+            rest = from_(following, (reply,)) if following < len(items) else None
+            return Decision(reply, commands, rest)
+
+        return step
+
+    return from_(0, None)

@@ -56,7 +56,7 @@ def commit_batch(
             commands.append(CreateStream(name, epoch, stream.config))
             epoch += 1  # the next one is younger
         try:
-            entries, appending = append(keyspace, stream, wanted, now_ms)
+            entries, appending, _ = append(keyspace, stream, wanted, now_ms)
         except IdNotGreater as error:
             error.stream = name
             raise
