@@ -21,6 +21,7 @@ from app.backend import Backend
 from app.commands import CommandRunner
 from app.dependencies import Gateway
 from app.dispatch import Dispatch
+from app.loop_delay import LoopDelay
 from app.origin import OriginGuard
 from app.routes import (
     admin,
@@ -105,6 +106,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     app.state.gateway = Gateway(
         chosen, limits, metrics, _runner(chosen), journal, _staging(settings), random.Random()
     )
+    app.state.loop_delay = LoopDelay(metrics.registry, settings.loop_delay_warn_ms)
     for router in (
         entries.router,
         entries.batches,
@@ -226,7 +228,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
     """Own what runs beside the requests; yields what each of them finds in its `state`."""
     gateway: Gateway = app.state.gateway
     backend, staging = gateway.backend, gateway.staging
+    loop_delay: LoopDelay = app.state.loop_delay
     async with asyncio.TaskGroup() as tasks:
+        measuring = tasks.create_task(loop_delay.run())
         if isinstance(backend, Engine):
             tasks.create_task(backend.run())
         sweeping = tasks.create_task(staging.run())
@@ -239,3 +243,4 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
             await staging.close()
             if isinstance(backend, Engine):
                 await backend.close()
+            measuring.cancel()

@@ -52,6 +52,9 @@ class Settings(BaseSettings):
         64 * 2**20, ge=0, description="A journal smaller than this is not rewritten by itself."
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
+    loop_delay_warn_ms: int = Field(
+        100, ge=10, description="What holds the event loop for longer is named in a warning."
+    )
     allowed_hosts: list[str] = Field(
         [], description="Host names to answer to besides the loopback ones; `*` is any."
     )
