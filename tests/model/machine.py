@@ -16,9 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from app.redis_syntax.table import find
 from engine import commands
 from engine.blocks import Kind, read_blocks, read_header
+from engine.decisions import Step
 from engine.decisions.streams import References
 from engine.defaults import Defaults
-from engine.engine import Engine, Step
+from engine.engine import Engine
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.errors import StreamError
 from engine.keyspace import Keyspace
