@@ -75,12 +75,21 @@ class Draining(Unavailable):
 class Corrupt(StreamError):
     """A file does not hold what was written to it; nothing is made of it by guessing."""
 
-    def __init__(self, name: str, offset: int, why: str) -> None:
-        """Keep which file, where in it, and what is wrong."""
-        super().__init__(f"{name}, byte {offset}: {why}")
+    def __init__(self, name: str, offset: int, why: str, *, record: int | None = None) -> None:
+        """Keep which file, where in it, and what is wrong.
+
+        Args:
+            name: of the file.
+            offset: of the block that is meant.
+            why: what is wrong.
+            record: the first record of that block that makes no sense, if those before it do.
+        """
+        which = "" if record is None else f"record {record} "
+        super().__init__(f"{name}, byte {offset}: {which}{why}")
         self.name = name
         self.offset = offset
         self.why = why
+        self.record = record
 
 
 class Broken(Corrupt):

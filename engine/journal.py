@@ -105,7 +105,8 @@ class Journal:
         self._header = blocks.Header(blocks.Kind.JOURNAL, 0)
         self._segment = ""
         self._segment_bytes = 0
-        self._size_bytes = sum(self._sizes().values())
+        self._own_bytes: dict[str, int] = {}  # by segment that this journal has begun
+        self._size_bytes = sum(map(disk.size_bytes, recovery.names_in_use(disk)))
         self._base_bytes = self._size_bytes  # after the last rewrite
         self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
         self._sync_began_s: float | None = None
@@ -235,15 +236,13 @@ class Journal:
         self._wake.set()
         through = await self._rotation
         await self._rewriter(through)
-        await self._disk.aside(lambda: recovery.clean(self._disk))
-        sizes = await self._disk.aside(self._sizes)
-        sizes[self._segment] = self._segment_bytes  # a write may be under way
-        self._size_bytes = sum(sizes.values())
+        found = await self._disk.aside(lambda: recovery.clean(self._disk))
+        # Since it looked, segments may have grown, and others begun.
+        first = journal_name(through + 1)
+        self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
+        self._size_bytes = sum((found | self._own_bytes).values())
         self._rewrite_count += 1
         self._tell("rewrite done", {"size_bytes": self._size_bytes, "position": through})
-
-    def _sizes(self) -> dict[str, int]:
-        return {name: self._disk.size_bytes(name) for name in recovery.names_in_use(self._disk)}
 
     async def _keep_writing(self) -> None:
         while True:
@@ -278,8 +277,7 @@ class Journal:
                 self._disk.sync(segment)
 
         await self._disk.aside(put)
-        self._segment_bytes += len(data)
-        self._size_bytes += len(data)
+        self._note_growth(len(data))
         if is_forced:
             self._synced = last
         self._settle(last)
@@ -307,6 +305,11 @@ class Journal:
     def _fail(self, error: Exception) -> None:
         self._failure = f"the journal cannot be written: {_words(error)}"
         self._tell("journal failed", {"reason": self._failure, "position": self.durable_position})
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Let go of what is not written, and tell who waits for it."""
+        assert self._failure is not None
         self._records.clear()
         for _, future in self._waiting:
             if not future.done():
@@ -337,8 +340,13 @@ class Journal:
 
         await self._disk.aside(make)
         self._segment = segment
-        self._segment_bytes = len(data)
-        self._size_bytes += len(data)
+        self._segment_bytes = 0
+        self._note_growth(len(data))
+
+    def _note_growth(self, size_bytes: int) -> None:
+        self._segment_bytes += size_bytes
+        self._own_bytes[self._segment] = self._segment_bytes
+        self._size_bytes += size_bytes
 
     async def _keep_syncing(self) -> None:
         while self._policy is FsyncPolicy.EVERYSEC:

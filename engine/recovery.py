@@ -20,6 +20,7 @@ from engine.blocks import (
     Header,
     Kind,
     blocks_behind,
+    pack_block,
     read_blocks,
     read_header,
 )
@@ -73,8 +74,7 @@ def snapshot_name(position: int) -> str:
 
 def names_in_use(disk: Disk) -> list[str]:
     """Return the files that recovery reads: the newest snapshot, the segments behind it."""
-    newest, segments = _files(disk)
-    return ([] if newest is None else [newest]) + segments
+    return _in_use(disk.names())
 
 
 def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_nobody) -> Loaded:
@@ -88,8 +88,9 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
     """
-    newest, segments = _files(disk)
-    sizes = {name: disk.size_bytes(name) for name in names_in_use(disk)}
+    newest, segments = _files(disk.names())
+    in_use = [*segments] if newest is None else [newest, *segments]
+    sizes = {name: disk.size_bytes(name) for name in in_use}
     total, done = sum(sizes.values()), 0
     keyspace, position = Keyspace(), 0
     if newest is not None:
@@ -156,21 +157,54 @@ def repair(disk: Disk) -> list[str]:
 
 
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
-    newest, segments = _files(disk)
+    newest, segments = _files(disk.names())
     if damage.name == newest:
         keyspace, position = _load_what_can_be(disk, newest)
         kept = [put_aside(disk, name, 0) for name in [newest, *segments]]
         save(disk, keyspace, position)
         return kept
+    if damage.record is None:
+        kept = [put_aside(disk, damage.name, damage.offset)]
+    else:
+        kept = [_cut_in_block(disk, damage.name, damage.offset, damage.record)]
     behind = segments[segments.index(damage.name) + 1 :]
-    return [
-        put_aside(disk, damage.name, damage.offset),
-        *(put_aside(disk, name, 0) for name in behind),
-    ]
+    return kept + [put_aside(disk, name, 0) for name in behind]
+
+
+def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
+    """Cut a segment before a record; returns the file with the block and what is behind it."""
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.JOURNAL)
+        file.seek(0)
+        before = file.read(offset)
+        block = next(read_blocks(file, name, header))
+    good = commands.decode_all(block.payload)[: record - block.first]
+    if not good:
+        return put_aside(disk, name, offset)
+    kept = _copy_aside(disk, name, offset)
+    payload = commands.join([commands.encode(one) for one in good])
+    unfinished = name + _UNFINISHED
+    if unfinished in disk.names():
+        disk.remove(unfinished)
+    disk.append(unfinished, before + pack_block(header, block.first, block.synced, payload))
+    disk.sync(unfinished)
+    disk.rename(unfinished, name)
+    disk.sync_names()
+    return kept
 
 
 def put_aside(disk: Disk, name: str, offset: int) -> str:
     """Cut a file, and keep what is cut off in a file of its own; returns that one's name."""
+    kept = _copy_aside(disk, name, offset)
+    if offset == 0:
+        disk.remove(name)
+        disk.sync_names()
+    else:
+        disk.truncate(name, offset)
+    return kept
+
+
+def _copy_aside(disk: Disk, name: str, offset: int) -> str:
     with disk.open(name) as file:
         file.seek(offset)
         tail = file.read()
@@ -178,11 +212,6 @@ def put_aside(disk: Disk, name: str, offset: int) -> str:
     disk.append(kept, tail)
     disk.sync(kept)
     disk.sync_names()
-    if offset == 0:
-        disk.remove(name)
-        disk.sync_names()
-    else:
-        disk.truncate(name, offset)
     return kept
 
 
@@ -200,13 +229,26 @@ def _name_aside(disk: Disk, wanted: str, tail: bytes) -> str:
     return kept
 
 
-def clean(disk: Disk) -> None:
-    """Remove what no recovery will ever read: what a snapshot has replaced, unfinished ones."""
-    kept = names_in_use(disk)
-    for name in disk.names():
-        if name.startswith((_JOURNAL, _SNAPSHOT)) and name not in kept:
+def clean(disk: Disk) -> dict[str, int]:
+    """Remove what no recovery will ever read: what a snapshot has replaced, unfinished ones.
+
+    Segments may begin meanwhile. So only what a single look at the directory has found is judged.
+
+    Returns:
+        The sizes in bytes of what was found and stays in use, by name.
+    """
+    names = disk.names()
+    kept = _in_use(names)
+    for name in names:
+        if name not in kept and _is_ours(name):
             disk.remove(name)
     disk.sync_names()
+    return {name: disk.size_bytes(name) for name in kept}
+
+
+def _is_ours(name: str) -> bool:
+    finished = name.removesuffix(_UNFINISHED) if name.startswith(_SNAPSHOT) else name
+    return any(_number(finished, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
 
 
 def remove_unfinished(disk: Disk) -> None:
@@ -244,9 +286,13 @@ def rewrite(disk: Disk, through: int) -> None:
     save(disk, load(disk, through=through).keyspace, through)
 
 
-def _files(disk: Disk) -> tuple[str | None, list[str]]:
+def _in_use(names: list[str]) -> list[str]:
+    newest, segments = _files(names)
+    return ([] if newest is None else [newest]) + segments
+
+
+def _files(names: list[str]) -> tuple[str | None, list[str]]:
     """Return the newest snapshot, and the segments that hold records behind it."""
-    names = disk.names()
     snapshots = [name for name in names if _number(name, _SNAPSHOT) is not None]
     segments = [name for name in names if _number(name, _JOURNAL) is not None]
     newest = snapshots[-1] if snapshots else None
@@ -350,8 +396,14 @@ class _Replay:
                 continue  # the snapshot holds it
             if self._through is not None and number > self._through:
                 return
-            for command in record:
-                apply(command)
+            try:
+                for command in record:
+                    apply(command)
+            except MemoryError:  # the machine's, and not the record's
+                raise
+            except Exception as error:
+                text = f"cannot be applied: {error!r}"
+                raise Corrupt(self._name, block.offset, text, record=number) from error
             self.position = number
 
     def _is_through(self) -> bool:

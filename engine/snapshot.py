@@ -12,6 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import msgspec
+import zstandard
 
 from engine.blocks import Block, Header, Kind, pack_block, pack_header
 from engine.chunk import ChunkState
@@ -21,7 +22,7 @@ from engine.errors import Corrupt
 from engine.group import Group
 from engine.idempotency import Made
 from engine.keyspace import Keyspace
-from engine.limits import BLOCK_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
 from engine.pending import Consumer, Pel
 from engine.policy import GroupPolicy
 from engine.stream import Stream, StreamConfig
@@ -182,8 +183,14 @@ class Loading:
             raise Corrupt(name, found.offset, f"an item makes no sense: {error}") from None
         if found.first != self.item_count or self.is_complete:
             raise Corrupt(name, found.offset, f"items are missing before item {found.first}")
-        for item in items:
-            self._add(item)
+        try:
+            for item in items:
+                self._add(item)
+        except MemoryError:  # the machine's, and not the item's
+            raise
+        except Exception as error:
+            text = f"item {self.item_count} makes no sense: {error!r}"
+            raise Corrupt(name, found.offset, text) from error
 
     def _add(self, item: Item) -> None:
         match item:
@@ -197,6 +204,7 @@ class Loading:
                 self._stream = _stream(item)
                 self.keyspace.adopt(self._stream)
             case ChunkItem(chunk):
+                _check_chunk(chunk)
                 self._stream.log.load(chunk)
             case KeysItem(producer, keys):
                 self._stream.keys.by_producer[producer] = dict(keys)
@@ -258,6 +266,20 @@ def _group_items(group: Group) -> Iterator[Item]:
 
 _PAGE = 4096
 """Pending entries in one item."""
+
+
+def _check_chunk(chunk: ChunkState) -> None:
+    """Raise `ValueError` for a chunk that says of itself what cannot be."""
+    size_bytes = zstandard.frame_content_size(chunk.packed)
+    if not 0 <= size_bytes <= _UNPACKED_BYTES_MAX:
+        raise ValueError(f"a chunk of {size_bytes} bytes")
+    dead = int.from_bytes(chunk.tombstones, "little")
+    if dead.bit_length() > chunk.entry_count or dead.bit_count() == chunk.entry_count:
+        raise ValueError("more entries are dead than there are")
+
+
+_UNPACKED_BYTES_MAX = 2 * ENTRY_BYTES_MAX
+"""What one entry, all of it names and values, may become as msgpack, amply."""
 
 
 def _stream(item: StreamItem) -> Stream:

@@ -236,6 +236,40 @@ async def test_a_repair_saves_what_a_damaged_snapshot_still_holds() -> None:
     assert recovery.recover(history.disk).position == len(records) - 1
 
 
+def block_of(first: int, *records: list[Command]) -> bytes:
+    payload = commands.join([commands.encode(record) for record in records])
+    return pack_block(HEADER, first, 0, payload)
+
+
+POISON: list[Command] = [DeleteStream(b"missing")]
+
+
+def test_a_record_that_cannot_be_applied_is_damage_with_its_place() -> None:
+    data = JOURNAL + block_of(1, CREATE, add(1)) + block_of(3, add(2), POISON, add(3))
+    offset = data.rindex(b"\xb1ock")
+    with pytest.raises(Corrupt, match=f"{FIRST}, byte {offset}: record 4 cannot be applied: Key"):
+        recovery.load(MemoryDisk({FIRST: data}))
+
+
+def test_a_repair_cuts_before_the_record_that_cannot_be_applied() -> None:
+    good = block_of(1, CREATE, add(1))
+    bad = block_of(3, add(2), POISON, add(3)) + block_of(6, add(4))
+    later = journal_name(7)
+    disk = MemoryDisk({FIRST: JOURNAL + good + bad, later: segment(7, add(5))})
+    offset = HEADER_BYTES + len(good)
+    assert recovery.repair(disk) == [f"aside-{FIRST}-{offset}", f"aside-{later}-0"]
+    assert disk.files[f"aside-{FIRST}-{offset}"] == bad
+    loaded = recovery.recover(disk)
+    assert (loaded.position, loaded.keyspace.streams[b"s"].log.length) == (3, 2)
+    assert recovery.repair(disk) == []
+
+
+def test_a_repair_leaves_nothing_of_a_block_that_begins_with_such_a_record() -> None:
+    disk = MemoryDisk({FIRST: JOURNAL + block_of(1, POISON, CREATE)})
+    assert recovery.repair(disk) == [f"aside-{FIRST}-{HEADER_BYTES}"]
+    assert recovery.recover(disk).position == 0
+
+
 async def test_what_was_put_aside_stays_when_the_same_place_is_damaged_again() -> None:
     disk = MemoryDisk({FIRST: segment(1, CREATE, add(1), add(2))})
     disk.files[FIRST][40] ^= 1
