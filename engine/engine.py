@@ -63,6 +63,8 @@ ClaimTold = Callable[[Mapping[EntryId, int], bytes], None]
 
 _TOO_MUCH = "ERR this changes too much for a transaction: run it by itself"
 
+_BROKEN = "the state is not what the records lead to, so the process ends"
+
 HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""
 
@@ -99,6 +101,8 @@ class Engine:
         self._storage = storage
         self._everything = keyspace or Keyspace()
         self._closed = asyncio.Event()
+        self._broken: BaseException | None = None  # why the state is not what the records say
+        self._is_broken = asyncio.Event()
         self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
         self._waiters = Waiters(self._clock, self._claimable_at, waiters_max)
         self._last_read: tuple[tuple[int, _Wanted] | None, list[StreamRead]] = None, []
@@ -720,9 +724,13 @@ class Engine:
 
         If the storage fails, everything that was not durable yet is forgotten; what was stays to be
         read, and nothing can be changed until a restart.
+
+        Raises:
+            Exception: something happened that nothing here can mend. The process has to end.
         """
         async with asyncio.TaskGroup() as tasks:
             house = tasks.create_task(self.keep_house())
+            breaking = tasks.create_task(self._until_broken())
             try:
                 await self._storage.run()
                 await self._closed.wait()
@@ -731,6 +739,11 @@ class Engine:
                 self._waiters.fail(failure)
                 self._everything = await self._storage.recall() or self._everything
             house.cancel()
+            breaking.cancel()
+
+    async def _until_broken(self) -> None:
+        await self._is_broken.wait()
+        raise RuntimeError(_BROKEN) from self._broken
 
     async def close(self) -> None:
         """Make durable what is not yet, and end `run`."""
@@ -777,27 +790,28 @@ class Engine:
         """Perform steps at one moment with nothing in between; waiters are served at the end.
 
         A step that fails changes nothing, and its error is its reply (MULTI, EXEC). One that would
-        take so long that it is done in parts fails.
+        take so long that it is done in parts fails. If one raises anything else, those before it
+        count all the same.
         """
         keyspace, now_ms = self._keyspace, self._now_ms()
         replies: list[T | StreamError] = []
         commands: list[c.Command] = []
-        for step in steps:
-            try:
-                decision = step(keyspace, now_ms)
-                if decision.commands and self.failure is not None:
-                    raise Unavailable(self.failure)
-                if decision.rest is not None:
-                    raise Invalid(_TOO_MUCH, field="commands")
-            except StreamError as error:
-                replies.append(error)
-            else:
-                self._apply(decision.commands)
-                commands += decision.commands
-                replies.append(decision.reply)
-        if commands:
-            self._storage.append(commands)  # one record: all of it is recovered, or nothing
-        self._waiters.serve()
+        try:
+            for step in steps:
+                try:
+                    decision = step(keyspace, now_ms)
+                    self._storage.check(decision.commands)
+                    if decision.rest is not None:
+                        raise Invalid(_TOO_MUCH, field="commands")
+                except StreamError as error:
+                    replies.append(error)
+                else:
+                    self._apply(decision.commands)
+                    commands += decision.commands
+                    replies.append(decision.reply)
+        finally:
+            self._record_applied(commands)  # one record: all of it is recovered, or nothing
+            self._waiters.serve()
         return await self._durable(replies)
 
     async def perform_blocking(
@@ -858,33 +872,60 @@ class Engine:
             self._storage.append(commands)
             self._apply(commands)
 
-    def _apply(self, commands: list[c.Command]) -> None:
-        for command in commands:
-            if self._claim_watchers and isinstance(command, c.Deliver | c.Claim):
-                self._tell_claims(command)
-            self._everything.apply(command)
-            self._note(command)
+    def _record_applied(self, commands: list[c.Command]) -> None:
+        if commands and self._broken is None:
+            try:
+                self._storage.append(commands)
+            except BaseException as error:
+                self._break(error)
+                raise
 
-    def _tell_claims(self, command: c.Deliver | c.Claim) -> None:
-        """Tell who holds entries that they are about to change hands."""
+    def _apply(self, commands: list[c.Command]) -> None:
+        try:
+            for command in commands:
+                lost = self._lost_by(command) if self._claim_watchers else ()
+                self._everything.apply(command)
+                self._note(command)
+                for told, counts, consumer in lost:
+                    _tell(told, counts, consumer)
+        except BaseException as error:
+            self._break(error)
+            raise
+
+    def _break(self, error: BaseException) -> None:
+        """End: the state is no longer what the records lead to, so nothing may be made of it."""
+        self._broken = error
+        self._is_broken.set()
+        self._storage.abandon(_BROKEN)
+        self._waiters.fail(Unavailable(_BROKEN))
+
+    def _lost_by(self, command: c.Command) -> list[tuple[ClaimTold, dict[EntryId, int], bytes]]:
+        """Return who is to be told that entries are about to change hands, and what."""
+        match command:
+            case c.Deliver(claimed=taken):
+                pass
+            case c.Claim(counts=counts):
+                taken = [entry_id for entry_id, _ in counts]
+            case _:
+                return []
         names = command.stream, command.group
         pel = self._everything.group(*names).pel.by_id
-        if isinstance(command, c.Deliver):
-            taken = command.claimed
-        else:
-            taken = [entry_id for entry_id, _ in command.counts]
         lost: dict[bytes, dict[EntryId, int]] = {}
         for entry_id in taken:
             pending = pel.get(entry_id)
             owner = None if pending is None else pending.owner
             if pending is not None and owner is not None and owner.name != command.consumer:
                 lost.setdefault(owner.name, {})[entry_id] = pending.delivery_count
-        for consumer, counts in lost.items():
-            for told in list(self._claim_watchers.get((*names, consumer), ())):
-                told(counts, command.consumer)
+        return [
+            (told, counts, command.consumer)
+            for consumer, counts in lost.items()
+            for told in self._claim_watchers.get((*names, consumer), ())
+        ]
 
     async def _durable(self, reply: T) -> T:
         position = self._storage.position
+        if self._broken is not None:
+            raise Unavailable(_BROKEN)
         if position > self._storage.durable_position:
             await self._storage.wait_durable(position)
         return reply
@@ -958,6 +999,15 @@ class Engine:
         )
         found = [one for one in (next(candidates, None), group.pel.first_resting()) if one]
         return min((one.claimable_at_ms(waiter.claim_idle_ms) for one in found), default=None)
+
+
+def _tell(told: ClaimTold, counts: dict[EntryId, int], consumer: bytes) -> None:
+    """Tell a watcher; if it fails, that is no matter of what it watches."""
+    try:
+        told(counts, consumer)
+    except Exception as error:  # noqa: BLE001
+        context = {"message": "a watcher of claims failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
 
 
 def _is_served(reply: list[GroupRead]) -> bool:

@@ -147,6 +147,17 @@ class Journal:
         self._wake.set()
         return self.position
 
+    def check(self, record: list[Command]) -> None:
+        """Raise `Unavailable` unless a record would be taken."""
+        if record and self.failure is not None:
+            raise Unavailable(self.failure)
+
+    def abandon(self, reason: str) -> None:
+        """Take nothing any more, and write nothing of what is not being written."""
+        self._failure = reason
+        self._tell("journal abandoned", {"reason": reason, "position": self.durable_position})
+        self._give_up()
+
     async def wait_durable(self, position: int) -> None:
         """Return once everything up to `position` is as safe as the policy asks.
 

@@ -12,6 +12,7 @@ from collections import deque
 from typing import Protocol
 
 from engine.commands import Command, encode
+from engine.errors import Unavailable
 from engine.keyspace import Keyspace
 
 
@@ -34,6 +35,18 @@ class Storage(Protocol):
         Raises:
             Unavailable: this storage takes no records any more.
         """
+        ...
+
+    def check(self, commands: list[Command]) -> None:
+        """Raise what `append` would raise.
+
+        Raises:
+            Unavailable: this storage takes no such record.
+        """
+        ...
+
+    def abandon(self, reason: str) -> None:
+        """Take nothing any more, and keep nothing of what is not kept yet."""
         ...
 
     @property
@@ -73,6 +86,7 @@ class MemoryStorage:
         """Start empty, keeping up to `records_max` records (None: all of them)."""
         self.records: deque[bytes] = deque(maxlen=records_max)
         self.position = 0
+        self.failure: str | None = None
 
     @property
     def durable_position(self) -> int:
@@ -81,14 +95,21 @@ class MemoryStorage:
 
     def append(self, commands: list[Command]) -> int:
         """Take commands as one record; returns its position."""
+        if self.failure is not None:
+            raise Unavailable(self.failure)
         if self.records.maxlen != 0:
             self.records.append(encode(commands))
         self.position += 1
         return self.position
 
-    @property
-    def failure(self) -> None:
-        """Return None: memory does not fail."""
+    def check(self, commands: list[Command]) -> None:
+        """Raise `Unavailable` once abandoned."""
+        if commands and self.failure is not None:
+            raise Unavailable(self.failure)
+
+    def abandon(self, reason: str) -> None:
+        """Take nothing any more."""
+        self.failure = reason
 
     async def wait_durable(self, position: int) -> None:
         """Return at once."""

@@ -233,8 +233,9 @@ class Waiters:
     def _rerun(self, waiter: Waiter[Any]) -> bool:
         try:
             reply = waiter.attempt()
-        except StreamError as error:  # the stream or the group is gone: that is its answer
-            waiter.served.set_exception(error)
+        except Exception as error:  # noqa: BLE001  the stream may be gone: that is its answer
+            if not waiter.served.done():  # it is if everything has failed
+                waiter.served.set_exception(error)
         else:
             if reply is None:
                 self._arm(waiter)
