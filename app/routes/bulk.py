@@ -28,7 +28,8 @@ from app.schemas import (
     Staged,
     Writer,
 )
-from app.staging import BatchName, ChunkName, Rows
+from app.staged import Rows
+from app.staging import BatchName, ChunkName
 from app.structure import ITEMS_MAX
 from engine.bulk import BulkCursor
 from engine.limits import COUNT_MAX, U64_MAX
