@@ -39,6 +39,7 @@ def done(outcome: object) -> Reply:
     del outcome
     return OK
 
+
 Finish = Callable[[Reply], Awaitable[Reply]]
 """Makes a reply of what a step has found. It takes as many turns as it needs."""
 
