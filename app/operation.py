@@ -78,6 +78,7 @@ class Operation(APIRoute):
         if self.body_field is not None:
             self._take_body(body, values, errors)
         if errors:
+            _forget_traces(errors)
             raise RequestValidationError(errors)
         answer = await self.endpoint(**values)
         if not isinstance(answer, Response):
@@ -102,6 +103,14 @@ class Operation(APIRoute):
 
     def _dump(self, answer: Any) -> bytes:
         return b"" if self._answer is None else self._answer.dump_json(answer, **self._dumped_as)
+
+
+def _forget_traces(errors: Errors) -> None:
+    """Forget where errors were raised: those frames know the errors, and both would stay."""
+    for error in errors:
+        cause = error.get("ctx", {}).get("error")
+        if isinstance(cause, Exception):
+            cause.__traceback__ = None
 
 
 class _Said(Response):
@@ -260,7 +269,8 @@ def path_of(scope: Scope) -> str:
 
 def media_type_of(request: WholeRequest) -> str:
     """Return the media type of the request's body, without parameters."""
-    return request.sent.get(b"content-type", b"").partition(b";")[0].strip().lower().decode()
+    sent = request.sent.get(b"content-type", b"")
+    return sent.partition(b";")[0].strip().lower().decode("latin-1")
 
 
 def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None:
