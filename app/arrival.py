@@ -10,7 +10,8 @@ from typing import Any
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.upgrade import DecliningHttp
+from app.problems import Code
+from app.requests import BoundedHttp
 
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -20,7 +21,7 @@ def in_time(request_ms_max: int) -> type[HttpToolsProtocol]:
     return type("TimelyHttp", (_TimelyHttp,), {"request_s_max": request_ms_max / 1000})
 
 
-class _TimelyHttp(DecliningHttp):
+class _TimelyHttp(BoundedHttp):
     request_s_max: float
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -47,6 +48,10 @@ class _TimelyHttp(DecliningHttp):
     def on_message_complete(self) -> None:
         self._arrived()
         super().on_message_complete()
+
+    def refuse(self, code: Code, detail: str) -> None:
+        self._arrived()
+        super().refuse(code, detail)
 
     def handle_websocket_upgrade(self) -> None:
         self._arrived()

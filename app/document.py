@@ -12,7 +12,13 @@ from app.problems import Problem, responses
 from app.schemas import EntryInput
 
 _EVERYWHERE = responses(
-    "origin_refused", "too_large", "unsupported_media_type", "internal", "unavailable", "draining"
+    "origin_refused",
+    "too_large",
+    "unsupported_media_type",
+    "header_too_large",
+    "internal",
+    "unavailable",
+    "draining",
 )
 _REF = "#/components/schemas/{model}"
 _SERVERS = [

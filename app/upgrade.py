@@ -45,6 +45,8 @@ class DecliningHttp(HttpToolsProtocol):
 class _Parser(httptools.HttpRequestParser):
     def __init__(self, protocol: DecliningHttp) -> None:
         super().__init__(protocol)
+        # What follows a request that is to be the last one is not answered, and that one is.
+        self.set_dangerous_leniencies(lenient_data_after_close=True)
         self._http = protocol
 
     def feed_data(self, data: Any) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET, socket
@@ -158,6 +159,39 @@ async def watched(tmp_path: Path, abuse: Abuse) -> AsyncIterator[Watched]:
     yield found
     found.close()
     await gateway.stop()
+
+
+async def requests_whose_answers_nobody_takes(gateway: Watched) -> None:
+    end = await gateway.connected()
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await asyncio.get_running_loop().sock_sendall(end, request * 100_000)
+    end.close()
+
+
+async def requests_that_come_faster_than_their_answers(gateway: Watched) -> None:
+    end = await gateway.connected()
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    loop = asyncio.get_running_loop()
+    sending = asyncio.ensure_future(loop.sock_sendall(end, request * 100_000))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.5):
+            while True:
+                await loop.sock_recv(end, 2**16)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    end.close()
+
+
+async def a_header_without_end(gateway: Watched) -> None:
+    end = await gateway.asked("GET /healthz HTTP/1.1\r\nHost: localhost\r\nCookie: ")
+    loop = asyncio.get_running_loop()
+    sending = asyncio.ensure_future(loop.sock_sendall(end, b"x" * 10_000_000))
+    assert (await loop.sock_recv(end, 2**16)).startswith(b"HTTP/1.1 431 ")
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    end.close()
 
 
 async def too_big_a_frame(gateway: Watched) -> None:
@@ -372,6 +406,9 @@ async def handshakes_and_gone(gateway: Watched) -> None:
 @pytest.mark.parametrize(
     "abuse",
     [
+        requests_whose_answers_nobody_takes,
+        requests_that_come_faster_than_their_answers,
+        a_header_without_end,
         too_big_a_frame,
         a_message_in_a_thousand_fragments,
         a_message_without_end,

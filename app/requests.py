@@ -1,0 +1,198 @@
+"""Requests: one connection's are parsed as they are answered, each with a header of bounded size.
+
+uvicorn parses all there is to read at once and lets the requests wait in memory, and it reads on
+after each answer. Here nothing is parsed while a request waits for its answer, and nothing is read
+while there is something to parse. So a connection holds what was read at once and the requests of
+one portion, however fast its client sends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from app.portions import PORTION_BYTES, Turn, Unparsed
+from app.problems import Code, make_problem
+from app.upgrade import DecliningHttp
+
+log = logging.getLogger("headgate")
+
+HEADER_BYTES_MAX = 64 * 1024
+"""Of a request, all that is no body: its first line, its headers, and what follows the body."""
+
+HEADERS_MAX = 128
+
+_LAST_WORDS_S = 1.0
+"""How long a client that is refused may go on sending until it has read why.
+
+To close at once would reset the connection, and the answer would be lost.
+"""
+
+_BAD = "This is no HTTP/1.1."
+_LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
+
+
+class BoundedHttp(DecliningHttp):
+    """Uvicorn's HTTP/1.1 for clients that send more than they wait for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for a connection."""
+        super().__init__(*args, **kwargs)
+        self._unparsed = Unparsed()
+        self._header_bytes = 0  # parsed since the last request ended, or the last part of a body
+        self._has_too_much = False
+        self._is_refused = False
+        self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
+        self._flow: _Flow
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to read."""
+        super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was read."""
+        self._unparsed.clear()
+        super().connection_lost(exc)
+        self._flow.forget()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was read."""
+        if self._is_refused:
+            return
+        if len(data) <= PORTION_BYTES and not self._unparsed and self._takes_more():
+            self._feed(data)
+        else:
+            self._unparsed.add(data)
+            self._parse()
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, unless there are too many headers."""
+        if len(self.headers) > HEADERS_MAX:
+            self._has_too_much = True
+            raise ValueError(_LARGE)
+        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self.headers = _TRAILERS
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._header_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Have the whole request."""
+        self._header_bytes = 0
+        super().on_message_complete()
+
+    def refuse(self, code: Code, detail: str) -> None:
+        """Say why nothing that comes is looked at any more, if it can be said, and close."""
+        self._is_refused = True
+        self._unparsed.clear()
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started or self.pipeline:  # in the middle of another answer
+                self.transport.close()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(_answer(code, detail))
+        self.flow.resume_reading()
+        self.loop.call_later(_LAST_WORDS_S, self.transport.close)
+
+    def _takes_more(self) -> bool:
+        """Tell whether something can be parsed: no whole request waits, nor too much of a body."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            return True
+        return cycle.more_body and len(cycle.body) <= HIGH_WATER_LIMIT
+
+    def _parse_soon(self) -> None:
+        if self._next is None:
+            self._next = self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Parse for one turn, and read on once everything is parsed."""
+        self._next = None
+        turn = Turn()
+        while self._unparsed and self._takes_more() and not self.transport.is_closing():
+            if turn.is_over():
+                self._parse_soon()
+                break
+            self._feed(self._unparsed.take())
+        if self.transport.is_closing():
+            return
+        if self._unparsed:
+            self.flow.pause_reading()
+        elif self._takes_more():
+            self.flow.resume_reading()
+
+    def _feed(self, data: Any) -> None:
+        """Parse a portion."""
+        self._unset_keepalive_if_required()
+        self._header_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._upgrade()
+        except httptools.HttpParserError as error:
+            log.debug("bad request", extra={"reason": str(error)})
+            if self._has_too_much:
+                self.refuse("header_too_large", _LARGE)
+            else:
+                self.refuse("malformed", _BAD)
+        else:
+            if self._header_bytes > HEADER_BYTES_MAX:
+                self.refuse("header_too_large", _LARGE)
+
+    def _upgrade(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if not self._should_upgrade() or (cycle is not None and not cycle.response_complete):
+            self.refuse("malformed", "This cannot become another protocol.")
+            return
+        self._unparsed.clear()  # a client waits for the answer before it says anything else
+        self.handle_websocket_upgrade()
+
+
+class _Flow(FlowControl):
+    """Reads on once there is nothing left to parse."""
+
+    def __init__(self, transport: Any, unparsed: Unparsed, parse_soon: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._unparsed = unparsed
+        self._parse_soon = parse_soon
+
+    def resume_reading(self) -> None:
+        if self._unparsed:
+            self._parse_soon()
+        else:
+            super().resume_reading()
+
+    def forget(self) -> None:
+        """Forget the connection, which knows us: nothing of it shall wait for the collector."""
+        del self._parse_soon
+
+
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Where headers behind a body go: nobody looks at them, so none is kept."""
+
+    def append(self, header: tuple[bytes, bytes]) -> None:
+        del header
+
+
+_TRAILERS = _Trailers()
+
+
+def _answer(code: Code, detail: str) -> bytes:
+    problem = make_problem(code, detail, "/")
+    body = problem.model_dump_json(exclude_none=True).encode()
+    return (
+        STATUS_LINE[problem.status]
+        + b"content-type: application/problem+json\r\nconnection: close\r\n"
+        + b"content-length: %d\r\n\r\n" % len(body)
+        + body
+    )

@@ -1,0 +1,188 @@
+"""Requests that come faster than they are answered, or with headers of any size."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Live, until
+
+BODY = b'{"fields":{"v":"%d"}}'
+POST = b"POST /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+HANDSHAKE = (
+    b"GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+class Wire:
+    """A connection that says anything, and understands answers with a length."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def answer(self) -> tuple[int, Any]:
+        """Return the status of the next answer, and the JSON in it."""
+        async with asyncio.timeout(10):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+            return int(head.split()[1]), json.loads(await self.reader.readexactly(length))
+
+    async def asked(self, *parts: bytes) -> tuple[int, Any]:
+        """Send the parts of a request, each by itself, and return the answer."""
+        for part in parts:
+            self.writer.write(part)
+            await self.writer.drain()
+            await asyncio.sleep(0)
+        return await self.answer()
+
+    async def end(self) -> None:
+        """Say no more; nothing more must come."""
+        self.writer.write_eof()
+        async with asyncio.timeout(10):
+            assert await self.reader.read() == b""
+
+
+@asynccontextmanager
+async def connected(live: Live) -> AsyncIterator[Wire]:
+    host, _, port = live.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    yield Wire(reader, writer)
+    writer.transport.abort()
+
+
+def append(number: int) -> bytes:
+    body = BODY % number
+    head = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    return POST + head + body
+
+
+async def test_pipelined_requests_are_answered_in_their_order(live: Live) -> None:
+    count = 1000
+    async with connected(live) as wire:
+        wire.writer.write(b"".join(map(append, range(count))))
+        answers = [await wire.answer() for _ in range(count)]
+
+    assert {status for status, _ in answers} == {201}
+    page = (await live.http.get(f"/v1/streams/orders/entries?limit={count}")).json()
+    assert [entry["id"] for entry in page["entries"]] == [body["id"] for _, body in answers]
+    assert [entry["fields"]["v"] for entry in page["entries"]] == list(map(str, range(count)))
+
+
+async def test_requests_cut_anywhere_are_whole(live: Live) -> None:
+    text = b"".join(map(append, range(20)))
+    for size in (1, 7, 1023, 1024, 1025):
+        async with connected(live) as wire:
+            for at in range(0, len(text), size):
+                wire.writer.write(text[at : at + size])
+                await asyncio.sleep(0)
+            assert [(await wire.answer())[0] for _ in range(20)] == [201] * 20
+
+
+async def test_a_large_body_behind_a_small_request_is_taken(live: Live) -> None:
+    value = "x" * 3_000_000
+    body = json.dumps({"fields": {"v": value}}).encode()
+    head = POST + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    async with connected(live) as wire:
+        wire.writer.write(append(0) + head + body + append(2))
+        assert [(await wire.answer())[0] for _ in range(3)] == [201] * 3
+    page = (await live.http.get("/v1/streams/orders/entries")).json()
+    assert [len(entry["fields"]["v"]) for entry in page["entries"]] == [1, len(value), 1]
+
+
+async def test_what_follows_the_last_request_is_not_looked_at(live: Live) -> None:
+    async with connected(live) as wire:
+        status, _ = await wire.asked(GET + b"connection: close\r\n\r\n" + append(1))
+        assert status == 200
+        assert await wire.reader.read() == b""
+    assert (await live.http.get("/v1/streams/orders")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [GET + b"a: " + b"x" * 70_000],
+        [GET + b"a: ", *[b"x" * 5000] * 20],
+        [GET + b"a: b\r\n" * 200 + b"\r\n"],
+        [b"GET /healthz?" + b"x" * 70_000],
+        [b"GET /" + b"x" * 70_000],
+        [b"\r\n" * 40_000],
+        [POST + b"transfer-encoding: chunked\r\n\r\n0\r\n", b"a: " + b"x" * 70_000],
+        [POST + b"transfer-encoding: chunked\r\n\r\n1;" + b"x" * 70_000],
+    ],
+    ids=["one", "slowly", "many", "query", "path", "lines", "trailer", "extension"],
+)
+async def test_a_header_without_end_is_refused(live: Live, parts: list[bytes]) -> None:
+    async with connected(live) as wire:
+        status, problem = await wire.asked(*parts)
+        assert (status, problem["code"]) == (431, "header_too_large")
+        await wire.end()
+
+
+async def test_headers_behind_a_body_are_taken_and_not_looked_at(live: Live) -> None:
+    chunks = b"".join(b"%x;ext=1\r\n%c\r\n" % (1, byte) for byte in BODY % 1)
+    trailers = b"".join(b"trailer-%d: x\r\n" % number for number in range(1000))
+    head = POST + b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with connected(live) as wire:
+        for _ in range(2):
+            status, _ = await wire.asked(head + chunks + b"0\r\n" + trailers + b"\r\n")
+            assert status == 201
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"DANCE / HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/3.0\r\n\r\n",
+        b"CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        POST + b"content-length: 1\r\ncontent-length: 2\r\n\r\n",
+        POST + b"content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        POST + b"transfer-encoding: chunked\r\n\r\nxyz\r\n",
+    ],
+)
+async def test_what_is_no_http_is_told_so_and_fills_no_log(
+    live: Live, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with connected(live) as wire:
+            status, problem = await wire.asked(sent)
+            assert (status, problem["code"]) == (400, "malformed")
+            await wire.end()
+    assert caplog.records == []
+
+
+async def test_a_handshake_behind_a_request_under_way_ends_both(live: Live) -> None:
+    await live.append("orders", "1")
+    follow = b"GET /v1/streams/orders/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    async with connected(live) as wire:
+        wire.writer.write(follow + HANDSHAKE)
+        async with asyncio.timeout(10):
+            assert b"101" not in await wire.reader.read()
+    await until(lambda: live.gateway.metrics.connection_count == 0)
+    await live.until_waiting(0)
+
+
+async def test_a_handshake_on_a_used_connection_is_answered(live: Live) -> None:
+    async with connected(live) as wire:
+        assert (await wire.asked(GET + b"\r\n"))[0] == 200
+        wire.writer.write(HANDSHAKE.replace(b"\r\n\r\n", b"\r\na: " + b"x" * 5000 + b"\r\n\r\n"))
+        async with asyncio.timeout(10):
+            assert (await wire.reader.readline()).startswith(b"HTTP/1.1 101 ")
+
+
+@pytest.mark.parametrize("media_type", [b"\xff\xfe", "größer/klein".encode(), b"application/\xe9"])
+async def test_a_media_type_of_any_bytes_is_one_that_is_not_taken(
+    live: Live, media_type: bytes
+) -> None:
+    head = POST + b"content-type: " + media_type + b"\r\ncontent-length: 2\r\n\r\n{}"
+    async with connected(live) as wire:
+        status, problem = await wire.asked(head)
+    assert (status, problem["code"]) == (415, "unsupported_media_type")
