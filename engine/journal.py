@@ -24,7 +24,7 @@ from engine.commands import Command
 from engine.disk import Disk
 from engine.errors import Corrupt, Unavailable
 from engine.keyspace import Keyspace
-from engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX
+from engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
 from engine.recovery import journal_name
 from engine.replies import JournalStatus
 
@@ -97,6 +97,7 @@ class Journal:
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._is_settling = False  # some of those who wait are told in the next turn
         self._wake = asyncio.Event()
         self._is_closing = False
         self._is_closed = asyncio.Event()
@@ -307,11 +308,20 @@ class Journal:
     def _settle(self, position: int) -> None:
         """Tell everyone who waits for a position up to this one."""
         self.durable_position = position
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= position:
+        if not self._is_settling:
+            self._settle_some()
+
+    def _settle_some(self) -> None:
+        """Tell so many of those who wait, and the others in the next turns of the loop."""
+        waiting, told = self._waiting, 0
+        while waiting and waiting[0][0] <= self.durable_position and told < SERVED_AT_ONCE_MAX:
             future = waiting.popleft()[1]
             if not future.done():
                 future.set_result(None)
+                told += 1
+        self._is_settling = told == SERVED_AT_ONCE_MAX
+        if self._is_settling:
+            asyncio.get_running_loop().call_soon(self._settle_some)
 
     def _fail(self, error: Exception) -> None:
         self._failure = f"the journal cannot be written: {_words(error)}"
@@ -322,8 +332,10 @@ class Journal:
         """Let go of what is not written, and tell who waits for it."""
         assert self._failure is not None
         self._records.clear()
-        for _, future in self._waiting:
-            if not future.done():
+        for position, future in self._waiting:
+            if not future.done() and position <= self.durable_position:
+                future.set_result(None)  # it was safe, and had not been told yet
+            elif not future.done():
                 future.set_exception(Unavailable(self._failure))
         self._waiting.clear()
 

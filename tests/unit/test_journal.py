@@ -23,7 +23,7 @@ from engine.journal import (
     Rewriter,
 )
 from engine.keyspace import Keyspace
-from engine.limits import SEGMENT_BYTES_MAX
+from engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
 from engine.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.virtual_time import HandClock, in_virtual_time, now_ms, settle
@@ -104,6 +104,31 @@ def length(keyspace: Keyspace) -> int:
 
 
 # Group commit
+
+
+@in_virtual_time
+async def test_those_who_wait_for_one_sync_are_told_in_turns() -> None:
+    async with running(MemoryDisk(sync_s=SYNC_S)) as found:
+        position = found.journal.append(CREATE)
+        waits = [asyncio.create_task(found.journal.wait_durable(position)) for _ in range(350)]
+        await waits[0]
+        assert sum(wait.done() for wait in waits) == SERVED_AT_ONCE_MAX
+        await asyncio.gather(*waits)
+
+
+@in_virtual_time
+async def test_what_was_safe_before_the_disk_failed_is_told_so_even_then() -> None:
+    disk = MemoryDisk(sync_s=SYNC_S)
+    async with failing(disk) as found:
+        await asyncio.sleep(SYNC_S)
+        position = found.journal.append(CREATE)
+        waits = [asyncio.create_task(found.journal.wait_durable(position)) for _ in range(350)]
+        await waits[0]
+        disk.sync_failure = OSError(errno.EIO, "Input/output error")
+        late = asyncio.create_task(found.put(adding(1)))
+        assert await asyncio.gather(*waits) == [None] * 350
+        with pytest.raises(Unavailable):
+            await late
 
 
 @in_virtual_time
