@@ -85,11 +85,20 @@ Queue = OrderedView[PendingEntry]
 class Pel:
     """The pending entries list of one group."""
 
-    __slots__ = ("_by_time", "_in_order", "_nobodys", "_resting", "_serial", "by_id")
+    __slots__ = (
+        "_by_time",
+        "_in_order",
+        "_nobodys",
+        "_resting",
+        "_serial",
+        "by_id",
+        "nobodys_count",
+    )
 
     def __init__(self) -> None:
         """Start empty."""
         self.by_id: dict[EntryId, PendingEntry] = {}
+        self.nobodys_count = 0  # entries that no consumer owns, hidden ones too
         self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
         self._serial = 0
         self._clear_queues()
@@ -122,7 +131,9 @@ class Pel:
         if former is not owner:
             pending.owner = owner
             owner.pending.insert(pending.id, pending)
-            if former is not None:
+            if former is None:
+                self.nobodys_count -= 1
+            else:
                 former.pending.note_left()
         pending.delivered_at_ms = at_ms
         pending.delivery_count = delivery_count
@@ -139,6 +150,7 @@ class Pel:
         former = pending.owner
         if former is not None:
             pending.owner = None
+            self.nobodys_count += 1
             former.pending.note_left()
         pending.delivered_at_ms = 0
         pending.delivery_count = delivery_count
@@ -150,6 +162,7 @@ class Pel:
         pending = self.by_id.get(entry_id)
         if pending is None:
             pending = self.by_id[entry_id] = PendingEntry(entry_id)
+            self.nobodys_count += 1
             self._in_order.insert(entry_id, pending)
         else:
             self.hide(pending)
@@ -166,7 +179,9 @@ class Pel:
         pending.is_pending = False
         self._in_order.note_left()
         owner = pending.owner
-        if owner is not None:
+        if owner is None:
+            self.nobodys_count -= 1
+        else:
             pending.owner = None
             owner.pending.note_left()
         return True

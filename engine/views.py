@@ -260,14 +260,13 @@ def _read_one(
 
 
 def _group_info(stream: Stream, found: Group) -> GroupInfo:
-    held = sum(len(consumer.pending) for consumer in found.consumers.values())
     return GroupInfo(
         name=found.name,
         last_id=found.last_id,
         entries_read=found.entries_read,
         lag=stream.lag(found.last_id, found.entries_read),
         pending_count=len(found.pel),
-        nacked_count=len(found.pel) - held,
+        nacked_count=found.pel.nobodys_count,
         consumer_count=len(found.consumers),
         policy=found.policy,
     )

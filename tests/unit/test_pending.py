@@ -211,6 +211,7 @@ class Plain:
             held = [number for number, one in known if one.owner == owner]
             assert [one.id.ms for one in consumer.pending.walk()] == held
             assert len(consumer.pending) == len(held)
+        assert self.pel.nobodys_count == sum(one.owner < 0 for _, one in known)
         shown = [(number, one) for number, one in known if not one.is_hidden]
         nobodys = [(number, one) for number, one in shown if one.owner < 0]
         rested = [pair for pair in nobodys if 0 < pair[1].rests_until_ms <= now_ms]
