@@ -117,7 +117,8 @@ class Backend(Protocol):
     ) -> list[EntryId]:
         """Append entries in order, all or none, then trim; returns their ids.
 
-        Blocked readers are served before this returns.
+        Blocked readers are served in order of arrival, many of them in turns: nobody who reads
+        later gets an entry of a group before them.
 
         Raises:
             StreamNotFound: there is none and `create_stream` is false.

@@ -8,7 +8,7 @@ durable. The methods are named as the stream commands without the X.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,12 +31,8 @@ from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from engine.errors import GroupNotFound, Invalid, StreamError, StreamNotFound, Unavailable
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
-from engine.limits import (
-    LOOKUPS_AT_ONCE_MAX,
-    SETTLED_AT_ONCE_MAX,
-    SPLITS_AT_ONCE_MAX,
-    WAITERS_MAX,
-)
+from engine.lanes import LaneKey, Waiter
+from engine.limits import SPLITS_AT_ONCE_MAX, WAITERS_MAX
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
@@ -58,7 +54,7 @@ from engine.replies import (
 from engine.storage import Storage
 from engine.stream import StreamConfig
 from engine.views import PendingRequest, StreamCursor
-from engine.waiters import LaneKey, Waiter, Waiters
+from engine.waiters import Claimable, Waiters
 from engine.writers import Commit
 
 T = TypeVar("T")
@@ -109,7 +105,7 @@ class Engine:
         self._broken: BaseException | None = None  # why the state is not what the records say
         self._is_broken = asyncio.Event()
         self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
-        self._waiters = Waiters(self._clock, self._claimable_at, waiters_max)
+        self._waiters = Waiters(self._clock, self._claimable, waiters_max)
         self._last_read: tuple[tuple[int, _Wanted] | None, list[StreamRead]] = None, []
 
     @property
@@ -493,16 +489,12 @@ class Engine:
             GroupNotFound: a group or its stream is missing, now or during the wait.
             LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
         """
+        lanes = [LaneKey(cursor.stream, request.group) for cursor in request.cursors]
+        await self._waiters.wait_turn(lanes)
         request = self._under_policy(request)
-        if len(acked) > SETTLED_AT_ONCE_MAX:  # but for the last of them, requests come between
-            early, acked = acked[:-SETTLED_AT_ONCE_MAX], acked[-SETTLED_AT_ONCE_MAX:]
-            if wait_ms != 0:
-                self._waiters.check_room()
-            for cursor in request.cursors:
-                await self.ack(cursor.stream, request.group, early, consumer=request.consumer)
         reply = self._read_group_at_once(request, acked, may_wait=wait_ms != 0)
         if not _is_served(reply) and wait_ms != 0:
-            reply = await self._wait_to_read_group(request, wait_ms)
+            reply = await self._wait_to_read_group(request, lanes, reply, wait_ms)
         try:
             return await self._durable(reply)
         except asyncio.CancelledError:
@@ -527,31 +519,42 @@ class Engine:
         return decision.reply
 
     async def _wait_to_read_group(
-        self, request: GroupRequest, wait_ms: int | None
+        self,
+        request: GroupRequest,
+        lanes: Sequence[LaneKey],
+        found: list[GroupRead],
+        wait_ms: int | None,
     ) -> list[GroupRead]:
+        """Wait for what was not there when `found` was read."""
+
         def attempt() -> list[GroupRead] | None:
             self._bury_before(request)
             decision = self._decide_group_read(request)
-            waiter.is_full = any(one.state is GroupState.MAX_PENDING for one in decision.reply)
+            waiter.full = _full(decision.reply)
             if not _is_served(decision.reply):
                 return None
             self._commit(decision.commands)
             return decision.reply
 
         waiter = Waiter(
-            [LaneKey(cursor.stream, request.group) for cursor in request.cursors],
+            lanes,
             attempt,
             claim_idle_ms=request.claim_idle_ms,
-            spared=None if request.claim_own else request.consumer,
+            consumer=request.consumer,
+            spares_own=not request.claim_own,
         )
-        waiter.is_full = request.max_pending is not None  # until an attempt knows better
+        waiter.full = _full(found)
         try:
             reply = await self._block(waiter, wait_ms)
         except asyncio.CancelledError:
             self._undo(request, _served_reply(waiter) or [])
             raise
-        # Its time is over; what came in the very same moment is still delivered.
-        return reply or attempt() or self._decide_group_read(request).reply
+        if reply is not None:
+            return reply
+        # Its time is over; what came in the very same moment is still delivered, if nobody who
+        # waits longer is to have it.
+        await self._waiters.wait_turn(lanes)
+        return attempt() or self._decide_group_read(request).reply
 
     def _under_policy(self, request: GroupRequest) -> GroupRequest:
         """Return the request with what the group's policy says where it says nothing itself."""
@@ -643,22 +646,7 @@ class Engine:
         delivered too often becomes a dead letter at once.
         """
         request = NackRequest(mode, delay_ms=delay_ms)
-        outcomes: list[Outcome] = []
-        for at in range(0, max(len(ids), 1), LOOKUPS_AT_ONCE_MAX):
-            if at:
-                await asyncio.sleep(0)  # requests come between
-            some = ids[at : at + LOOKUPS_AT_ONCE_MAX]
-            outcomes += await self._nack(stream, group, some, request, consumer)
-        return outcomes
 
-    async def _nack(
-        self,
-        stream: bytes,
-        group: bytes,
-        ids: Sequence[EntryId],
-        request: NackRequest,
-        consumer: bytes | None,
-    ) -> list[Outcome]:
         def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             return deliveries.nack(keyspace, stream, group, ids, request, consumer, now_ms)
 
@@ -810,6 +798,7 @@ class Engine:
 
         Where the decision has parts, other requests come between them.
         """
+        await self._waiters.wait_turn()
         return await self._run(step(self._keyspace, self._now_ms()))
 
     async def perform_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
@@ -819,6 +808,7 @@ class Engine:
         take so long that it is done in parts fails. If one raises anything else, those before it
         count all the same.
         """
+        await self._waiters.wait_turn()
         keyspace, now_ms = self._keyspace, self._now_ms()
         replies: list[T | StreamError] = []
         commands: list[c.Command] = []
@@ -867,12 +857,15 @@ class Engine:
                 self._commit(decision.commands)
             return decision.reply
 
+        await self._waiters.wait_turn(lanes)
         first = step(self._keyspace, self._now_ms())
         self._commit(first.commands)
         reply = first.reply
         if reply is None:
             waiter = Waiter(lanes, attempt, claim_idle_ms=claim_idle_ms)
             reply = await self._block(waiter, wait_ms)
+            if reply is None:
+                await self._waiters.wait_turn(lanes)
         return await self._durable(attempt() if reply is None else reply)
 
     # Decide, record, apply, serve; then wait
@@ -910,8 +903,11 @@ class Engine:
         try:
             for command in commands:
                 lost = self._lost_by(command) if self._claim_watchers else ()
+                freed = self._freed_by(command)
                 self._everything.apply(command)
                 self._note(command)
+                for names in freed:
+                    self._waiters.freed(*names)
                 for told, counts, consumer in lost:
                     _tell(told, counts, consumer)
         except BaseException as error:
@@ -962,28 +958,52 @@ class Engine:
         match command:
             case c.Add():
                 waiters.appended(command.stream)
-            case c.DeleteStream(stream) | c.Purge(stream):
+            case c.DeleteStream(stream):
                 waiters.changed(stream)
             case c.RenameStream(stream, name):
                 waiters.changed(stream)
                 waiters.changed(name)
+            case c.DestroyGroup(stream, group):
+                waiters.changed(stream, group)
             case (
-                c.DestroyGroup(stream, group)
-                | c.Release(stream, group)
+                c.Release(stream, group)
                 | c.Rest(stream, group)
                 | c.DeleteConsumer(stream, group, release=True)
             ):
-                waiters.changed(stream, group)
+                waiters.released(stream, group)
             case c.Claim(stream, group, at_ms=at_ms, delivered_at_ms=delivered_at_ms):
                 if delivered_at_ms < at_ms:  # it looks idle for longer than it was
-                    waiters.changed(stream, group)
-                waiters.freed(stream, group)
-            case (
-                c.DeleteConsumer(stream, group)
-                | c.Ack(stream, group)
-                | c.Deliver(stream, group, claimed=[_, *_])
-            ):
-                waiters.freed(stream, group)
+                    waiters.looks_older(stream, group)
+
+    def _freed_by(self, command: c.Command) -> Iterable[tuple[bytes, bytes, bytes]]:
+        """Return which consumers, by stream and group, hold less once a command is applied.
+
+        Only where a read waits for that.
+        """
+        match command:
+            case c.DeleteConsumer(stream, group, consumer):
+                return [(stream, group, consumer)]
+            case c.Ack(stream, group, ids) | c.Deliver(stream, group, claimed=ids):
+                return self._holders(stream, group, ids)
+            case c.Release(stream, group, counts):
+                return self._holders(stream, group, [one for one, _ in counts])
+            case c.Rest(stream, group, entries):
+                return self._holders(stream, group, [one[0] for one in entries])
+            case c.Claim(stream, group, counts=counts, purged=purged):
+                return self._holders(stream, group, [*(one for one, _ in counts), *purged])
+            case c.Purge(stream, ids):
+                groups = list(self._everything.stream(stream).groups)
+                return [lost for one in groups for lost in self._holders(stream, one, ids)]
+        return ()
+
+    def _holders(
+        self, stream: bytes, group: bytes, ids: Iterable[EntryId]
+    ) -> Iterable[tuple[bytes, bytes, bytes]]:
+        if not self._waiters.has_full(stream, group):
+            return ()
+        find = self._everything.group(stream, group).pel.by_id.get
+        owners = (None if (pending := find(one)) is None else pending.owner for one in ids)
+        return {(stream, group, owner.name): None for owner in owners if owner is not None}
 
     async def _block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
         """Wait until the read is served, fails, or its time is over (None)."""
@@ -1006,29 +1026,18 @@ class Engine:
                 counts = {each.id: each.delivery_count for each in one.deliveries}
                 names = one.stream, request.group, request.consumer
                 with suppress(Unavailable):  # then the delivery itself is not durable either
-                    decision = deliveries.give_back(self._keyspace, *names, counts)
-                    self._commit(decision.commands)
-                    while decision.rest is not None:
-                        decision = decision.rest(self._keyspace, self._now_ms())
-                        self._commit(decision.commands)
+                    self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
 
-    def _claimable_at(self, key: LaneKey, waiter: Waiter[Any]) -> int | None:
+    def _claimable(self, key: LaneKey, waiter: Waiter[Any]) -> Claimable:
         stream = self._keyspace.find(key.stream)
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
         if group is None or waiter.claim_idle_ms is None:
-            return None
-        now_ms = self._now_ms()
-        candidates = (
-            one
-            for one in group.pel.longest_idle_first(now_ms)
-            if (waiter.spared is None or not one.is_owned_by(waiter.spared))
-            and not (
-                group.policy.is_spent(one.delivery_count)
-                and one.is_claimable(now_ms, waiter.claim_idle_ms or 0)
-            )
+            return Claimable(None, is_for_all=True)
+        own = waiter.consumer if waiter.spares_own else None
+        at_ms, is_for_all = deliveries.claimable_at(
+            group, waiter.claim_idle_ms, own, self._now_ms()
         )
-        found = [one for one in (next(candidates, None), group.pel.first_resting()) if one]
-        return min((one.claimable_at_ms(waiter.claim_idle_ms) for one in found), default=None)
+        return Claimable(at_ms, is_for_all)
 
 
 def _tell(told: ClaimTold, counts: dict[EntryId, int], consumer: bytes) -> None:
@@ -1042,6 +1051,11 @@ def _tell(told: ClaimTold, counts: dict[EntryId, int], consumer: bytes) -> None:
 
 def _is_served(reply: list[GroupRead]) -> bool:
     return any(one.served for one in reply)
+
+
+def _full(reply: list[GroupRead]) -> frozenset[bytes]:
+    """Return in which streams the consumer holds all it may."""
+    return frozenset(one.stream for one in reply if one.state is GroupState.MAX_PENDING)
 
 
 def _served_reply(waiter: Waiter[T]) -> T | None:

@@ -47,14 +47,15 @@ WRITER_SILENT_MS_MAX = 90 * 86_400_000
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 
-LOOKUPS_AT_ONCE_MAX = 256
-"""Entries looked up by id before others have their turn: each may unpack a chunk, some 50 µs."""
+TURN_MS_MAX = 5
+"""Work that goes on in later turns of the loop lets others in after so long."""
 
-SETTLED_AT_ONCE_MAX = 2_000
-"""Pending entries acknowledged or given back before others have their turn: 3 µs each."""
+SERVED_AT_ONCE_MAX = 100
+"""Blocked reads re-run in one turn: each that is woken costs its caller some 100 µs in the next."""
 
-CUT_CHUNKS_MAX = 10_000
-"""Chunks that one step of a trim looks at: each costs a third of a microsecond."""
+CLAIM_SCAN_MAX = 10_000
+"""Pending entries a read looks at for what it may claim: its consumer's own, those about to be dead
+letters and those whose entry is gone may be in front. Some 5 ms."""
 
 AUTOCLAIM_SCAN_FACTOR = 10
 """XAUTOCLAIM looks at ten pending entries for each it may return, then gives a cursor."""

@@ -1,11 +1,14 @@
 """Waiters: who is blocked on what. First come, first served; nobody polls.
 
-A blocked read stands in one *lane* per stream it names: the lane of its group, whose waiters
-compete for the same entries, or the stream's plain lane, whose waiters all get every entry. When a
-command has touched a stream, its waiters are re-run in order of arrival: the whole read, from
-scratch. One that gets something leaves all its lanes; one that does not keeps its place and its
-deadline. In a group's lane the first that goes away empty speaks for all behind it, so an append
-costs what it serves and not what waits.
+A blocked read stands in one *lane* per stream it names (`lanes.py`): the lane of its group, whose
+waiters compete for the same entries, or the stream's plain lane, whose waiters all get every entry.
+When a command has touched a stream, its waiters are re-run in order of arrival: the whole read,
+from scratch. One that gets something leaves all its lanes; one that does not keeps its place and
+its deadline. In a group's lane the first that goes away empty speaks for all behind it, so an
+append, or an entry given back, costs what it serves and not what waits.
+
+Many are served in *turns*: the loop goes on with others in between. A read of a group that comes
+meanwhile takes nothing away from those who wait (`wait_turn`).
 
 A read that claims idle entries also waits for time to pass. Each lane has one timer for that, set
 to the moment at which the longest-idle pending entry becomes claimable by somebody in the lane.
@@ -14,78 +17,42 @@ to the moment at which the longest-idle pending entry becomes claimable by someb
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from engine.clock import Clock
 from engine.errors import Draining, LimitExceeded, StreamError
-
-T = TypeVar("T")
+from engine.lanes import Lane, LaneKey, Waiter
+from engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
 """An idle time of ten years or more is nobody's wish to wait, but "only what nobody owns"."""
 
-
-class LaneKey(NamedTuple):
-    """A stream, and the group that reads it; None is the plain lane."""
-
-    stream: bytes
-    group: bytes | None
+_AGAIN_MS = 20
+"""A read that looked at many entries it could not have goes on after so long."""
 
 
-class Waiter(Generic[T]):
-    """One blocked read."""
+class Claimable(NamedTuple):
+    """When a waiter may claim something, if nothing happens before."""
 
-    __slots__ = ("attempt", "claim_idle_ms", "is_full", "lanes", "served", "spared")
-
-    def __init__(
-        self,
-        lanes: Sequence[LaneKey],
-        attempt: Callable[[], T | None],
-        *,
-        claim_idle_ms: int | None = None,
-        spared: bytes | None = None,
-    ) -> None:
-        """Describe a blocked read.
-
-        Args:
-            lanes: where it stands.
-            attempt: the whole read, done again; None when there is nothing yet.
-            claim_idle_ms: it takes pending entries idle for so long; None: it takes none.
-            spared: a consumer whose pending entries it does not take.
-        """
-        self.lanes = list(dict.fromkeys(lanes))  # a read may name a stream twice
-        self.attempt = attempt
-        self.claim_idle_ms = claim_idle_ms
-        self.spared = spared
-        self.is_full = False  # its consumer holds all it may: only an acknowledgement helps
-        self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
-
-    def expire(self) -> None:
-        """End the wait with nothing."""
-        if not self.served.done():
-            self.served.set_result(None)
+    at_ms: int | None  # None: nothing is pending
+    is_for_all: bool  # the same holds for others that claim after as long
 
 
 class _Signal(Enum):
     """What happened to a lane, and so who has to look again."""
 
     APPENDED = "appended"  # all; in a group's lane up to the first that goes away empty
-    FREED = "freed"  # those whose consumer holds all it may
+    RELEASED = "released"  # those that claim, up to the first that goes away empty
+    FREED = "freed"  # those beside the lane because of one consumer
     CHANGED = "changed"  # all
-    DUE = "due"  # those that claim: a pending entry may be idle enough by now
+    DUE = "due"  # those that claim and are due: a pending entry may be idle enough by now
 
 
-class _Lane:
-    """Waiters in order of arrival, and the timer of those that claim."""
-
-    __slots__ = ("timer", "timer_at_ms", "waiters")
-
-    def __init__(self) -> None:
-        self.waiters: dict[Waiter[Any], None] = {}
-        self.timer: asyncio.TimerHandle | None = None
-        self.timer_at_ms = 0  # wall time the timer is set to
+_Noted = tuple[_Signal, bytes]
+"""What happened; to whom, if it is about one consumer."""
 
 
 class Waiters:
@@ -94,24 +61,26 @@ class Waiters:
     def __init__(
         self,
         clock: Clock,
-        claimable_at: Callable[[LaneKey, Waiter[Any]], int | None],
+        claimable: Callable[[LaneKey, Waiter[Any]], Claimable],
         limit: int,
     ) -> None:
         """Start with nobody waiting.
 
         Args:
             clock: for the claim timers.
-            claimable_at: when a waiter may claim something of a group, if nothing happens before
-                (unix ms); None if nothing is pending.
+            claimable: when a waiter may claim something of a group, if nothing happens before.
             limit: how many may wait at once.
         """
         self._clock = clock
-        self._claimable_at = claimable_at
+        self._claimable = claimable
         self._limit = limit
         self._count = 0
-        self._lanes: dict[bytes, dict[bytes | None, _Lane]] = {}
-        self._signals: dict[tuple[bytes, bytes | None, _Signal], None] = {}
-        self._is_serving = False
+        self._lanes: dict[bytes, dict[bytes | None, Lane]] = {}
+        self._grouped_count = 0
+        self._noted: OrderedDict[LaneKey, dict[_Noted, None]] = OrderedDict()
+        self._serving: Iterator[bool] | None = None  # what is under way: tells who was re-run
+        self._ending: StreamError | None = None  # what everybody is answered
+        self._turns: dict[LaneKey, asyncio.Event] = {}  # for those who came meanwhile
         self.is_draining = False  # nobody may wait any more
 
     def __len__(self) -> int:
@@ -126,7 +95,7 @@ class Waiters:
     @property
     def grouped_stream_count(self) -> int:
         """Return on how many streams somebody waits as a consumer of a group."""
-        return sum(any(group is not None for group in lanes) for lanes in self._lanes.values())
+        return self._grouped_count
 
     def add(self, waiter: Waiter[Any]) -> None:
         """Put a blocked read at the end of its lanes.
@@ -138,17 +107,21 @@ class Waiters:
         self.check_room()
         self._count += 1
         for key in waiter.lanes:
-            self._lane(key).waiters[waiter] = None
+            self._make_lane(key).place(waiter, is_full=key.stream in waiter.full)
         self._arm(waiter)
 
-    def _lane(self, key: LaneKey) -> _Lane:
+    def _find(self, key: LaneKey) -> Lane | None:
+        return self._lanes.get(key.stream, {}).get(key.group)
+
+    def _make_lane(self, key: LaneKey) -> Lane:
         """Return a lane; it is made if nobody stands in it."""
         lanes = self._lanes.get(key.stream)
         if lanes is None:
             lanes = self._lanes[key.stream] = {}
         lane = lanes.get(key.group)
         if lane is None:
-            lane = lanes[key.group] = _Lane()
+            self._grouped_count += key.group is not None and not _group_count(lanes)
+            lane = lanes[key.group] = Lane()
         return lane
 
     def check_room(self) -> None:
@@ -161,18 +134,24 @@ class Waiters:
     def remove(self, waiter: Waiter[Any]) -> None:
         """Take a read out of all its lanes; one that is out already stays out."""
         for key in waiter.lanes:
-            lanes = self._lanes.get(key.stream, {})
-            lane = lanes.get(key.group)
-            if lane is None or waiter not in lane.waiters:
+            lane = self._find(key)
+            if lane is None or waiter not in lane:
                 return
-            del lane.waiters[waiter]
-            if not lane.waiters:
-                if lane.timer is not None:
-                    lane.timer.cancel()
-                del lanes[key.group]
-                if not lanes:
-                    del self._lanes[key.stream]
+            lane.remove(waiter)
+            if not lane:
+                self._remove_lane(key, lane)
         self._count -= 1
+
+    def _remove_lane(self, key: LaneKey, lane: Lane) -> None:
+        if lane.timer is not None:
+            lane.timer.cancel()
+        lanes = self._lanes[key.stream]
+        del lanes[key.group]
+        self._grouped_count -= key.group is not None and not _group_count(lanes)
+        if not lanes:
+            del self._lanes[key.stream]
+
+    # What happened
 
     def drain(self) -> None:
         """Answer everyone that nothing will come, and let nobody wait from now on."""
@@ -181,54 +160,165 @@ class Waiters:
 
     def fail(self, error: StreamError) -> None:
         """Answer everyone that what they wait for cannot come."""
-        for lanes in list(self._lanes.values()):
-            for lane in list(lanes.values()):
-                for waiter in list(lane.waiters):
-                    if not waiter.served.done():
-                        waiter.served.set_exception(error)
-                    self.remove(waiter)
+        self._ending = error
+        self.serve()
 
     def appended(self, stream: bytes) -> None:
         """Note that a stream has new entries."""
-        if stream in self._lanes:
-            for group in self._lanes[stream]:
-                self._signals[stream, group, _Signal.APPENDED] = None
+        for group in self._lanes.get(stream, ()):
+            self._note(LaneKey(stream, group), _Signal.APPENDED)
 
-    def freed(self, stream: bytes, group: bytes) -> None:
+    def released(self, stream: bytes, group: bytes) -> None:
+        """Note that a pending entry of the group is anybody's now, or will be."""
+        self._note(LaneKey(stream, group), _Signal.RELEASED)
+
+    def looks_older(self, stream: bytes, group: bytes) -> None:
+        """Note that a pending entry of the group may be idle enough before its time."""
+        self._note(LaneKey(stream, group), _Signal.DUE)
+
+    def has_full(self, stream: bytes, group: bytes) -> bool:
+        """Tell whether a read waits for its consumer in the group to hold less."""
+        lane = self._lanes.get(stream, {}).get(group)
+        return lane is not None and lane.has_aside
+
+    def freed(self, stream: bytes, group: bytes, consumer: bytes) -> None:
         """Note that a consumer of the group holds less than before."""
-        if group in self._lanes.get(stream, ()):
-            self._signals[stream, group, _Signal.FREED] = None
+        self._note(LaneKey(stream, group), _Signal.FREED, consumer)
 
     def changed(self, stream: bytes, group: bytes | None = None) -> None:
         """Note that everyone waiting on the stream, or one group of it, must look again."""
         for name in self._lanes.get(stream, ()):
             if group is None or name == group:
-                self._signals[stream, name, _Signal.CHANGED] = None
+                self._note(LaneKey(stream, name), _Signal.CHANGED)
+
+    def _note(self, key: LaneKey, signal: _Signal, consumer: bytes = b"") -> None:
+        if self._find(key) is not None:
+            self._noted.setdefault(key, {})[signal, consumer] = None
+
+    # Serving
 
     def serve(self) -> None:
-        """Re-run the waiters of all that was noted, in order of arrival."""
-        if self._is_serving:  # a re-run notes things too; the outer loop will see to them
-            return
-        self._is_serving = True
-        try:
-            while self._signals:
-                stream, group, signal = next(iter(self._signals))
-                del self._signals[stream, group, signal]
-                self._serve_lane(LaneKey(stream, group), signal)
-        finally:
-            self._is_serving = False
+        """Re-run the waiters of all that was noted, in order of arrival.
 
-    def _serve_lane(self, key: LaneKey, signal: _Signal) -> None:
-        lane = self._lanes.get(key.stream, {}).get(key.group)
-        for waiter in list(lane.waiters) if lane is not None else ():
-            if waiter.served.done() or (signal is _Signal.FREED and not waiter.is_full):
+        The first turn is over when this returns; what is left goes on in the next turns of the
+        loop. A re-run notes things too: they are seen to in the same way.
+        """
+        if self._serving is None and (self._noted or self._ending is not None):
+            self._serving = self._rounds()
+            self._take_turn()
+
+    async def wait_turn(self, lanes: Iterable[LaneKey] | None = None) -> None:
+        """Return once nobody is served any more who waited in a group's lane before.
+
+        Args:
+            lanes: those that matter; None: all.
+        """
+        if self._serving is None:
+            return
+        for key in list(self._noted if lanes is None else lanes):
+            if key.group is not None and key in self._noted:
+                await self._turns.setdefault(key, asyncio.Event()).wait()
+
+    def _take_turn(self) -> None:
+        assert self._serving is not None
+        loop = asyncio.get_running_loop()
+        over_s = loop.time() + TURN_MS_MAX / 1000
+        count = 0
+        try:
+            for was_run in self._serving:
+                count += was_run
+                if count >= SERVED_AT_ONCE_MAX or loop.time() >= over_s:
+                    loop.call_soon(self._take_turn)
+                    return
+        except BaseException:
+            self._serving = None
+            loop.call_soon(self.serve)  # what else was noted
+            raise
+        self._serving = None
+
+    def _rounds(self) -> Iterator[bool]:
+        """Serve all that was noted, lane by lane; yields whenever a turn may end."""
+        while self._noted or self._ending is not None:
+            if self._ending is not None:
+                yield from self._end_all(self._ending)
                 continue
-            if signal is _Signal.DUE and not self._is_due(key, waiter):
+            key = next(iter(self._noted))
+            noted, lane = self._noted[key], self._find(key)
+            if noted and lane is not None:
+                signal, consumer = next(iter(noted))
+                del noted[signal, consumer]
+                yield from self._round(key, lane, signal, consumer)
+            if noted and lane is not None:
+                self._noted.move_to_end(key)  # other lanes come between
+            else:
+                del self._noted[key]
+                turn = self._turns.pop(key, None)
+                if turn is not None:
+                    turn.set()
+
+    def _end_all(self, error: StreamError) -> Iterator[bool]:
+        while self._lanes and self._ending is error:
+            lanes = next(iter(self._lanes.values()))
+            lane = next(iter(lanes.values()))
+            for waiter in [*lane.in_order(), *lane.aside()]:
+                if not waiter.served.done():
+                    waiter.served.set_exception(error)
+                self.remove(waiter)
+                yield True
+        self._ending = None
+
+    def _round(self, key: LaneKey, lane: Lane, signal: _Signal, consumer: bytes) -> Iterator[bool]:
+        match signal:
+            case _Signal.APPENDED | _Signal.RELEASED:
+                yield from self._serve_in_order(key, lane, signal)
+            case _Signal.DUE:
+                yield from self._serve_due(key, lane)
+            case _Signal.FREED:
+                yield from self._serve_all(lane.aside(consumer))
+            case _Signal.CHANGED:
+                yield from self._serve_all(lane.in_order())
+                yield from self._serve_all(lane.aside())
+
+    def _serve_all(self, waiters: Iterable[Waiter[Any]]) -> Iterator[bool]:
+        for waiter in waiters:
+            if not waiter.served.done():
+                self._rerun(waiter)
+            yield True
+
+    def _serve_in_order(self, key: LaneKey, lane: Lane, signal: _Signal) -> Iterator[bool]:
+        if signal is _Signal.RELEASED and lane.least_idle_ms is None:
+            return
+        for waiter in lane.in_order():
+            claims = signal is _Signal.APPENDED or waiter.claim_idle_ms is not None
+            if not claims or waiter.served.done():
+                yield False
                 continue
             is_served = self._rerun(waiter)
-            is_competing = key.group is not None and not waiter.is_full
-            if signal is _Signal.APPENDED and is_competing and not is_served:
+            yield True
+            if key.group is not None and not is_served and key.stream not in waiter.full:
                 break
+
+    def _serve_due(self, key: LaneKey, lane: Lane) -> Iterator[bool]:
+        """Serve those that claim, of each idle time up to the first that goes away empty."""
+        none_from_ms: int | None = None  # nothing is idle for so long
+        for waiter in lane.in_order():
+            idle_ms = waiter.claim_idle_ms
+            least_ms = lane.least_idle_ms
+            if least_ms is None or (none_from_ms is not None and none_from_ms <= least_ms):
+                break
+            is_out = none_from_ms is not None and idle_ms is not None and idle_ms >= none_from_ms
+            if idle_ms is None or is_out or waiter.served.done():
+                yield False
+                continue
+            claimable = self._claimable(key, waiter)
+            if self._due_ms(claimable, idle_ms) > self._clock.wall_ms():
+                self._arm(waiter)
+                is_empty = claimable.is_for_all
+            else:
+                is_empty = not self._rerun(waiter) and key.stream not in waiter.full
+            if is_empty:
+                none_from_ms = idle_ms
+            yield True
 
     def _rerun(self, waiter: Waiter[Any]) -> bool:
         try:
@@ -238,37 +328,39 @@ class Waiters:
                 waiter.served.set_exception(error)
         else:
             if reply is None:
+                self._place(waiter)
                 self._arm(waiter)
                 return False
             waiter.served.set_result(reply)
         self.remove(waiter)
         return True
 
+    def _place(self, waiter: Waiter[Any]) -> None:
+        for key in waiter.lanes:
+            lane = self._find(key)
+            if lane is not None and waiter in lane:
+                lane.place(waiter, is_full=key.stream in waiter.full)
+
+    # Time
+
     def _arm(self, waiter: Waiter[Any]) -> None:
+        """See that its lanes wake a waiter when something becomes claimable."""
         if waiter.claim_idle_ms is None:
             return
         now_ms = self._clock.wall_ms()
         for key in waiter.lanes:
-            due_ms = self._due_ms(key, waiter, waiter.claim_idle_ms)
-            # Due and still not taken: its consumer holds too much, and an ack will signal that.
-            if due_ms > now_ms:
-                self._set_timer(key, self._lanes[key.stream][key.group], due_ms)
+            lane = self._find(key)
+            if lane is not None and key.stream not in waiter.full:
+                due_ms = self._due_ms(self._claimable(key, waiter), waiter.claim_idle_ms)
+                # Due and still not taken: it has looked at many entries that nobody can have.
+                self._set_timer(key, lane, due_ms if due_ms > now_ms else now_ms + _AGAIN_MS)
 
-    def _is_due(self, key: LaneKey, waiter: Waiter[Any]) -> bool:
-        """Tell whether a waiter may claim something by now; if not, see to its timer."""
-        if waiter.claim_idle_ms is None:
-            return False
-        if self._due_ms(key, waiter, waiter.claim_idle_ms) <= self._clock.wall_ms():
-            return True
-        self._arm(waiter)
-        return False
-
-    def _due_ms(self, key: LaneKey, waiter: Waiter[Any], claim_idle_ms: int) -> int:
-        at_ms = self._claimable_at(key, waiter)
+    def _due_ms(self, claimable: Claimable, claim_idle_ms: int) -> int:
         # With nothing pending, whatever is delivered from now on is not idle enough before then.
+        at_ms = claimable.at_ms
         return self._clock.wall_ms() + claim_idle_ms if at_ms is None else at_ms
 
-    def _set_timer(self, key: LaneKey, lane: _Lane, due_ms: int) -> None:
+    def _set_timer(self, key: LaneKey, lane: Lane, due_ms: int) -> None:
         if lane.timer is not None:
             if lane.timer_at_ms <= due_ms:
                 return
@@ -281,7 +373,11 @@ class Waiters:
         lane.timer = loop.call_later(delay_ms / 1000, self._on_timer, key, lane)
         lane.timer_at_ms = due_ms
 
-    def _on_timer(self, key: LaneKey, lane: _Lane) -> None:
+    def _on_timer(self, key: LaneKey, lane: Lane) -> None:
         lane.timer = None
-        self._signals[key.stream, key.group, _Signal.DUE] = None
+        self._note(key, _Signal.DUE)
         self.serve()
+
+
+def _group_count(lanes: dict[bytes | None, Lane]) -> int:
+    return len(lanes) - (None in lanes)

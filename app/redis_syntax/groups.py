@@ -43,10 +43,10 @@ from engine.decisions.groups import GroupStart
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.errors import GroupNotFound
 from engine.keyspace import Keyspace
+from engine.lanes import LaneKey
 from engine.limits import AUTOCLAIM_SCAN_FACTOR
 from engine.replies import Claimed, Delivery, Outcome
 from engine.views import PendingRequest, pending, pending_summary
-from engine.waiters import LaneKey
 
 _NO_KEY = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "

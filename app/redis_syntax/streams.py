@@ -27,10 +27,10 @@ from engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from engine.errors import StreamNotFound
 from engine.idempotency import Idempotent, Made, hash_fields
 from engine.keyspace import Keyspace
+from engine.lanes import LaneKey
 from engine.limits import U64_MAX
 from engine.stream import StreamConfig
 from engine.views import From, StreamCursor, freeze, read
-from engine.waiters import LaneKey
 
 REFERENCES = {
     b"KEEPREF": References.KEEP,

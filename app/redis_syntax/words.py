@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from engine import decisions
 from engine.entry import EntryId
 from engine.errors import InvalidId, StreamError
+from engine.lanes import LaneKey
 from engine.limits import U64_MAX
-from engine.waiters import LaneKey
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
@@ -40,10 +40,6 @@ def done(outcome: object) -> Reply:
     return OK
 
 
-Finish = Callable[[Reply], Awaitable[Reply]]
-"""Makes a reply of what a step has found. It takes as many turns as it needs."""
-
-
 class CommandError(StreamError):
     """A command that cannot be run; its text is the reply."""
 
@@ -62,8 +58,7 @@ class Plan:
     """What a command will do."""
 
     step: Step
-    wait: Wait | None = None  # how to wait if the reply is null
-    finish: Finish | None = None  # what its reply still needs, for which nothing is looked up
+    wait: Wait | None = field(default=None)  # how to wait if the reply is null
 
 
 def at_once(step: Step) -> Plan:

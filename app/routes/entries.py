@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from app import arrow
-from app.arrow_body import Bounds as ArrowBounds
 from app.backend import Backend
 from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
@@ -247,8 +246,7 @@ async def append_entries(
     """
     body = request.content
     if media_type_of(request) == ARROW:
-        bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
-        drafts = (await arrow.aside(partial(arrow.decode, body, bounds))).drafts
+        drafts = (await arrow.aside(partial(arrow.decode, body))).drafts
         _check_count(drafts, limits)
     else:
         drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)

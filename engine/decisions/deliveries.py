@@ -20,17 +20,12 @@ from engine.commands import (
     Rest,
     SeeConsumer,
 )
-from engine.decisions import Decision, in_parts
+from engine.decisions import Decision
 from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
-from engine.limits import (
-    AUTOCLAIM_SCAN_FACTOR,
-    COUNT_MAX,
-    LOOKUPS_AT_ONCE_MAX,
-    SETTLED_AT_ONCE_MAX,
-)
+from engine.limits import AUTOCLAIM_SCAN_FACTOR, CLAIM_SCAN_MAX, COUNT_MAX
 from engine.pending import Consumer, PendingEntry
 from engine.policy import GroupPolicy
 from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
@@ -192,14 +187,6 @@ def ack(
     Raises:
         GroupNotFound: there is no such group.
     """
-    if len(ids) > SETTLED_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            0,
-            ids,
-            SETTLED_AT_ONCE_MAX,
-            lambda k, some, _: ack(k, stream, group, some, consumer),
-        )
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.ACKED)
     acked: dict[EntryId, None] = {}
@@ -246,14 +233,6 @@ def ack_and_delete(
 
     An id that is not pending in the group is left alone. A missing stream or group has none.
     """
-    if len(ids) > LOOKUPS_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            0,
-            ids,
-            LOOKUPS_AT_ONCE_MAX,
-            lambda k, some, _: ack_and_delete(k, name, group, some, references),
-        )
     stream = keyspace.find(name)
     found = stream.groups.get(group) if stream is not None else None
     if stream is None or found is None:
@@ -307,14 +286,6 @@ def nack(
     Raises:
         GroupNotFound: there is no such group.
     """
-    if len(ids) > LOOKUPS_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            now_ms,
-            ids,
-            LOOKUPS_AT_ONCE_MAX,
-            lambda k, some, now: nack(k, name, group, some, request, consumer, now),
-        )
     pel = keyspace.group(name, group).pel
     log = keyspace.stream(name).log
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.RELEASED)
@@ -364,15 +335,6 @@ def give_back(
         consumer: to whom they were delivered.
         counts: their delivery counts, the delivery that is undone included.
     """
-    if len(counts) > SETTLED_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            0,
-            [*counts.items()],
-            SETTLED_AT_ONCE_MAX,
-            lambda k, some, _: give_back(k, stream, group, consumer, dict(some)),
-            _nothing,
-        )
     found = keyspace.find(stream)
     if found is None or group not in found.groups:
         return Decision(None, [])
@@ -400,14 +362,6 @@ def extend(
     Raises:
         GroupNotFound: there is no such group.
     """
-    if len(ids) > SETTLED_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            now_ms,
-            ids,
-            SETTLED_AT_ONCE_MAX,
-            lambda k, some, now: extend(k, stream, group, some, consumer, now),
-        )
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.EXTENDED)
     for index, entry_id in enumerate(ids):
@@ -438,15 +392,6 @@ def claim(
     Raises:
         GroupNotFound: there is no such group.
     """
-    if len(ids) > LOOKUPS_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            now_ms,
-            ids,
-            LOOKUPS_AT_ONCE_MAX,
-            lambda k, some, now: claim(k, name, group_name, consumer, some, request, now),
-            _claimed_too,
-        )
     group = keyspace.group(name, group_name)
     log = keyspace.stream(name).log
     at_ms = _delivery_time(request, now_ms)
@@ -517,6 +462,38 @@ def autoclaim(
     command = Claim(name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id)
     next_start = MIN_ID if following is None else following.id
     return Decision(Claimed(deliveries, purged, next_start), [command])
+
+
+def claimable_at(
+    group: Group, claim_idle_ms: int, spared: bytes | None, now_ms: int
+) -> tuple[int | None, bool]:
+    """Return when a read may claim something of a group, if nothing happens before.
+
+    Args:
+        group: of which it is.
+        claim_idle_ms: it claims what is idle for so long.
+        spared: whose entries it does not claim.
+        now_ms: unix time.
+
+    Returns:
+        Unix ms, or None if there is nothing to wait for; and whether the same holds for a read
+        that spares nobody.
+    """
+    found: list[PendingEntry] = []
+    is_for_all = True
+    for pending in islice(group.pel.longest_idle_first(now_ms), CLAIM_SCAN_MAX):
+        if spared is not None and pending.is_owned_by(spared):
+            is_for_all = False
+            continue
+        is_claimable = pending.is_claimable(now_ms, claim_idle_ms)
+        if is_claimable and group.policy.is_spent(pending.delivery_count):
+            continue
+        found.append(pending)
+        break
+    resting = group.pel.first_resting()
+    if resting is not None:
+        found.append(resting)
+    return min((one.claimable_at_ms(claim_idle_ms) for one in found), default=None), is_for_all
 
 
 def _read_new(
@@ -612,7 +589,7 @@ def _claimable(
     taken: list[Delivery] = []
     dangling: list[PendingEntry] = []
     size_left = request.size_bytes_max
-    for pending in group.pel.longest_idle_first(now_ms):
+    for pending in islice(group.pel.longest_idle_first(now_ms), CLAIM_SCAN_MAX):
         if pending.id in group.counts:  # Redis: a read claims an entry once
             continue
         if not pending.is_claimable(now_ms, request.claim_idle_ms) or len(taken) == limit:
@@ -668,16 +645,6 @@ def _fence(
         else:
             outcomes.append(Outcome.CLAIMED)
     return outcomes
-
-
-def _nothing(_: None, __: None) -> None:
-    """Join the replies of parts that have none."""
-
-
-def _claimed_too(before: Claimed, more: Claimed) -> Claimed:
-    before.deliveries.extend(more.deliveries)
-    before.deleted_ids.extend(more.deleted_ids)
-    return before
 
 
 def _least(limit: int | None, max_pending: int | None, held: int) -> int | None:

@@ -28,11 +28,11 @@ from engine.errors import StreamError
 from engine.idempotency import Idempotent, digest_of
 from engine.journal import Journal
 from engine.keyspace import Keyspace
+from engine.lanes import LaneKey
 from engine.log import NodeLimits
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.stream import Stream, StreamConfig
 from engine.views import From, PendingRequest, StreamCursor
-from engine.waiters import LaneKey
 from tests.simulation.history import Reader
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]

@@ -8,9 +8,9 @@ import pytest
 
 from engine.decisions.deliveries import ClaimRequest, NackMode
 from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
+from engine.decisions.streams import References, TrimRequest
 from engine.entry import MIN_ID
-from engine.errors import GroupNotFound, LimitExceeded, StreamNotFound
+from engine.errors import Draining, GroupNotFound, LimitExceeded, StreamNotFound
 from engine.replies import GroupRead
 from engine.stream import StreamConfig
 from engine.views import From
@@ -509,7 +509,7 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     await cancelled(*tasks, plain)
     assert engine.waiter_count == 0
     assert engine._waiters._lanes == {}
-    assert not engine._waiters._signals
+    assert not engine._waiters._noted
     await engine.put(2)
     assert await engine.held() == []
 
@@ -614,8 +614,8 @@ async def test_one_append_wakes_all_plain_readers_and_exactly_the_first_of_a_gro
     await settle()
     assert engine.waiter_count == 2_000
     await engine.put(1)
-    assert engine.waiter_count == 999
     await settle()
+    assert engine.waiter_count == 999
     assert over(grouped) == [True] + [False] * 999
     assert await asyncio.gather(*plain) == [[(S, [1])]] * 1_000
     await cancelled(*grouped[1:])
@@ -646,6 +646,110 @@ async def test_an_append_looks_at_one_group_reader_more_than_it_serves() -> None
     await settle()
     assert sum(over(tasks)) == 3
     await cancelled(*tasks[3:])
+
+
+@in_virtual_time
+async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it() -> None:
+    clock = CountingClock()
+    engine = Driver(clock)
+    await engine.start(1, 2)
+    await engine.take(b"z")
+    loop = asyncio.get_running_loop()
+    plain = [loop.create_task(engine.take(b"p%d" % n, 1, wait_ms=None)) for n in range(500)]
+    tasks = [
+        loop.create_task(engine.take(b"%d" % n, 1, claim=10**9, wait_ms=None)) for n in range(500)
+    ]
+    await settle()
+    clock.count = 0
+    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.delete_consumer(S, G, b"z", release=True)
+    await settle()
+    assert [numbers(await task) for task in tasks[:2]] == [[1], [2]]
+    assert sum(over(tasks)) == 2
+    assert clock.count < 30
+    await cancelled(*tasks[2:], *plain)
+
+
+@in_virtual_time
+async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() -> None:
+    clock = CountingClock()
+    engine = Driver(clock)
+    await engine.start(*range(1, 501))
+    loop = asyncio.get_running_loop()
+    for n in range(500):
+        await engine.take(b"%d" % n, 1)
+    tasks = [
+        loop.create_task(engine.take(b"%d" % n, max_pending=1, wait_ms=None)) for n in range(500)
+    ]
+    await settle()
+    clock.count = 0
+    await engine.put(501)
+    await engine.ack(S, G, [entry_id(300)])
+    await settle()
+    assert numbers(await tasks[299]) == [501]
+    assert clock.count < 10
+    await engine.ack(S, G, [entry_id(8)])
+    await engine.ack(S, G, [entry_id(7)])
+    await engine.put(502, 503)
+    await engine.delete(S, [entry_id(9)], References.DELETE)
+    await engine.put(504)
+    assert (numbers(await tasks[7]), numbers(await tasks[6])) == ([502], [503])
+    assert numbers(await tasks[8]) == [504]
+    assert sum(over(tasks)) == 4
+    await cancelled(*(task for task in tasks if not task.done()))
+    assert (engine.waiter_count, engine._waiters._lanes) == (0, {})
+
+
+@in_virtual_time
+async def test_many_readers_are_served_in_turns_and_others_have_theirs_between() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.follow()) for _ in range(1_000)]
+    await settle()
+    await engine.put(2)
+    seen = [engine.waiter_count]
+    while engine.waiter_count:
+        await asyncio.sleep(0)
+        seen.append(engine.waiter_count)
+    assert seen == [900, 800, 700, 600, 500, 400, 300, 200, 100, 0]
+    assert await asyncio.gather(*tasks) == [[(S, [2])]] * 1_000
+
+
+@in_virtual_time
+async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_them() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300)]
+    late = loop.create_task(engine.take(b"late", 1, wait_ms=1))
+    tasks += [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300, 400)]
+    await settle()
+    await engine.put(*range(1, 402))
+    assert engine.waiter_count == 301
+    tasks[150].cancel()
+    newcomer = loop.create_task(engine.take(b"new", wait_ms=0))
+    assert numbers(await newcomer) == [401]
+    del tasks[150]
+    assert [numbers(await task) for task in [*tasks[:299], late, *tasks[299:]]] == [
+        [n] for n in range(1, 401)
+    ]
+
+
+@in_virtual_time
+async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
+    await settle()
+    engine.drain()
+    assert engine.waiter_count == 150
+    with pytest.raises(Draining):
+        await engine.take(wait_ms=1)
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(one, Draining) for one in told)
+    assert engine.waiter_count == 0
 
 
 # Retention

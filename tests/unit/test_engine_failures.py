@@ -13,8 +13,8 @@ from engine.entry import MIN_ID, Draft
 from engine.errors import StreamError, Unavailable
 from engine.journal import FsyncPolicy, Journal
 from engine.keyspace import Keyspace
+from engine.lanes import LaneKey
 from engine.views import From, StreamCursor
-from engine.waiters import LaneKey
 from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, G, S
 from tests.virtual_time import HandClock, in_virtual_time, settle

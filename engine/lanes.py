@@ -1,0 +1,142 @@
+"""Lanes: in which order the blocked reads of one stream, or of one group of it, are served.
+
+Whoever can be served stands in the lane. A read whose consumer holds all it may stands beside it,
+under the consumer's name, so that nobody passes it on the way to another: only when its consumer
+holds less is it run again, and joins the lane at its end if there is nothing for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+_FEW = 8
+"""Looked at before all are listed: mostly the first ones take what there is."""
+
+
+class LaneKey(NamedTuple):
+    """A stream, and the group that reads it; None is the plain lane."""
+
+    stream: bytes
+    group: bytes | None
+
+
+class Waiter(Generic[T]):
+    """One blocked read."""
+
+    __slots__ = ("attempt", "claim_idle_ms", "consumer", "full", "lanes", "served", "spares_own")
+
+    def __init__(
+        self,
+        lanes: Sequence[LaneKey],
+        attempt: Callable[[], T | None],
+        *,
+        claim_idle_ms: int | None = None,
+        consumer: bytes = b"",
+        spares_own: bool = False,
+    ) -> None:
+        """Describe a blocked read.
+
+        Args:
+            lanes: where it stands.
+            attempt: the whole read, done again; None when there is nothing yet.
+            claim_idle_ms: it takes pending entries idle for so long; None: it takes none.
+            consumer: who reads, in a group.
+            spares_own: it does not take what its consumer holds itself.
+        """
+        self.lanes = list(dict.fromkeys(lanes))  # a read may name a stream twice
+        self.attempt = attempt
+        self.claim_idle_ms = claim_idle_ms
+        self.consumer = consumer
+        self.spares_own = spares_own
+        self.full: frozenset[bytes] = frozenset()  # streams whose group gives its consumer no more
+        self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def expire(self) -> None:
+        """End the wait with nothing."""
+        if not self.served.done():
+            self.served.set_result(None)
+
+
+class Lane:
+    """Waiters in order of arrival, those that stand aside, and the timer of those that claim."""
+
+    __slots__ = ("_aside", "_idle_counts", "_waiting", "timer", "timer_at_ms")
+
+    def __init__(self) -> None:
+        """Start with nobody."""
+        self._waiting: dict[Waiter[Any], None] = {}
+        self._aside: dict[bytes, dict[Waiter[Any], None]] = {}  # by consumer
+        self._idle_counts: dict[int, int] = {}  # how many of those waiting claim after so long
+        self.timer: asyncio.TimerHandle | None = None
+        self.timer_at_ms = 0  # wall time the timer is set to
+
+    def __bool__(self) -> bool:
+        """Tell whether anybody is here."""
+        return bool(self._waiting or self._aside)
+
+    def __contains__(self, waiter: Waiter[Any]) -> bool:
+        """Tell whether a waiter is here, be it aside."""
+        return waiter in self._waiting or waiter in self._aside.get(waiter.consumer, ())
+
+    @property
+    def least_idle_ms(self) -> int | None:
+        """Return the shortest idle time after which somebody in the lane claims."""
+        return min(self._idle_counts, default=None)
+
+    @property
+    def has_aside(self) -> bool:
+        """Tell whether the consumer of anybody holds all it may."""
+        return bool(self._aside)
+
+    def place(self, waiter: Waiter[Any], *, is_full: bool) -> None:
+        """Let a waiter stand in the lane, at its end if it is not there yet, or aside."""
+        if is_full:
+            self._leave(waiter)
+            self._aside.setdefault(waiter.consumer, {})[waiter] = None
+        elif waiter not in self._waiting:
+            self._leave_aside(waiter)
+            self._waiting[waiter] = None
+            if waiter.claim_idle_ms is not None:
+                count = self._idle_counts.get(waiter.claim_idle_ms, 0)
+                self._idle_counts[waiter.claim_idle_ms] = count + 1
+
+    def remove(self, waiter: Waiter[Any]) -> None:
+        """Let go of a waiter, wherever it stands."""
+        self._leave(waiter)
+        self._leave_aside(waiter)
+
+    def _leave(self, waiter: Waiter[Any]) -> None:
+        if waiter not in self._waiting:
+            return
+        del self._waiting[waiter]
+        idle_ms = waiter.claim_idle_ms
+        if idle_ms is not None:
+            self._idle_counts[idle_ms] -= 1
+            if not self._idle_counts[idle_ms]:
+                del self._idle_counts[idle_ms]
+
+    def _leave_aside(self, waiter: Waiter[Any]) -> None:
+        aside = self._aside.get(waiter.consumer, {})
+        if waiter in aside:
+            del aside[waiter]
+            if not aside:
+                del self._aside[waiter.consumer]
+
+    def in_order(self) -> Iterator[Waiter[Any]]:
+        """Yield who stands in the lane, in order of arrival; it may change meanwhile."""
+        first = list(islice(self._waiting, _FEW))
+        yield from first
+        if len(first) == _FEW:
+            seen = frozenset(first)
+            yield from [one for one in self._waiting if one not in seen]
+
+    def aside(self, consumer: bytes | None = None) -> list[Waiter[Any]]:
+        """Return who stands aside because this consumer, or any, holds all it may."""
+        if consumer is None:
+            return list(chain.from_iterable(self._aside.values()))
+        return list(self._aside.get(consumer, ()))
