@@ -18,8 +18,9 @@ from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from app.arrow_body import Bounds, leaves_of, table_of
 from app.ids import parse_new_id
-from app.problems import GatewayError, pointer_to
+from app.problems import GatewayError
 from engine.entry import Draft, Entry, Fields, IdRequest, make_draft
 
 T = TypeVar("T")
@@ -43,7 +44,10 @@ touches another part of its arena: up to 14 MiB were seen, for half of one in us
 in bulk are as quick with either (tests/bench/README.md)."""
 
 _INT64_MAX = 2**63 - 1
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+_ROWS_AT_ONCE = 1024
+_VALUES_AT_ONCE = 4096
+"""Made into objects before another thread can have its turn: a fraction of a millisecond each."""
 
 _threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
 
@@ -147,26 +151,26 @@ class NewRows(NamedTuple):
     streams: list[str | None] | None  # of each draft; None: the body does not say
 
 
-def decode(body: bytes, *, may_name_streams: bool = False) -> NewRows:
+def decode(body: bytes, bounds: Bounds) -> NewRows:
     """Return the rows of an Arrow IPC stream.
 
     Args:
         body: with a column `fields` (a map, or a list of structs of `name` and `value`), and
-            perhaps `id` (null is `*`).
-        may_name_streams: it may have a column `stream`, too.
+            perhaps `id` (null is `*`) and `stream`.
+        bounds: what it may hold.
 
     Raises:
         GatewayError: it is no such stream; with the column or the row that is wrong.
     """
     pa = _pyarrow()
     try:
-        table = _table(body, may_name_streams)
+        table = table_of(pa, body, bounds)
     except (pa.ArrowException, OSError, struct.error, ValueError, IndexError) as error:
         text = f"not an Arrow stream: {str(error).splitlines()[0] if str(error) else 'no sense'}"
         raise GatewayError("malformed", text, pointer="/body") from None
     drafts: list[Draft] = []
     streams: list[str | None] = []
-    for batch in table.to_batches():
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
         first = len(drafts)
         fields = _fields(batch.column("fields"), first)
         ids: list[IdRequest] = [None] * len(fields)
@@ -182,106 +186,18 @@ def decode(body: bytes, *, may_name_streams: bool = False) -> NewRows:
     return NewRows(drafts, streams if "stream" in table.schema.names else None)
 
 
-def _table(body: bytes, may_name_streams: bool) -> Any:
-    """Return what a body holds, once it is known to be whole, sound and of the right columns."""
-    pa = _pyarrow()
-    if not body.endswith(_END):
-        raise pa.ArrowInvalid("the end is missing")
-    source = pa.BufferReader(body)
-    reader = pa.ipc.open_stream(source)
-    _check_columns(reader.schema, may_name_streams)
-    _check_uncompressed(body)
-    table = reader.read_all()
-    if source.tell() != len(body):
-        raise pa.ArrowInvalid("it goes on behind its end")
-    table.validate(full=True)  # offsets that point anywhere would be followed anywhere
-    return table
-
-
-def _check_columns(schema: Any, may_name_streams: bool) -> None:
-    types = _pyarrow().types
-    known = {"fields": _is_fields, "id": _is_text}
-    if may_name_streams:
-        known["stream"] = _is_text
-    for column in schema:
-        pointer = "/body" + pointer_to(column.name)
-        if column.name not in known:
-            text = f"unknown column: there are {' and '.join(known)}"
-            raise GatewayError("invalid_request", text, pointer=pointer)
-        if schema.names.count(column.name) > 1:
-            raise GatewayError("invalid_request", "given twice", pointer=pointer)
-        if not known[column.name](types, column.type):
-            wanted = "a map of binary or utf8" if column.name == "fields" else "utf8"
-            text = f"should be {wanted}, not {str(column.type)[:64]}"
-            raise GatewayError("invalid_request", text, pointer=pointer)
-    if "fields" not in schema.names:
-        raise GatewayError("invalid_request", "is required", pointer="/body/fields")
-
-
-def _is_text(types: Any, kind: Any) -> bool:
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_bytes(types: Any, kind: Any) -> bool:
-    is_binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
-    return is_binary or _is_text(types, kind)
-
-
-def _is_fields(types: Any, kind: Any) -> bool:
-    if types.is_map(kind):
-        return _is_bytes(types, kind.key_type) and _is_bytes(types, kind.item_type)
-    if not (types.is_list(kind) or types.is_large_list(kind)):
-        return False
-    pair = kind.value_type
-    if not types.is_struct(pair) or [one.name for one in pair] != ["name", "value"]:
-        return False
-    return all(_is_bytes(types, one.type) for one in pair)
-
-
-def _check_uncompressed(body: bytes) -> None:
-    """Refuse compressed batches: a body within its bound could become as large as it likes."""
-    pa = _pyarrow()
-    messages = pa.ipc.MessageReader.open_stream(body)
-    while True:
-        try:
-            message = messages.read_next_message()
-        except StopIteration:
-            return
-        if message.type == "record batch" and _has_compression(message.metadata.to_pybytes()):
-            text = "send it uncompressed: compressed batches are not taken"
-            raise GatewayError("invalid_request", text, pointer="/body")
-
-
-def _has_compression(metadata: bytes) -> bool:
-    """Tell whether a record batch's flatbuffer has its field `compression` (Arrow: Message.fbs)."""
-
-    def place(table: int, slot: int) -> int | None:
-        vtable = table - struct.unpack_from("<i", metadata, table)[0]
-        if 4 + 2 * slot >= struct.unpack_from("<H", metadata, vtable)[0]:
-            return None
-        offset: int = struct.unpack_from("<H", metadata, vtable + 4 + 2 * slot)[0]
-        return table + offset if offset else None
-
-    message = struct.unpack_from("<I", metadata)[0]
-    header = place(message, 2)
-    if header is None:
-        return False
-    return place(header + struct.unpack_from("<I", metadata, header)[0], 3) is not None
-
-
 def _fields(column: Any, first: int) -> list[Fields]:
     """Return the fields of each row; `first` is the number of the first row, for errors."""
     pa = _pyarrow()
     if column.null_count:
         _refuse(first + column.is_null().index(True).as_py(), "should not be null")
-    if pa.types.is_map(column.type):
-        names, values = column.keys, column.items
-    else:
-        names, values = column.values.flatten()
-    flat: list[bytes] = [b""] * (2 * len(names))
-    flat[0::2], flat[1::2] = _bytes(names), _bytes(values)
     ends = column.offsets.to_pylist()
-    many = [tuple(flat[2 * low : 2 * high]) for low, high in pairwise(ends)]
+    begin, count = ends[0], ends[-1] - ends[0]
+    names, values = (one.slice(begin, count) for one in leaves_of(pa, column))
+    flat: list[bytes] = [b""] * (2 * count)
+    flat[0::2], flat[1::2] = _bytes(names), _bytes(values)
+    places = ((2 * (low - begin), 2 * (high - begin)) for low, high in pairwise(ends))
+    many = [tuple(flat[low:high]) for low, high in places]
     if not all(many):
         _refuse(first + many.index(()), "an entry has at least one field")
     if names.null_count or values.null_count:
@@ -292,10 +208,14 @@ def _fields(column: Any, first: int) -> list[Fields]:
 
 
 def _bytes(column: Any) -> list[bytes]:
+    """Return the bytes of a column, a few values at a time: nothing else runs meanwhile."""
     pa = _pyarrow()
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.string())
-    found: list[bytes] = column.cast(pa.binary()).to_pylist()
+    found: list[bytes] = []
+    for begin in range(0, len(column), _VALUES_AT_ONCE):
+        some = column.slice(begin, _VALUES_AT_ONCE)
+        if pa.types.is_string_view(some.type):
+            some = some.cast(pa.binary_view())
+        found += some.cast(pa.large_binary()).to_pylist()
     return found
 
 

@@ -5,13 +5,14 @@ from contextlib import suppress
 
 from app.redis_syntax.server import Server
 from app.redis_syntax.table import COMMANDS, Entry, find
-from app.redis_syntax.words import CommandError, Reply, Step
+from app.redis_syntax.words import CommandError, Plan, Reply, at_once
+from app.turns import Turn
 from engine.decisions import Decision
 from engine.engine import Engine
 from engine.errors import StreamError, Unavailable
 from engine.keyspace import Keyspace
 
-_BLOCKING = frozenset({b"XREAD", b"XREADGROUP"})
+_LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
 
 class CommandRunner:
@@ -28,7 +29,7 @@ class CommandRunner:
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take long."""
-        return bool(words) and words[0].upper() in _BLOCKING
+        return bool(words) and words[0].upper() in _LONG
 
     def only_reads(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command changes nothing.
@@ -56,7 +57,8 @@ class CommandRunner:
     async def _run(self, entry: Entry, words: Sequence[bytes]) -> Reply:
         plan = entry.plan(words)
         if plan.wait is None:
-            return await self._engine.perform(plan.step)
+            reply = await self._engine.perform(plan.step)
+            return reply if plan.finish is None else await plan.finish(reply)
         return await self._engine.perform_blocking(
             plan.step,
             plan.wait.lanes,
@@ -77,10 +79,18 @@ class CommandRunner:
         except StreamError as error:
             text = "EXECABORT Transaction discarded because of previous errors."
             raise CommandError(f"{text} ({error})") from None
-        steps = [_step(entry, words) for (entry, _), words in zip(found, commands, strict=True)]
-        replies = await self._engine.perform_all(steps)
-        for (_, name), reply in zip(found, replies, strict=True):
+        turn = Turn()
+        plans = []
+        for (entry, _), words in zip(found, commands, strict=True):
+            plans.append(_plan(entry, words))
+            await turn.pause()
+        replies = await self._engine.perform_all([plan.step for plan in plans])
+        for place, ((_, name), plan) in enumerate(zip(found, plans, strict=True)):
+            reply = replies[place]
             self._server.count(name, failure=reply if isinstance(reply, StreamError) else None)
+            if plan.finish is not None and not isinstance(reply, StreamError):
+                replies[place] = await plan.finish(reply)
+            await turn.pause()
         return replies
 
     def _find(self, words: Sequence[bytes]) -> tuple[Entry, str]:
@@ -94,10 +104,10 @@ class CommandRunner:
         return entry, name
 
 
-def _step(entry: Entry, words: Sequence[bytes]) -> Step:
+def _plan(entry: Entry, words: Sequence[bytes]) -> Plan:
     """Return what a command does; if its words make no sense, that is to fail in its turn."""
     try:
-        return entry.plan(words).step
+        return entry.plan(words)
     except StreamError as error:
         failure = error
 
@@ -105,4 +115,4 @@ def _step(entry: Entry, words: Sequence[bytes]) -> Step:
         del keyspace, now_ms
         raise failure
 
-    return fail
+    return at_once(fail)

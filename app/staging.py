@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import shutil
-import struct
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +24,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import google_crc32c
-import msgspec
-
+from app import staged
 from app.problems import GatewayError
 from app.schemas import CHUNKS_MAX
+from app.staged import Rows
 from engine.clock import Clock, SystemClock
-from engine.entry import Draft, EntryId, IdRequest, PartialId
+from engine.entry import Draft
 
 log = logging.getLogger("headgate")
 
@@ -40,6 +40,13 @@ SWEEP_INTERVAL_S = 60.0
 
 _UNFINISHED = "new"
 
+_NUMBER = "0|[1-9][0-9]{0,18}"
+_FILE = re.compile(rf"({_NUMBER})-({_NUMBER})-([A-Za-z0-9._-]{{1,64}})")
+_FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
+"""What folders of writers, and of batches in them, are called."""
+
+_TOLD_MAX = 5
+
 
 class ChunkName(NamedTuple):
     """Which part of a batch a chunk is; they are appended in this order."""
@@ -49,10 +56,10 @@ class ChunkName(NamedTuple):
     attempt: str
 
     @classmethod
-    def of_file(cls, name: str) -> ChunkName:
-        """Return the name of the chunk in a file."""
-        partition, number, attempt = name.split("-", 2)
-        return cls(int(partition), int(number), attempt)
+    def of_file(cls, name: str) -> ChunkName | None:
+        """Return the name of the chunk in a file; None: no chunk is called so."""
+        found = _FILE.fullmatch(name)
+        return None if found is None else cls(int(found[1]), int(found[2]), found[3])
 
     @property
     def file(self) -> str:
@@ -70,59 +77,6 @@ class BatchName(NamedTuple):
     def folder(self) -> Path:
         """Return where its chunks are: names of writers may be too long for files."""
         return Path(sha256(self.writer).hexdigest(), str(self.batch))
-
-
-class Rows(msgspec.Struct, frozen=True, array_like=True):
-    """What a chunk holds: for each entry its stream, its id and its fields."""
-
-    streams: list[bytes]
-    stream_of: list[int] | None  # of each entry, a place among the streams; None: all the first
-    ids: list[tuple[int, ...] | None] | None  # ms and seq, or ms alone; None: all are `*`
-    fields: list[tuple[bytes, ...]]
-
-    @classmethod
-    def of(cls, streams: Sequence[bytes], drafts: Sequence[Draft]) -> Rows:
-        """Return drafts as rows; `streams` has one name for each, or one for all."""
-        names = list(dict.fromkeys(streams))
-        place = {name: at for at, name in enumerate(names)}
-        ids: list[tuple[int, ...] | None] = [draft.id for draft in drafts]
-        return cls(
-            streams=names,
-            stream_of=[place[name] for name in streams] if len(names) > 1 else None,
-            ids=ids if any(one is not None for one in ids) else None,
-            fields=[draft.fields for draft in drafts],
-        )
-
-    def add_to(self, drafts: dict[bytes, list[Draft]]) -> None:
-        """Append the rows to what there is for each stream."""
-        for at, fields in enumerate(self.fields):
-            name = self.streams[0 if self.stream_of is None else self.stream_of[at]]
-            wanted = None if self.ids is None else _id_request(self.ids[at])
-            drafts.setdefault(name, []).append(Draft(wanted, fields))
-
-
-def _id_request(parts: tuple[int, ...] | None) -> IdRequest:
-    if parts is None:
-        return None
-    return EntryId(*parts) if len(parts) == 2 else PartialId(*parts)
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Rows).decode
-
-
-_CHECKSUM = struct.Struct("<I")
-
-
-def _checked(data: bytes) -> bytes:
-    return _CHECKSUM.pack(google_crc32c.value(data)) + data
-
-
-def _unchecked(data: bytes) -> bytes:
-    checksum, rows = data[: _CHECKSUM.size], data[_CHECKSUM.size :]
-    if checksum != _CHECKSUM.pack(google_crc32c.value(rows)):
-        raise ValueError("not what was staged")
-    return rows
 
 
 class _Batch:
@@ -202,7 +156,7 @@ class Staging:
 
     def _put(self, folder: Path, chunk: ChunkName, rows: Rows) -> int:
         batches = self._loaded()
-        data = _checked(_encode(rows))
+        data = staged.encode(rows)
         held = batches.get(folder)
         replaced = 0 if held is None else held.sizes.get(chunk, 0)
         more_bytes, more = len(data) - replaced, 0 if replaced else 1
@@ -240,8 +194,10 @@ class Staging:
                 raise _missing(chunk)
             try:
                 data = (self._root() / folder / chunk.file).read_bytes()
-                _decode(_unchecked(data)).add_to(drafts)
-            except (OSError, ValueError):  # not forced to disk: a power cut may take part of it
+                for rows in staged.decode(data):
+                    rows.add_to(drafts)
+            except (OSError, ValueError, IndexError):
+                # It was not forced to disk: a power cut may take part of it.
                 raise _missing(chunk) from None
         return drafts
 
@@ -271,22 +227,71 @@ class Staging:
         """Return what is staged, found out once from the files."""
         if self._batches is None:
             self._batches = {}
-            for path in [] if self._directory is None else self._directory.glob("*/*/*"):
-                if path.name == _UNFINISHED:
-                    path.unlink()
-                    continue
-                status = path.stat()
-                folder = path.parent.relative_to(self._root())
-                held = self._batches.setdefault(folder, _Batch(0))
-                held.sizes[ChunkName.of_file(path.name)] = status.st_size
-                self._size_bytes += status.st_size
-                self._count += 1
-                held.touched_ms = max(held.touched_ms, int(status.st_mtime * 1000))
+            found = _Found()
+            for folder in _folders(self._directory, found):
+                self._load(folder, found)
+            if found.unknown:
+                first = list(map(str, found.unknown[:_TOLD_MAX]))
+                facts = {"count": len(found.unknown), "first": first}
+                log.warning("not staged by the gateway, left alone", extra=facts)
         return self._batches
+
+    def _load(self, folder: Path, found: _Found) -> None:
+        """Take note of the chunks of a batch."""
+        assert self._batches is not None
+        held = _Batch(0)
+        for entry in found.entries(folder):
+            chunk = ChunkName.of_file(entry.name)
+            if not entry.is_file(follow_symlinks=False) or (
+                chunk is None and entry.name != _UNFINISHED
+            ):
+                found.unknown.append(Path(entry.path))
+                continue
+            with suppress(OSError):  # it goes at this very moment
+                if chunk is None:
+                    Path(entry.path).unlink()
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                held.sizes[chunk] = status.st_size
+                held.touched_ms = max(held.touched_ms, int(status.st_mtime * 1000))
+        if held.sizes:
+            self._batches[folder.relative_to(self._root())] = held
+            self._size_bytes += sum(held.sizes.values())
+            self._count += len(held.sizes)
 
     def _forget_temporary(self) -> None:
         if self._is_temporary and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Found:
+    """What is below the directory, and what of it is none of ours."""
+
+    def __init__(self) -> None:
+        self.unknown: list[Path] = []
+
+    def entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """Return what is in a folder; nothing if it cannot be read."""
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except FileNotFoundError:
+            return []
+        except OSError:
+            self.unknown.append(folder)
+            return []
+
+
+def _folders(directory: Path | None, found: _Found) -> list[Path]:
+    """Return the folders of batches below a directory."""
+    folders = [] if directory is None else [directory]
+    for name in _FOLDERS:
+        below: list[Path] = []
+        for entry in (one for folder in folders for one in found.entries(folder)):
+            is_ours = entry.is_dir(follow_symlinks=False) and name.fullmatch(entry.name)
+            (below if is_ours else found.unknown).append(Path(entry.path))
+        folders = below
+    return folders
 
 
 def _missing(chunk: ChunkName) -> GatewayError:

@@ -32,7 +32,12 @@ from engine.errors import GroupNotFound, Invalid, StreamError, StreamNotFound, U
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey, Waiter
-from engine.limits import SPLITS_AT_ONCE_MAX, WAITERS_MAX
+from engine.limits import (
+    LOOKUPS_AT_ONCE_MAX,
+    SETTLED_AT_ONCE_MAX,
+    SPLITS_AT_ONCE_MAX,
+    WAITERS_MAX,
+)
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
@@ -492,6 +497,12 @@ class Engine:
         lanes = [LaneKey(cursor.stream, request.group) for cursor in request.cursors]
         await self._waiters.wait_turn(lanes)
         request = self._under_policy(request)
+        if len(acked) > SETTLED_AT_ONCE_MAX:  # but for the last of them, requests come between
+            early, acked = acked[:-SETTLED_AT_ONCE_MAX], acked[-SETTLED_AT_ONCE_MAX:]
+            if wait_ms != 0:
+                self._waiters.check_room()
+            for cursor in request.cursors:
+                await self.ack(cursor.stream, request.group, early, consumer=request.consumer)
         reply = self._read_group_at_once(request, acked, may_wait=wait_ms != 0)
         if not _is_served(reply) and wait_ms != 0:
             reply = await self._wait_to_read_group(request, lanes, reply, wait_ms)
@@ -646,7 +657,22 @@ class Engine:
         delivered too often becomes a dead letter at once.
         """
         request = NackRequest(mode, delay_ms=delay_ms)
+        outcomes: list[Outcome] = []
+        for at in range(0, max(len(ids), 1), LOOKUPS_AT_ONCE_MAX):
+            if at:
+                await asyncio.sleep(0)  # requests come between
+            some = ids[at : at + LOOKUPS_AT_ONCE_MAX]
+            outcomes += await self._nack(stream, group, some, request, consumer)
+        return outcomes
 
+    async def _nack(
+        self,
+        stream: bytes,
+        group: bytes,
+        ids: Sequence[EntryId],
+        request: NackRequest,
+        consumer: bytes | None,
+    ) -> list[Outcome]:
         def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             return deliveries.nack(keyspace, stream, group, ids, request, consumer, now_ms)
 
@@ -1026,7 +1052,11 @@ class Engine:
                 counts = {each.id: each.delivery_count for each in one.deliveries}
                 names = one.stream, request.group, request.consumer
                 with suppress(Unavailable):  # then the delivery itself is not durable either
-                    self._commit(deliveries.give_back(self._keyspace, *names, counts).commands)
+                    decision = deliveries.give_back(self._keyspace, *names, counts)
+                    self._commit(decision.commands)
+                    while decision.rest is not None:
+                        decision = decision.rest(self._keyspace, self._now_ms())
+                        self._commit(decision.commands)
 
     def _claimable(self, key: LaneKey, waiter: Waiter[Any]) -> Claimable:
         stream = self._keyspace.find(key.stream)

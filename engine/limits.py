@@ -47,6 +47,15 @@ WRITER_SILENT_MS_MAX = 90 * 86_400_000
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 
+LOOKUPS_AT_ONCE_MAX = 256
+"""Entries looked up by id before others have their turn: each may unpack a chunk, some 50 µs."""
+
+SETTLED_AT_ONCE_MAX = 2_000
+"""Pending entries acknowledged or given back before others have their turn: 3 µs each."""
+
+CUT_CHUNKS_MAX = 10_000
+"""Chunks that one step of a trim looks at: each costs a third of a microsecond."""
+
 TURN_MS_MAX = 5
 """Work that goes on in later turns of the loop lets others in after so long."""
 

@@ -4,19 +4,21 @@ A chunk is found by bisecting first ids. Only the last chunk is open. A chunk wi
 is dropped at once, so the first and the last chunk always hold the first and the last live entry.
 
 Trimming is split in two: a *cut* says which prefix would go and changes nothing (exact, or by whole
-chunks), and `trim_through` removes a prefix.
+chunks), and `trim_through` removes a prefix. A cut looks at a bounded number of chunks: where that
+is not enough, it is the first part of what would go.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import NamedTuple
 
 from engine.chunk import Chunk, ChunkState
 from engine.entry import MIN_ID, Entry, EntryId
+from engine.limits import CUT_CHUNKS_MAX
 
 _fields_of = itemgetter(1)
 
@@ -26,6 +28,7 @@ class Cut(NamedTuple):
 
     through: EntryId
     length: int
+    is_whole: bool = True  # false: it ends with the last chunk that was looked at
 
 
 class Run(NamedTuple):
@@ -255,23 +258,25 @@ class Log:
         excess = self.length + len(appended) - length_max
         if excess <= 0:
             return None
-        if excess > self.length:
+        if excess > self.length and len(self._chunks) <= CUT_CHUNKS_MAX:
             return Cut(appended[excess - self.length - 1].id, excess)
         skipped = 0
-        for chunk in self._chunks:
+        for chunk in islice(self._chunks, CUT_CHUNKS_MAX):
             if skipped + chunk.live_count >= excess:
                 alive = chunk.between(chunk.first_id, chunk.last_id)
                 return Cut(alive[excess - skipped - 1].id, excess)
             skipped += chunk.live_count
-        raise AssertionError("the chunks hold fewer entries than the log's length")
+        return self._first_part(skipped)
 
     def cut_below(self, min_id: EntryId, appended: Sequence[Entry] = ()) -> Cut | None:
         """Return the prefix of all entries below `min_id` (XTRIM MINID =); `appended` as above."""
         if min_id == MIN_ID:
             return None
         through, count = None, 0
-        for chunk in self._chunks:
+        for index, chunk in enumerate(self._chunks):
             below = chunk.last_id < min_id
+            if index == CUT_CHUNKS_MAX and below:
+                return self._first_part(count)
             alive = [] if below else chunk.between(MIN_ID, min_id.previous())
             through = chunk.last_id if below else alive[-1].id if alive else through
             count += chunk.live_count if below else len(alive)
@@ -301,7 +306,7 @@ class Log:
             node_limits: how these will be laid into chunks.
         """
         cut, total = None, self.length + len(appended)
-        for span in self._spans(appended, node_limits):
+        for index, span in enumerate(self._spans(appended, node_limits)):
             count = span.length + (cut.length if cut else 0)
             if length_max is not None and total - count < length_max:
                 break
@@ -309,6 +314,8 @@ class Log:
                 break
             if limit is not None and count > limit:
                 break
+            if cut is not None and index == CUT_CHUNKS_MAX:
+                return cut._replace(is_whole=False)
             cut = Cut(span.through, count)
         return cut
 
@@ -334,10 +341,21 @@ class Log:
         for at in range(index, len(self._chunks)):
             yield self._chunks[at]
 
-    def nodes(self, appended: Sequence[Entry], limits: NodeLimits) -> Iterator[Sequence[Entry]]:
-        """Yield the live entries of each chunk, as they will lie once `appended` are added."""
+    def nodes(
+        self, after: EntryId, appended: Sequence[Entry], limits: NodeLimits
+    ) -> Iterator[Sequence[Entry]]:
+        """Yield the live entries of each chunk, as they will lie once `appended` are added.
+
+        Args:
+            after: begin behind the chunk that ends with this id, or with the first one.
+            appended: entries that will have been added by then.
+            limits: how these will be laid into chunks.
+        """
         tail: list[Entry] | None = None
-        for index, span in enumerate(self._spans(appended, limits)):
+        first = max(bisect_right(self._firsts, after) - 1, 0)
+        if first < len(self._chunks) and self._chunks[first].last_id <= after:
+            first += 1
+        for index, span in enumerate(self._spans(appended, limits, first), first):
             if index < len(self._chunks) - 1:
                 chunk = self._chunks[index]
                 yield chunk.between(chunk.first_id, chunk.last_id)
@@ -349,13 +367,19 @@ class Log:
             yield tail[: span.length]
             del tail[: span.length]
 
-    def _spans(self, appended: Sequence[Entry], limits: NodeLimits) -> Iterator[Cut]:
+    def _first_part(self, length: int) -> Cut:
+        """Return the cut behind the chunks that may be looked at, which have so many entries."""
+        return Cut(self._chunks[CUT_CHUNKS_MAX - 1].last_id, length, is_whole=False)
+
+    def _spans(
+        self, appended: Sequence[Entry], limits: NodeLimits, start: int = 0
+    ) -> Iterator[Cut]:
         """Yield last id and live count of each chunk, as they will be once `appended` are added."""
-        for index in range(len(self._chunks) - 1):
+        for index in range(start, len(self._chunks) - 1):
             yield Cut(self._chunks[index].last_id, self._chunks[index].live_count)
         last = self._chunks[-1] if self._chunks else None
         first, *others = limits.runs(last, appended)
-        if last is not None:
+        if last is not None and start < len(self._chunks):
             through = first.entries[-1].id if first.entries else last.last_id
             yield Cut(through, last.live_count + len(first.entries))
         for run in others:

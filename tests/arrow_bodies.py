@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,3 +34,11 @@ def body_of(*values: str, ids: Sequence[str | None] | None = None) -> bytes:
     if ids is not None:
         columns["id"] = pa.array(ids, pa.string())
     return arrow_of(columns)
+
+
+def shown_over_and_over(value: bytes, count: int, kind: pa.DataType) -> pa.Array:
+    """Return views that all show the same bytes."""
+    view = struct.pack("<i4sii", len(value), value[:4], 0, 0)
+    return pa.Array.from_buffers(
+        kind, count, [None, pa.py_buffer(view * count), pa.py_buffer(value)]
+    )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import islice
 
 import msgspec
 
+from app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from app.redis_syntax.words import (
     OK,
     SYNTAX,
@@ -19,12 +19,16 @@ from app.redis_syntax.words import (
     integer,
     wrong_arity,
 )
+from app.turns import Turn
 from engine.commands import Command, SetDefaults
 from engine.decisions import Decision, streams
 from engine.defaults import Defaults
 from engine.keyspace import Keyspace
+from engine.limits import U64_MAX
 
 _SCAN_COUNT = 10
+_SCAN_COUNT_MAX = 10_000  # COUNT is a hint: the rest comes with the next cursor
+_CURSOR = re.compile(rb"[0-9]{1,20}")
 
 
 def ping(words: Sequence[bytes]) -> Plan:
@@ -77,8 +81,13 @@ def type_(words: Sequence[bytes]) -> Plan:
 
 def keys(words: Sequence[bytes]) -> Plan:
     """KEYS pattern."""
-    matches = _matcher(words[1])
-    return _asked(lambda keyspace: [key for key in keyspace.streams if matches(key)])
+    matches = matcher(words[1])
+    plan = _asked(lambda keyspace: list(keyspace.streams))
+
+    async def finish(found: Reply) -> Reply:
+        return await _matching(_names(found), matches)
+
+    return Plan(plan.step, finish=finish)
 
 
 def dbsize(words: Sequence[bytes]) -> Plan:
@@ -89,29 +98,57 @@ def dbsize(words: Sequence[bytes]) -> Plan:
 
 def scan(words: Sequence[bytes]) -> Plan:
     """SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. The cursor counts keys in byte order."""
-    cursor = integer(words[1], "ERR invalid cursor")
-    matches, count, kind, at = _matcher(b"*"), _SCAN_COUNT, b"stream", 2
+    cursor = _cursor(words[1])
+    matches, count, kind, at = matcher(b"*"), _SCAN_COUNT, b"stream", 2
     while at < len(words):
         name = words[at].upper()
         if at + 1 >= len(words) or name not in (b"MATCH", b"COUNT", b"TYPE"):
             raise CommandError(SYNTAX)
         if name == b"MATCH":
-            matches = _matcher(words[at + 1])
+            matches = matcher(words[at + 1])
         elif name == b"TYPE":
             kind = words[at + 1].lower()
         else:
-            count = integer(words[at + 1])
+            count = min(integer(words[at + 1]), _SCAN_COUNT_MAX)
             if count < 1:
                 raise CommandError(SYNTAX)
         at += 2
 
     def look(keyspace: Keyspace) -> Reply:
-        page = list(islice(keyspace.streams, cursor, cursor + count))
-        following = cursor + count if cursor + count < len(keyspace.streams) else 0
-        found = [key for key in page if matches(key)] if kind == b"stream" else []
-        return [str(following).encode(), found]
+        most = len(keyspace.streams)  # a place beyond is none, however far
+        start, end = min(cursor, most), min(cursor + count, most)
+        page = list(keyspace.streams.islice(start, end))
+        following = end if end < most else 0
+        return [str(following).encode(), page if kind == b"stream" else []]
 
-    return _asked(look)
+    async def finish(found: Reply) -> Reply:
+        assert isinstance(found, list)
+        following, page = found
+        return [following, await _matching(_names(page), matches)]
+
+    return Plan(_asked(look).step, finish=finish)
+
+
+def _names(found: Reply) -> list[bytes]:
+    assert isinstance(found, list)
+    return found
+
+
+async def _matching(names: list[bytes], matches: Callable[[bytes], bool]) -> Reply:
+    turn = Turn()
+    found = []
+    for name in names:
+        if matches(name):
+            found.append(name)
+        await turn.pause()
+    return found
+
+
+def _cursor(word: bytes) -> int:
+    """Read a cursor of SCAN: an unsigned 64-bit number."""
+    if not _CURSOR.fullmatch(word) or int(word) > U64_MAX:
+        raise CommandError("ERR invalid cursor")
+    return int(word)
 
 
 def rename(words: Sequence[bytes]) -> Plan:
@@ -229,7 +266,9 @@ def config(words: Sequence[bytes]) -> Plan:
 
 
 def _config_get(patterns: Sequence[bytes]) -> Plan:
-    matchers = [_matcher(pattern.lower()) for pattern in patterns]
+    if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # together: each has to be compiled
+        raise CommandError(f"ERR patterns are longer than {PATTERN_BYTES_MAX} bytes together")
+    matchers = [matcher(pattern.lower()) for pattern in patterns]
 
     def look(keyspace: Keyspace) -> Reply:
         found: list[Reply] = []
@@ -282,31 +321,3 @@ def _told(reply: Reply) -> Plan:
 
 def _asked(look: Callable[[Keyspace], Reply]) -> Plan:
     return at_once(lambda keyspace, now_ms: Decision(look(keyspace), []))  # noqa: ARG005
-
-
-def _matcher(pattern: bytes) -> Callable[[bytes], bool]:
-    """Return a test for a glob pattern over bytes, as Redis reads it: `^` negates a class."""
-    expression = re.compile(_GLOB.sub(_translated, pattern), re.DOTALL)
-    return lambda key: expression.fullmatch(key) is not None
-
-
-_GLOB = re.compile(rb"\\.|\[\^?(?:\\.|[^\]\\])*(?:\]|$)|.", re.DOTALL)
-_IN_CLASS = re.compile(rb"\\?(.)-(.)|\\?(.)", re.DOTALL)
-
-
-def _translated(part: re.Match[bytes]) -> bytes:
-    """Return a part of a glob pattern as a regular expression."""
-    text = part[0]
-    if text in (b"*", b"?"):
-        return b".*" if text == b"*" else b"."
-    if not text.startswith(b"["):
-        return re.escape(text[1:] if len(text) == 2 else text)
-    is_negated = text.startswith(b"[^")
-    inside = text[2 if is_negated else 1 :].removesuffix(b"]")
-    members = b""
-    for one in _IN_CLASS.finditer(inside):
-        ends = sorted((one[1], one[2])) if one[3] is None else [one[3]]
-        members += b"-".join(map(re.escape, ends))
-    if not members:
-        return b"." if is_negated else b"(?!)"
-    return (b"[^" if is_negated else b"[") + members + b"]"

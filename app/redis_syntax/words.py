@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from engine import decisions
 from engine.entry import EntryId
@@ -40,6 +40,10 @@ def done(outcome: object) -> Reply:
     return OK
 
 
+Finish = Callable[[Reply], Awaitable[Reply]]
+"""Makes a reply of what a step has found. It takes as many turns as it needs."""
+
+
 class CommandError(StreamError):
     """A command that cannot be run; its text is the reply."""
 
@@ -58,7 +62,8 @@ class Plan:
     """What a command will do."""
 
     step: Step
-    wait: Wait | None = field(default=None)  # how to wait if the reply is null
+    wait: Wait | None = None  # how to wait if the reply is null
+    finish: Finish | None = None  # what its reply still needs, for which nothing is looked up
 
 
 def at_once(step: Step) -> Plan:

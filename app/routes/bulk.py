@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 
 from app import arrow
+from app.arrow_body import Bounds
 from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_id
@@ -27,7 +28,9 @@ from app.schemas import (
     Staged,
     Writer,
 )
-from app.staging import BatchName, ChunkName, Rows
+from app.staged import Rows
+from app.staging import BatchName, ChunkName
+from app.structure import ITEMS_MAX
 from engine.bulk import BulkCursor
 from engine.limits import COUNT_MAX, U64_MAX
 from engine.replies import Committed as EngineCommitted
@@ -143,6 +146,7 @@ Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
 )
 async def stage_chunk(
     request: WholeRequest,
+    limits: LimitsDep,
     writer: WriterDep,
     batch: BatchNumber,
     partition: Number,
@@ -159,16 +163,17 @@ async def stage_chunk(
     `staged_ttl_ms` without a further chunk.
     """
     name = None if stream is None else check_name(stream, pointer="/query/stream")
-    rows = await arrow.aside(partial(_rows, request.content, name))
+    bounds = Bounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
+    rows = await arrow.aside(partial(_rows, request.content, name, bounds))
     size_bytes = await gateway_of(request).staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
     )
     return Staged(entries=len(rows.fields), size_bytes=size_bytes)
 
 
-def _rows(body: bytes, name: bytes | None) -> Rows:
+def _rows(body: bytes, name: bytes | None, bounds: Bounds) -> Rows:
     """Return what a body wants to be appended, and where."""
-    drafts, texts = arrow.decode(body, may_name_streams=True)
+    drafts, texts = arrow.decode(body, bounds)
     if texts is None:
         texts = [None] * len(drafts)
     names: dict[str | None, bytes] = {} if name is None else {None: name}

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from app import arrow
+from app.arrow_body import Bounds as ArrowBounds
 from app.backend import Backend
 from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
@@ -246,7 +247,8 @@ async def append_entries(
     """
     body = request.content
     if media_type_of(request) == ARROW:
-        drafts = (await arrow.aside(partial(arrow.decode, body))).drafts
+        bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
+        drafts = (await arrow.aside(partial(arrow.decode, body, bounds))).drafts
         _check_count(drafts, limits)
     else:
         drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)

@@ -10,7 +10,9 @@ a decision of its own, and the reply of the last one is the reply.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from engine.commands import Command
@@ -45,29 +47,29 @@ Step = Callable[[Keyspace, int], Decision[T]]
 
 
 def in_parts(
+    keyspace: Keyspace,
+    now_ms: int,
     items: Sequence[I],
     size: int,
     decide: Callable[[Keyspace, Sequence[I], int], Decision[T]],
-    join: Callable[[T, T], T],
-) -> Step[T]:
-    """Return the step that decides about many items, some at a time.
+    join: Callable[[T, T], T] = operator.iadd,
+) -> Decision[T]:
+    """Decide about many items, some at a time.
 
     Args:
+        keyspace: all streams.
+        now_ms: unix time.
         items: ids, mostly.
         size: items in one part.
         decide: decides about some of them.
-        join: puts together the replies of one part and of the next.
+        join: adds the reply of a part to that of those before it.
     """
 
-    def from_(at: int, before: tuple[T] | None) -> Step[T]:
-        def step(keyspace: Keyspace, now_ms: int) -> Decision[T]:
-            reply, commands, _ = decide(keyspace, items[at : at + size], now_ms)
-            if before is not None:
-                reply = join(before[0], reply)
-            following = at + size
-            rest = from_(following, (reply,)) if following < len(items) else None
-            return Decision(reply, commands, rest)
+    def part(at: int, before: tuple[T, ...], keyspace: Keyspace, now_ms: int) -> Decision[T]:
+        reply, commands, _ = decide(keyspace, items[at : at + size], now_ms)
+        for so_far in before:
+            reply = join(so_far, reply)
+        at += size
+        return Decision(reply, commands, partial(part, at, (reply,)) if at < len(items) else None)
 
-        return step
-
-    return from_(0, None)
+    return part(0, (), keyspace, now_ms)

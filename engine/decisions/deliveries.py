@@ -20,12 +20,18 @@ from engine.commands import (
     Rest,
     SeeConsumer,
 )
-from engine.decisions import Decision
+from engine.decisions import Decision, in_parts
 from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
-from engine.limits import AUTOCLAIM_SCAN_FACTOR, CLAIM_SCAN_MAX, COUNT_MAX
+from engine.limits import (
+    AUTOCLAIM_SCAN_FACTOR,
+    CLAIM_SCAN_MAX,
+    COUNT_MAX,
+    LOOKUPS_AT_ONCE_MAX,
+    SETTLED_AT_ONCE_MAX,
+)
 from engine.pending import Consumer, PendingEntry
 from engine.policy import GroupPolicy
 from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
@@ -187,6 +193,14 @@ def ack(
     Raises:
         GroupNotFound: there is no such group.
     """
+    if len(ids) > SETTLED_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            0,
+            ids,
+            SETTLED_AT_ONCE_MAX,
+            lambda k, some, _: ack(k, stream, group, some, consumer),
+        )
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.ACKED)
     acked: dict[EntryId, None] = {}
@@ -233,6 +247,14 @@ def ack_and_delete(
 
     An id that is not pending in the group is left alone. A missing stream or group has none.
     """
+    if len(ids) > LOOKUPS_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            0,
+            ids,
+            LOOKUPS_AT_ONCE_MAX,
+            lambda k, some, _: ack_and_delete(k, name, group, some, references),
+        )
     stream = keyspace.find(name)
     found = stream.groups.get(group) if stream is not None else None
     if stream is None or found is None:
@@ -286,6 +308,14 @@ def nack(
     Raises:
         GroupNotFound: there is no such group.
     """
+    if len(ids) > LOOKUPS_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            now_ms,
+            ids,
+            LOOKUPS_AT_ONCE_MAX,
+            lambda k, some, now: nack(k, name, group, some, request, consumer, now),
+        )
     pel = keyspace.group(name, group).pel
     log = keyspace.stream(name).log
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.RELEASED)
@@ -335,6 +365,15 @@ def give_back(
         consumer: to whom they were delivered.
         counts: their delivery counts, the delivery that is undone included.
     """
+    if len(counts) > SETTLED_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            0,
+            [*counts.items()],
+            SETTLED_AT_ONCE_MAX,
+            lambda k, some, _: give_back(k, stream, group, consumer, dict(some)),
+            _nothing,
+        )
     found = keyspace.find(stream)
     if found is None or group not in found.groups:
         return Decision(None, [])
@@ -362,6 +401,14 @@ def extend(
     Raises:
         GroupNotFound: there is no such group.
     """
+    if len(ids) > SETTLED_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            now_ms,
+            ids,
+            SETTLED_AT_ONCE_MAX,
+            lambda k, some, now: extend(k, stream, group, some, consumer, now),
+        )
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, consumer, Outcome.EXTENDED)
     for index, entry_id in enumerate(ids):
@@ -392,6 +439,15 @@ def claim(
     Raises:
         GroupNotFound: there is no such group.
     """
+    if len(ids) > LOOKUPS_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            now_ms,
+            ids,
+            LOOKUPS_AT_ONCE_MAX,
+            lambda k, some, now: claim(k, name, group_name, consumer, some, request, now),
+            _claimed_too,
+        )
     group = keyspace.group(name, group_name)
     log = keyspace.stream(name).log
     at_ms = _delivery_time(request, now_ms)
@@ -645,6 +701,16 @@ def _fence(
         else:
             outcomes.append(Outcome.CLAIMED)
     return outcomes
+
+
+def _nothing(_: None, __: None) -> None:
+    """Join the replies of parts that have none."""
+
+
+def _claimed_too(before: Claimed, more: Claimed) -> Claimed:
+    before.deliveries.extend(more.deliveries)
+    before.deleted_ids.extend(more.deleted_ids)
+    return before
 
 
 def _least(limit: int | None, max_pending: int | None, held: int) -> int | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 from engine.commands import (
+    Ack,
     Command,
     CreateGroup,
     CreateStream,
     DeleteConsumer,
     DestroyGroup,
+    Release,
     SeeConsumer,
     SetGroup,
     SetPolicy,
@@ -19,6 +22,7 @@ from engine.decisions.policies import check_policy
 from engine.entry import EntryId
 from engine.errors import GroupExists, StreamNotFound
 from engine.keyspace import Keyspace
+from engine.limits import SETTLED_AT_ONCE_MAX
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.stream import Stream, StreamConfig
 
@@ -119,7 +123,22 @@ def delete_consumer(
     found = keyspace.group(name, group).consumers.get(consumer)
     if found is None:
         return Decision(None, [])
-    return Decision(len(found.pending), [DeleteConsumer(name, group, consumer, release)])
+    held = len(found.pending)
+
+    def part(keyspace: Keyspace, _: int) -> Decision[int | None]:
+        stream = keyspace.find(name)
+        now = None if stream is None else stream.groups.get(group)
+        if now is None or now.consumers.get(consumer) is not found:  # it has gone meanwhile
+            return Decision(held, [])
+        if len(found.pending) <= SETTLED_AT_ONCE_MAX:
+            return Decision(held, [DeleteConsumer(name, group, consumer, release)])
+        some = list(islice(found.pending.walk(), SETTLED_AT_ONCE_MAX))
+        letting_go: Command = Ack(name, group, [one.id for one in some])
+        if release:
+            letting_go = Release(name, group, [(one.id, one.delivery_count) for one in some])
+        return Decision(held, [letting_go], part)
+
+    return part(keyspace, 0)
 
 
 def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import chain, repeat, takewhile
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from engine.commands import (
     SetStream,
     Trim,
 )
-from engine.decisions import Decision
+from engine.decisions import Decision, in_parts
 from engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -51,6 +52,8 @@ from engine.keyspace import Keyspace
 from engine.limits import (
     CHUNK_ENTRIES_MAX,
     ENTRY_BYTES_MAX,
+    LOOKUPS_AT_ONCE_MAX,
+    SETTLED_AT_ONCE_MAX,
     TRIM_CHUNKS_DEFAULT,
     TRIM_ENTRIES_MAX,
     U64_MAX,
@@ -235,12 +238,36 @@ def _key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
 def trim(keyspace: Keyspace, name: bytes, request: TrimRequest) -> Decision[int]:
     """Decide to trim a stream (XTRIM); replies how many entries go. A missing stream has none.
 
+    What is appended between the parts of a long trim is not looked at.
+
     Raises:
         Invalid: the request contradicts itself.
     """
     check_trim(request)
     stream = keyspace.find(name)
-    return _trimming(keyspace, stream, request, []) if stream is not None else Decision(0, [])
+    if stream is None:
+        return Decision(0, [])
+    return _Trimming(name, request, stream).part(0, MIN_ID, keyspace, 0)
+
+
+class _Trimming:
+    """A trim of what a stream has now, part by part."""
+
+    def __init__(self, name: bytes, request: TrimRequest, stream: Stream) -> None:
+        self._name = name
+        self._request = request
+        self._epoch = stream.epoch
+        self._last_id = stream.last_id
+
+    def part(self, removed: int, after: EntryId, keyspace: Keyspace, _: int) -> Decision[int]:
+        """Decide the part behind an id; so many entries are gone already."""
+        stream = keyspace.find(self._name)
+        if stream is None or stream.epoch != self._epoch:  # it has gone meanwhile
+            return Decision(removed, [])
+        found = _trim_part(keyspace, stream, self._request, [], after, removed, self._last_id)
+        removed += found.removed
+        rest = None if found.reached is None else partial(self.part, removed, found.reached)
+        return Decision(removed, found.commands, rest)
 
 
 def retain(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
@@ -264,6 +291,14 @@ def delete(
 
     An id named twice is there the first time only. A missing stream has no entries.
     """
+    if len(ids) > LOOKUPS_AT_ONCE_MAX:
+        return in_parts(
+            keyspace,
+            0,
+            ids,
+            LOOKUPS_AT_ONCE_MAX,
+            lambda k, some, _: delete(k, name, some, references),
+        )
     stream = keyspace.find(name)
     if stream is None:
         return Decision([Deletion.NOT_FOUND] * len(ids), [])
@@ -463,30 +498,68 @@ def _trims_after(
     retained = _trim_command(stream.name, _retention_cuts(stream, appended, stream.config, now_ms))
     if trim is None:
         return retained
-    return [*_trimming(keyspace, stream, trim, appended).commands, *retained]
+    # What one part leaves goes with the next append.
+    part = _trim_part(keyspace, stream, trim, appended, MIN_ID, 0, MAX_ID)
+    return [*part.commands, *retained]
 
 
-def _trimming(
-    keyspace: Keyspace, stream: Stream, request: TrimRequest, appended: Sequence[Entry]
-) -> Decision[int]:
+class _TrimPart(NamedTuple):
+    """What goes in one part of a trim."""
+
+    removed: int
+    commands: list[Command]
+    reached: EntryId | None  # where the next part begins; None: there is none
+
+
+def _trim_part(
+    keyspace: Keyspace,
+    stream: Stream,
+    request: TrimRequest,
+    appended: Sequence[Entry],
+    after: EntryId,
+    removed: int,
+    last_id: EntryId,
+) -> _TrimPart:
+    """Decide one part of a trim.
+
+    Args:
+        keyspace: all streams.
+        stream: what is trimmed.
+        request: what is to be kept.
+        appended: entries that will have been added by then.
+        after: everything up to here has been looked at; only a trim that spares entries leaves any.
+        removed: how many entries are gone already.
+        last_id: only entries up to this one.
+    """
     limits = keyspace.defaults.node_limits
     if request.references is References.ACKED:
-        evicted = _unneeded(stream, request, limits, appended)
-        return Decision(len(evicted), [Evict(stream.name, evicted)] if evicted else [])
-    cut = _cut(stream.log, request, limits, appended)
+        return _unneeded(stream, request, limits, appended, after, removed, last_id)
+    cut = _cut(stream.log, request, limits, appended, removed)
+    if cut is not None and cut.through > last_id:
+        cut = stream.log.cut_below(last_id.next())
     if cut is None:
-        return Decision(0, [])
-    commands: list[Command] = [Trim(stream.name, cut.through)]
+        return _TrimPart(0, [], None)
+    commands: list[Command] = []
     if request.references is References.DELETE:
+        if cut.length > SETTLED_AT_ONCE_MAX:
+            first = stream.log.portion(MIN_ID, cut.through, SETTLED_AT_ONCE_MAX)
+            cut = cut if first is None else first._replace(is_whole=False)
         live = [entry.id for entry in stream.log.range(MIN_ID, cut.through)]
-        commands = [*_purge(stream, live), *commands]
-    return Decision(cut.length, commands)
+        commands = _purge(stream, live)
+    commands.append(Trim(stream.name, cut.through))
+    return _TrimPart(cut.length, commands, None if cut.is_whole else cut.through)
 
 
 def _unneeded(
-    stream: Stream, request: TrimRequest, limits: NodeLimits, appended: Sequence[Entry]
-) -> list[EntryId]:
-    """Return what a trim that spares needed entries removes (ACKED).
+    stream: Stream,
+    request: TrimRequest,
+    limits: NodeLimits,
+    appended: Sequence[Entry],
+    after: EntryId,
+    removed: int,
+    last_id: EntryId,
+) -> _TrimPart:
+    """Decide one part of a trim that spares needed entries (ACKED); arguments as above.
 
     Needed entries are passed over. The walk ends with the length or the id reached, or behind the
     first chunk that could not have gone as a whole.
@@ -494,19 +567,28 @@ def _unneeded(
     limit = _trim_limit(request.limit, limits) if request.approximate else None
     length = stream.log.length + len(appended)
     evicted: list[EntryId] = []
-    for entries in stream.log.nodes(appended, limits):
-        if limit is not None and len(evicted) + len(entries) > limit:
+    seen_count = 0
+    reached: EntryId | None = None
+    for entries in stream.log.nodes(after, appended, limits):
+        if limit is not None and removed + len(evicted) + len(entries) > limit:
+            break
+        if entries[0].id > last_id:
+            break
+        if seen_count >= SETTLED_AT_ONCE_MAX:
+            reached = after
             break
         is_last = not _goes_whole(request, entries, length)
         for entry in entries:
-            if _is_reached(request, entry, length):
+            if _is_reached(request, entry, length) or entry.id > last_id:
                 break
             if not stream.is_referenced(entry.id):
                 evicted.append(entry.id)
                 length -= 1
         if is_last:
             break
-    return evicted
+        seen_count += len(entries)
+        after = entries[-1].id
+    return _TrimPart(len(evicted), [Evict(stream.name, evicted)] if evicted else [], reached)
 
 
 def _goes_whole(request: TrimRequest, entries: Sequence[Entry], length: int) -> bool:
@@ -540,13 +622,19 @@ def _retention_cuts(
 
 
 def _cut(
-    log: Log, request: TrimRequest, node_limits: NodeLimits, appended: Sequence[Entry] = ()
+    log: Log,
+    request: TrimRequest,
+    node_limits: NodeLimits,
+    appended: Sequence[Entry],
+    removed: int,
 ) -> Cut | None:
+    limit = _trim_limit(request.limit, node_limits)
+    limit = None if limit is None else limit - removed
     if request.approximate and request.references is References.KEEP:
         return log.cut_chunks(
             length_max=request.max_length,
             min_id=request.min_id,
-            limit=_trim_limit(request.limit, node_limits),
+            limit=limit,
             appended=appended,
             node_limits=node_limits,
         )
@@ -558,11 +646,10 @@ def _cut(
     if cut is None or not request.approximate:
         return cut
     # Redis: with references to see to, `~` is exact; only its limit still counts whole nodes.
-    limit = _trim_limit(request.limit, node_limits)
     most = log.cut_chunks(
         length_max=0, min_id=None, limit=limit, appended=appended, node_limits=node_limits
     )
-    return min(cut, most) if most is not None else None
+    return min(cut, most, key=lambda one: one.through) if most is not None else None
 
 
 def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import struct
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,14 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import arrow
+from app.arrow_body import Bounds
 from app.problems import GatewayError
 from engine.entry import Draft, Entry, EntryId, Fields, PartialId
 from engine.errors import InvalidId
 from engine.limits import U64_MAX
-from tests.arrow_bodies import arrow_of, body_of, rows
+from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
 
 LOADING = "import app.arrow, asyncio; asyncio.run(app.arrow.load()); "
 POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+BOUNDS = Bounds(rows_max=1000, size_bytes_max=2**20)
 ROOT = Path(__file__).parents[2]
 
 INT64_MAX = 2**63 - 1
@@ -75,7 +78,7 @@ def test_what_was_read_can_be_appended_as_it_is(found: list[Entry]) -> None:
     body = arrow_of(columns) if found else encoded()
 
     if found:
-        assert arrow.decode(body).drafts == [Draft(one.id, one.fields) for one in found]
+        assert arrow.decode(body, BOUNDS).drafts == [Draft(one.id, one.fields) for one in found]
 
 
 PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
@@ -100,23 +103,23 @@ def test_fields_are_taken_in_any_of_their_types(kind: pa.DataType) -> None:
         pairs = [[{"name": name, "value": value} for name, value in row] for row in pairs]
     column = pa.array([pairs[1], *pairs], kind).slice(1)
 
-    found = arrow.decode(arrow_of({"fields": column})).drafts
+    found = arrow.decode(arrow_of({"fields": column}), BOUNDS).drafts
 
     assert found == [Draft(None, (b"a", b"1", b"a", b"2")), Draft(None, (b"b", b""))]
 
 
 def test_ids_are_explicit_partial_or_left_to_the_stream() -> None:
     ids = [None, "*", "5-*", "6-1"]
-    found = arrow.decode(body_of("a", "b", "c", "d", ids=ids)).drafts
+    found = arrow.decode(body_of("a", "b", "c", "d", ids=ids), BOUNDS).drafts
     assert [one.id for one in found] == [None, None, PartialId(5), EntryId(6, 1)]
 
 
 def test_rows_may_name_their_streams_where_that_is_asked_for() -> None:
     body = arrow_of({"fields": rows("a", "b"), "stream": pa.array(["x", None])})
 
-    assert arrow.decode(body, may_name_streams=True).streams == ["x", None]
+    assert arrow.decode(body, BOUNDS._replace(may_name_streams=True)).streams == ["x", None]
     with pytest.raises(GatewayError, match="unknown column") as refused:
-        arrow.decode(body)
+        arrow.decode(body, BOUNDS)
     assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body/stream")
 
 
@@ -129,8 +132,68 @@ def test_the_row_that_is_wrong_is_named_over_batches() -> None:
         writer.write_batch(bad)
 
     with pytest.raises(GatewayError, match="at least one field") as refused:
-        arrow.decode(sink.getvalue().to_pybytes())
+        arrow.decode(sink.getvalue().to_pybytes(), BOUNDS)
     assert refused.value.pointer == "/body/3/fields"
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()], ids=str)
+def test_views_count_as_often_as_they_show_the_same_bytes(kind: pa.DataType) -> None:
+    names = pa.array(["v"] * 300, pa.string())
+    values = shown_over_and_over(b"x" * (8 * 2**20), 300, kind)
+    fields = pa.MapArray.from_arrays(pa.array(range(301), pa.int32()), names, values)
+    body = arrow_of({"fields": fields})
+    assert len(body) < 2**24
+
+    with pytest.raises(GatewayError, match="2516582700 bytes") as refused:
+        arrow.decode(body, Bounds(10_000, 2**24))
+    assert refused.value.code == "too_large"
+
+
+def test_views_may_show_the_same_bytes_within_the_bound() -> None:
+    values = shown_over_and_over(b"x" * 1000, 3, pa.binary_view())
+    names = pa.array(["v"] * 3)
+    fields = pa.MapArray.from_arrays(pa.array(range(4), pa.int32()), names, values)
+    assert len(arrow.decode(arrow_of({"fields": fields}), Bounds(3, 3003)).drafts) == 3
+    with pytest.raises(GatewayError, match="3003 bytes, at most 3002"):
+        arrow.decode(arrow_of({"fields": fields}), Bounds(3, 3002))
+
+
+def test_views_may_not_be_shorter_than_nothing() -> None:
+    lengths = struct.pack("<iiii", -1, 0, 0, 0) * 2
+    values = pa.Array.from_buffers(pa.binary_view(), 2, [None, pa.py_buffer(lengths)])
+    fields = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["v"] * 2), values)
+    with pytest.raises(GatewayError, match="not an Arrow stream"):
+        arrow.decode(arrow_of({"fields": fields}), BOUNDS)
+
+
+def test_a_body_may_have_so_many_rows() -> None:
+    with pytest.raises(GatewayError, match="at most 1, not 2") as refused:
+        arrow.decode(body_of("a", "b"), BOUNDS._replace(rows_max=1))
+    assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param(rows("a").dictionary_encode, id="dictionary"),
+        pytest.param(lambda: pa.array([b"a"], pa.binary(1)), id="fixed"),
+        pytest.param(lambda: pa.array([1], pa.int64()), id="number"),
+        pytest.param(lambda: pa.nulls(1), id="null"),
+        pytest.param(lambda: pa.array([[["v"]]], pa.list_(pa.list_(pa.string()))), id="nested"),
+        pytest.param(lambda: pa.array([["v"]], pa.list_view(pa.string())), id="list view"),
+        pytest.param(
+            lambda: pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["v"])),
+            id="run ends",
+        ),
+    ],
+)
+def test_types_that_nobody_sends_are_refused(column: Any) -> None:
+    try:
+        body = arrow_of({"fields": column()})
+    except pa.ArrowNotImplementedError:
+        body = arrow_of({"fields": pa.array(["v"]).dictionary_encode()})
+    with pytest.raises(GatewayError, match="should be a map of binary or utf8"):
+        arrow.decode(body, BOUNDS)
 
 
 @given(st.data())
@@ -140,7 +203,7 @@ def test_no_bytes_do_more_than_be_refused(data: st.DataObject) -> None:
         body[place] = data.draw(st.integers(0, 255))
     cut = data.draw(st.one_of(st.just(len(body)), st.integers(0, len(body))))
     with suppress(GatewayError, InvalidId):
-        drafts = arrow.decode(bytes(body[:cut])).drafts
+        drafts = arrow.decode(bytes(body[:cut]), BOUNDS).drafts
         assert cut == len(body)
         assert all(one.fields for one in drafts)
 

@@ -1,0 +1,83 @@
+"""Globs against a plain reading of Redis's own matcher."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
+from app.redis_syntax.words import CommandError
+
+LETTERS = b"ab*?[]^-\\"
+
+patterns = st.lists(st.sampled_from(LETTERS), max_size=12).map(bytes)
+names = st.lists(st.sampled_from(b"ab]^-\\*"), max_size=8).map(bytes)
+
+
+def fits(pattern: bytes, name: bytes) -> bool:
+    """Return what `stringmatchlen` of Redis says, told as it is written there."""
+    while pattern and name:
+        head, rest = pattern[:1], pattern[1:]
+        if head == b"*":
+            rest = rest.lstrip(b"*")
+            return not rest or any(fits(rest, name[at:]) for at in range(len(name)))
+        if head == b"[":
+            is_member, rest = in_class(rest, name[0])
+            if not is_member:
+                return False
+        elif head != b"?":
+            if head == b"\\" and rest:
+                head, rest = rest[:1], rest[1:]
+            if head != name[:1]:
+                return False
+        pattern, name = rest, name[1:]
+        if not name:
+            pattern = pattern.lstrip(b"*")
+    return not pattern and not name
+
+
+def in_class(pattern: bytes, byte: int) -> tuple[bool, bytes]:
+    is_negated, found = pattern[:1] == b"^", False
+    pattern = pattern[is_negated:]
+    while pattern and pattern[:1] != b"]":
+        if pattern[:1] == b"\\" and len(pattern) >= 2:
+            found |= pattern[1] == byte
+            pattern = pattern[2:]
+        elif len(pattern) >= 3 and pattern[1:2] == b"-":
+            low, high = sorted((pattern[0], pattern[2]))
+            found |= low <= byte <= high
+            pattern = pattern[3:]
+        else:
+            found |= pattern[0] == byte
+            pattern = pattern[1:]
+    return found is not is_negated, pattern[1:]
+
+
+@given(patterns, names)
+def test_a_glob_fits_what_it_fits_in_redis(pattern: bytes, name: bytes) -> None:
+    assert matcher(pattern)(name) is (pattern == b"*" or fits(pattern, name))
+
+
+@given(st.binary(max_size=12), st.binary(max_size=6))
+def test_a_glob_of_any_bytes_is_read(pattern: bytes, name: bytes) -> None:
+    assert matcher(pattern)(name) is (pattern == b"*" or fits(pattern, name))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(b"*a" * 40, id="stars"),
+        pytest.param(b"*[a-z]" * 100 + b"b", id="classes"),
+        pytest.param(b"*?" * 100 + b"b", id="any"),
+        pytest.param(b"*" + b"a" * 500 + b"b", id="long"),
+        pytest.param(b"a*" * 300 + b"b", id="no end"),
+    ],
+)
+def test_a_glob_of_many_stars_ends(pattern: bytes) -> None:
+    matches = matcher(pattern)
+    assert not matches(b"a" * 1000 + b"c")
+
+
+def test_a_glob_has_a_greatest_length() -> None:
+    assert matcher(b"a" * PATTERN_BYTES_MAX)(b"a" * PATTERN_BYTES_MAX)
+    with pytest.raises(CommandError, match="1024 bytes"):
+        matcher(b"a" * (PATTERN_BYTES_MAX + 1))
