@@ -141,7 +141,8 @@ class LoopDelay:
                 pause_s, tell_held_s = self._warn_s - held_s, _STILL_HELD_S
             else:
                 self._samples.append(_Sample(beat_at_s, doing(thread_id, loop)))
-                pause_s = max(self._warn_s, held_s) / 4  # a long hold is looked at less often
+                # A long hold is looked at less often, and yet told soon after it has ended.
+                pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
             if held_s >= tell_held_s:
                 self._tell(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)
                 tell_held_s *= 2

@@ -29,9 +29,12 @@ PARTS = [
 PICTURES = "flames"
 """Drawn only when asked for: a profiler slows down what it looks at."""
 
+STALLS = "stalls"
+"""Measured only when asked for: it takes a quarter of an hour, and keeps a table of its own."""
+
 
 def main() -> None:
-    known = PARTS if flames.PROFILER is None else [*PARTS, PICTURES]
+    known = [*PARTS, STALLS] if flames.PROFILER is None else [*PARTS, STALLS, PICTURES]
     wanted = sys.argv[1:] or PARTS
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -48,7 +51,7 @@ def main() -> None:
         if figures:
             report.keep_figures(name, figures)
         print(f"{name}: {time.perf_counter() - part_began_s:.0f} s\n", flush=True)
-    if wanted != [PICTURES]:
+    if not {PICTURES, STALLS}.issuperset(wanted):
         print(report.shown(wanted))
     print(f"in all: {time.perf_counter() - began_s:.0f} s")
 

@@ -86,9 +86,9 @@ class Gateway:
     def process_id(self) -> int:
         return self._process.pid
 
-    async def until_greeting(self) -> None:
+    async def until_greeting(self, within_s: float = START_S_MAX) -> None:
         """Return once it accepts connections; `url` is known then."""
-        async with asyncio.timeout(START_S_MAX):
+        async with asyncio.timeout(within_s):
             await self._greeting
 
     def kill_now(self) -> None:

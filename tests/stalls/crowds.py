@@ -1,0 +1,214 @@
+"""Crowds: many at once, and what happens without a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.stalls.case import Act, Case, Target
+from tests.stalls.client import Answer, head
+from tests.stalls.keyspace import BIG, GROUP, Size, stream_name
+
+_EVENTS = {"Accept": "text/event-stream"}
+_CONNECTING = 200
+"""Connections that are begun side by side."""
+_PER_PIPELINE = 10_000
+_EXPIRE_MS = 5_000
+
+Words = Sequence[str | int]
+
+
+async def _join(target: Target, count: int, path: str, consumer: str = "") -> None:
+    """Open event streams, and return when each has been told that it is ready."""
+    turns = asyncio.Semaphore(_CONNECTING)
+
+    async def join(number: int) -> None:
+        headers = {**_EVENTS, "Headgate-Consumer": f"{consumer}{number}"} if consumer else _EVENTS
+        async with turns:
+            reader, writer = await target.client.open()
+            target.held.append((reader, writer))
+            writer.write(head("GET", path, headers=headers))
+            begin = await reader.readuntil(b"event: ready")
+            assert begin.startswith(b"HTTP/1.1 200 "), begin
+
+    await asyncio.gather(*map(join, range(count)))
+
+
+def _members(number: int) -> tuple[Act, Act]:
+    """Return how to make a group that has nothing to read, and how its members join."""
+    stream = stream_name(number)
+
+    async def make(target: Target) -> None:
+        await target.client.command("XGROUP", "CREATE", stream, GROUP, "$")
+
+    async def join(target: Target) -> None:
+        path = f"/v1/streams/{stream}/groups/{GROUP}/events"
+        await _join(target, target.size.members, path, "member")
+
+    return make, join
+
+
+async def _leave(target: Target) -> None:
+    """Let all who are connected vanish at once, and return when the gateway has noticed."""
+    for _, writer in target.held:
+        writer.transport.abort()
+    target.held.clear()
+    while b'headgate_connections{transport="sse"} 0' not in await _metrics(target):
+        await asyncio.sleep(0.2)
+
+
+async def _metrics(target: Target) -> bytes:
+    reader, writer = await target.client.open()
+    writer.write(head("GET", "/metrics"))
+    found = await reader.read(-1)
+    writer.close()
+    return found
+
+
+async def _follow(target: Target) -> None:
+    await _join(target, target.size.followers, f"/v1/streams/{stream_name(2)}/events")
+    for reader, _ in target.held:  # what was there is read before what comes
+        await reader.readuntil(b"event: caught_up")
+
+
+async def _follow_all(target: Target) -> None:
+    reader, writer = await target.client.open()
+    writer.write(head("GET", f"/v1/streams/{BIG}/events?after=0", headers=_EVENTS))
+    while b"event: caught_up" not in await reader.read(2**20):
+        pass
+    writer.close()
+
+
+async def _append_to_followers(target: Target) -> Answer:
+    answer = await target.client.command("XADD", stream_name(2), "*", "f", "v")
+    for reader, _ in target.held:
+        await reader.readuntil(b"event: entry")
+    return answer
+
+
+def _after(*acts: Act) -> Act:
+    async def act(target: Target) -> None:
+        for one in acts:
+            await one(target)
+
+    return act
+
+
+async def _on_each_stream(target: Target, words_of: Callable[[str], Words]) -> None:
+    for start in range(0, target.size.streams, _PER_PIPELINE):
+        numbers = range(start, min(start + _PER_PIPELINE, target.size.streams))
+        commands = [words_of(stream_name(number)) for number in numbers]
+        answer = await target.client.commands(commands)
+        assert answer.status == 200, answer
+
+
+async def _key_each(target: Target) -> None:
+    await _on_each_stream(target, lambda name: ["XADD", name, "IDMP", "p", "k", "*", "f", "v"])
+
+
+async def _expire_each(target: Target) -> None:
+    """Let all streams end at one moment, some seconds from now."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + _EXPIRE_MS / 1000 + target.size.streams / 5_000
+
+    def words(name: str) -> Words:
+        return ["PEXPIRE", name, round((until_s - loop.time()) * 1000)]
+
+    await _on_each_stream(target, words)
+    await asyncio.sleep(max(until_s - loop.time() - 0.5, 0))
+
+
+async def _see_them_go(target: Target) -> None:
+    await asyncio.sleep(1)
+    while (answer := await target.client.command("DBSIZE")).begin != b'{"result":2}':
+        assert answer.status == 200, answer
+        await asyncio.sleep(0.2)
+
+
+async def _wait(target: Target) -> None:
+    """Let housekeeping do what it does every second."""
+    await asyncio.sleep(min(3.0, target.size.streams / 2000))
+
+
+async def _rewrite(target: Target) -> Answer:
+    def done(metrics: bytes) -> bool:
+        return b"headgate_journal_rewrites 0.0" not in metrics
+
+    answer = await target.client.ask("POST", "/v1/admin/rewrite")
+    while not done(await _metrics(target)):
+        await asyncio.sleep(0.2)
+    return answer
+
+
+async def _many_words(target: Target) -> Answer:
+    return await target.client.command("EXISTS", *["key"] * 99_999)
+
+
+async def _stop(target: Target) -> None:
+    await target.gateway.stop()
+
+
+def _together(
+    name: str, words_of: Callable[[Size], Words], count_of: Callable[[Size], int]
+) -> list[Case]:
+    """Return the cases of a command sent many times in one pipeline, and in one transaction."""
+
+    def act(at: str) -> Act:
+        async def ask(target: Target) -> Any:
+            commands = [words_of(target.size)] * count_of(target.size)
+            return await target.client.commands(commands, at)
+
+        return ask
+
+    return [
+        Case(f"{at} of {name}", (f"route {operation}",), act(at))
+        for at, operation in (("pipeline", "runCommands"), ("multi-exec", "runTransaction"))
+    ]
+
+
+_make_joiners, _join_members = _members(0)
+_make_leavers, _join_leavers = _members(1)
+
+HARMLESS: list[Case] = [
+    *_together("PING", lambda _: ["PING"], lambda size: size.many),
+    *_together("XADD", lambda _: ["XADD", "many", "*", "f", "v"], lambda size: size.many),
+    *_together(
+        "XRANGE of 100", lambda _: ["XRANGE", BIG, "-", "+", "COUNT", 100], lambda size: size.many
+    ),
+    *_together(
+        "XRANGE of 10,000",
+        lambda _: ["XRANGE", BIG, "-", "+", "COUNT", 10_000],
+        lambda size: size.many // 20,
+    ),
+    Case(
+        "runCommand: a body of 100,000 words",
+        ("route runCommand",),
+        _many_words,
+    ),
+    Case("followGroup: many join", ("route followGroup",), _join_members, _make_joiners),
+    Case(
+        "followGroup: many leave at once",
+        ("route followGroup",),
+        _leave,
+        _after(_make_leavers, _join_leavers),
+    ),
+    Case(
+        "followStream: one append to many", ("route followStream",), _append_to_followers, _follow
+    ),
+    Case("followStream: many leave at once", ("route followStream",), _leave, _follow),
+    Case(
+        "followStream: all of a stream",
+        ("route followStream",),
+        _follow_all,
+    ),
+    Case("rewriteJournal: to its end", ("route rewriteJournal",), _rewrite),
+    Case("housekeeping of what is there", (), _wait),
+]
+
+DESTRUCTIVE: list[Case] = [
+    Case("housekeeping of keyed streams", (), _wait, _key_each, is_destructive=True),
+    Case("streams that expire at once", (), _see_them_go, _expire_each, is_destructive=True),
+    Case("shutdown", (), _stop, is_destructive=True),
+    Case("shutdown with followers", (), _stop, _follow, is_destructive=True),
+]

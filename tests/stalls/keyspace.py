@@ -1,0 +1,112 @@
+"""Keyspace: what the largest requests are sent to, written as a snapshot that gateways start from.
+
+A stream with all entries, half of them pending with one consumer; a group with many consumers; and
+many streams with one entry each. Run as a program, as its memory is not needed any more then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from engine import recovery
+from engine.decisions.deliveries import GroupCursor, GroupRequest
+from engine.decisions.groups import GroupStart
+from engine.disk import SystemDisk
+from engine.engine import Engine
+from engine.entry import MIN_ID, Draft, EntryId
+from engine.storage import MemoryStorage
+
+BIG = "big"
+"""The stream with all entries."""
+GROUP, HOLDER = "workers", "holder"
+"""Of the big stream: it has half of the entries pending, all with this consumer."""
+FRESH = "fresh"
+"""Of the big stream: it has read nothing."""
+HALF = "half"
+"""Of the big stream: it has half of the entries still to read, and nothing pending."""
+CROWD = "crowd"
+"""A stream whose group of the same name has all the consumers."""
+
+FIRST_MS = 1_700_000_000_000
+_BATCH = 10_000
+
+
+class Size(NamedTuple):
+    """How much there is of everything, and how many come at once."""
+
+    entries: int = 2_000_000
+    pending: int = 1_000_000
+    consumers: int = 100_000
+    streams: int = 200_000
+    staged: int = 1_000_000
+    members: int = 4_000
+    followers: int = 10_000
+    many: int = 10_000  # ids, commands and entries in one request
+
+    def part(self, divisor: int) -> Size:
+        """Return what is so much smaller."""
+        return Size(*(count // divisor for count in self))
+
+    def scattered_ids(self, among: int) -> list[str]:
+        """Return ids of the big stream, spread evenly over so many of its first entries."""
+        step = max(among // self.many, 1)
+        return [entry_id(number) for number in range(0, among, step)][: self.many]
+
+
+def entry_id(number: int) -> str:
+    """Return the id of an entry of the big stream."""
+    return f"{FIRST_MS + number}-0"
+
+
+def stream_name(number: int) -> str:
+    """Return the name of one of the many streams."""
+    return f"s-{number:06}"
+
+
+async def fill(engine: Engine, size: Size) -> None:
+    """Make all of it."""
+    big, crowd = BIG.encode(), CROWD.encode()
+    for start in range(0, size.entries, _BATCH):
+        numbers = range(start, min(start + _BATCH, size.entries))
+        await engine.add(big, [_draft(FIRST_MS + number) for number in numbers])
+    await engine.create_group(big, FRESH.encode(), GroupStart(MIN_ID))
+    await engine.create_group(big, GROUP.encode(), GroupStart(MIN_ID))
+    half = EntryId(FIRST_MS + size.pending - 1, 0)
+    await engine.create_group(big, HALF.encode(), GroupStart(half))
+    for _ in range(0, size.pending, _BATCH):
+        limit = min(_BATCH, size.pending)
+        request = GroupRequest(GROUP.encode(), HOLDER.encode(), [GroupCursor(big)], limit=limit)
+        await engine.read_group(request)
+    await engine.add(crowd, [_draft(FIRST_MS)])
+    await engine.create_group(crowd, crowd, GroupStart(MIN_ID))
+    for number in range(size.consumers):
+        await engine.create_consumer(crowd, crowd, b"consumer-%06d" % number)
+    for number in range(size.streams):
+        await engine.add(stream_name(number).encode(), [_draft(FIRST_MS)])
+
+
+def _draft(at_ms: int) -> Draft:
+    return Draft(EntryId(at_ms, 0), (b"temp", b"%d.5" % (at_ms % 40), b"site", b"s%d" % at_ms))
+
+
+def write(directory: Path, size: Size) -> None:
+    """Write the snapshot of it."""
+
+    async def filled() -> Engine:
+        engine = Engine(MemoryStorage(records_max=0))
+        await fill(engine, size)
+        return engine
+
+    gc.disable()  # nothing of it is garbage
+    engine = asyncio.run(filled())
+    disk = SystemDisk(directory)
+    recovery.save(disk, engine.keyspace, 1)
+    disk.close()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Size(*map(int, sys.argv[2:])))

@@ -1,0 +1,356 @@
+"""Routes, each with the largest argument it takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from tests.arrow_bodies import ARROW, FIELDS, arrow_of
+from tests.stalls.case import Case, Target, request
+from tests.stalls.keyspace import (
+    BIG,
+    CROWD,
+    FIRST_MS,
+    FRESH,
+    GROUP,
+    HOLDER,
+    Size,
+    entry_id,
+    stream_name,
+)
+
+NDJSON = "application/x-ndjson"
+BODY_BYTES = 15 * 10**6
+"""A little less than `body_bytes_max`."""
+
+_CHUNK_ROWS = 100_000
+_STREAM = f"/v1/streams/{BIG}"
+_GROUP = f"{_STREAM}/groups/{GROUP}"
+_BATCH = "/v1/streams/batches/entries/batch"
+_WRITER = "/v1/bulk/writers/writer"
+
+
+def _ids(size: Size, **more: Any) -> dict[str, Any]:
+    return {"ids": size.scattered_ids(size.pending), **more}
+
+
+def _long_entries(size: Size) -> list[Any]:
+    value = "v" * (BODY_BYTES // 10_000)
+    return [{"fields": {"v": value}} for _ in range(size.many)]
+
+
+def _wide_entries(size: Size) -> list[Any]:
+    fields = {f"f{number:02}": "v" for number in range(BODY_BYTES // 10_000 // 12)}
+    return [{"fields": fields} for _ in range(size.many)]
+
+
+def _lines(entries: list[Any]) -> bytes:
+    return b"\n".join(json.dumps(one).encode() for one in entries)
+
+
+def _rows(entries: list[Any]) -> bytes:
+    pairs = [[(k, v.encode()) for k, v in one["fields"].items()] for one in entries]
+    return arrow_of({"fields": pa.array(pairs, FIELDS)})
+
+
+def _cursors(size: Size, count: int) -> list[dict[str, str]]:
+    names = [stream_name(number) for number in range(min(count, size.streams) - 1)]
+    return [{"stream": name, "after": "0"} for name in [BIG, *names]]
+
+
+async def _govern(target: Target, **policy: Any) -> None:
+    answer = await target.client.ask("PATCH", _GROUP, json.dumps({"policy": policy}).encode())
+    assert answer.status == 200, answer
+
+
+async def _bound_deliveries(target: Target) -> None:
+    await _govern(
+        target,
+        max_deliveries=1,
+        dead_letter_stream="dead",
+        claim_idle_ms=0,
+        backoff_ms=[1000],
+    )
+
+
+async def _make_dead_letters(target: Target) -> None:
+    await _govern(target, max_deliveries=1, dead_letter_stream="dead")
+    ids = target.size.scattered_ids(target.size.pending)
+    await target.client.ask("POST", f"{_GROUP}/nack", json.dumps({"ids": ids}).encode())
+
+
+async def _stage(target: Target) -> None:
+    """Stage a batch of many rows."""
+    body = _rows([{"fields": {"v": "1"}}] * min(_CHUNK_ROWS, target.size.staged))
+    for number in range(max(target.size.staged // _CHUNK_ROWS, 1)):
+        answer = await target.client.ask(
+            "PUT",
+            f"{_WRITER}/batches/7/partitions/0/attempts/a/chunks/{number}?stream=written",
+            body,
+            ARROW,
+        )
+        assert answer.status == 200, answer
+
+
+def _attempts(size: Size) -> dict[str, Any]:
+    return {
+        "attempts": [{"partition": 0, "attempt": "a", "chunks": max(size.staged // _CHUNK_ROWS, 1)}]
+    }
+
+
+READING: list[Case] = [
+    request("checkHealth", "GET", "/healthz"),
+    request("HEAD /healthz", "HEAD", "/healthz"),
+    request("checkReadiness", "GET", "/readyz"),
+    request("HEAD /readyz", "HEAD", "/readyz"),
+    request("readMetrics", "GET", "/metrics"),
+    request("describeLimits", "GET", "/v1/limits"),
+    request("describeJournal", "GET", "/v1/admin/journal"),
+    request("GET /asyncapi.json", "GET", "/asyncapi.json"),
+    request("GET /", "GET", "/"),
+    request("HEAD /", "HEAD", "/"),
+    request("GET /openapi.json", "GET", "/openapi.json"),
+    request("GET /docs", "GET", "/docs"),
+    request("readEntries", "GET", f"{_STREAM}/entries?limit=10000", name="a page of JSON"),
+    request("readEntries", "GET", f"{_STREAM}/entries?after=0&limit=10000", name="after a cursor"),
+    request(
+        "readEntries",
+        "GET",
+        f"{_STREAM}/entries?after=0&limit=10000",
+        name="after a cursor, NDJSON",
+        headers={"Accept": NDJSON},
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"{_STREAM}/entries?limit=100000000",
+        name="all as NDJSON",
+        headers={"Accept": NDJSON},
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"{_STREAM}/entries?limit=100000000&order=desc",
+        name="all as NDJSON, downwards",
+        headers={"Accept": NDJSON},
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"{_STREAM}/entries?compression=zstd",
+        name="all as Arrow",
+        headers={"Accept": ARROW},
+    ),
+    request("getEntry", "GET", lambda size: f"{_STREAM}/entries/{entry_id(size.entries // 2)}"),
+    request(
+        "readStreams",
+        "POST",
+        "/v1/read",
+        lambda size: {"streams": _cursors(size, 100), "limit": 10_000},
+    ),
+    request(
+        "planBulkRead", "POST", "/v1/bulk/plan", lambda size: {"cursors": _cursors(size, 1000)}
+    ),
+    request("splitRange", "GET", f"{_STREAM}/splits?parts=10000"),
+    request("describeWriter", "GET", _WRITER),
+    request("listStreams", "GET", "/v1/streams?limit=1000"),
+    request("describeStream", "GET", f"{_STREAM}?full=true&count=10000", name="full"),
+    request("describeStream", "GET", f"/v1/streams/{CROWD}?full=true&count=10000", name="crowd"),
+    request("listGroups", "GET", f"{_STREAM}/groups"),
+    request("describeGroup", "GET", f"/v1/streams/{CROWD}/groups/{CROWD}"),
+    request("listConsumers", "GET", f"/v1/streams/{CROWD}/groups/{CROWD}/consumers"),
+    request("listPending", "GET", f"{_GROUP}/pending?limit=10000"),
+    request(
+        "listPending",
+        "GET",
+        f"{_GROUP}/pending?limit=10000&min_idle_ms=1000000000",
+        name="of nothing idle for so long",
+    ),
+    request("summarizePending", "GET", f"/v1/streams/{CROWD}/groups/{CROWD}/pending/summary"),
+    request("readByPath", "GET", f"/v1/commands/XRANGE/{BIG}/-/+"),
+]
+
+CHANGING: list[Case] = [
+    request(
+        "appendEntry",
+        "POST",
+        "/v1/streams/long/entries",
+        lambda _: {"fields": {"v": "v" * BODY_BYTES}},
+    ),
+    request("appendEntries", "POST", _BATCH, _long_entries, name="16 MB of JSON, long values"),
+    request("appendEntries", "POST", _BATCH, _wide_entries, name="16 MB of JSON, many fields"),
+    request(
+        "appendEntries",
+        "POST",
+        _BATCH,
+        lambda size: _lines(_long_entries(size)),
+        name="16 MB of NDJSON, long values",
+        media_type=NDJSON,
+    ),
+    request(
+        "appendEntries",
+        "POST",
+        _BATCH,
+        lambda size: _lines(_wide_entries(size)),
+        name="16 MB of NDJSON, many fields",
+        media_type=NDJSON,
+    ),
+    request(
+        "appendEntries",
+        "POST",
+        _BATCH,
+        lambda size: _rows(_long_entries(size)),
+        name="16 MB of Arrow, long values",
+        media_type=ARROW,
+    ),
+    request(
+        "appendEntries",
+        "POST",
+        _BATCH,
+        lambda size: _rows(_wide_entries(size)),
+        name="16 MB of Arrow, many fields",
+        media_type=ARROW,
+    ),
+    request(
+        "appendEntries",
+        "POST",
+        _BATCH,
+        _wide_entries,
+        name="16 MB of JSON under a key",
+        headers={"Idempotency-Key": "k"},
+    ),
+    request("readEntries", "GET", "/v1/streams/batches/entries?limit=10000", name="16 MB of JSON"),
+    request(
+        "stageChunk",
+        "PUT",
+        f"{_WRITER}/batches/1/partitions/0/attempts/a/chunks/0?stream=written",
+        lambda size: _rows(_wide_entries(size)),
+        media_type=ARROW,
+    ),
+    request("abortBatch", "DELETE", f"{_WRITER}/batches/1"),
+    request("createStream", "PUT", "/v1/streams/new"),
+    request("updateStream", "PATCH", _STREAM, lambda _: {"idempotency_max": 10_000}),
+    request("createGroup", "PUT", f"{_STREAM}/groups/new"),
+    request("createConsumer", "PUT", f"/v1/streams/{CROWD}/groups/{CROWD}/consumers/new"),
+    request(
+        "deleteEntry", "DELETE", lambda size: f"{_STREAM}/entries/{entry_id(size.pending + 1)}"
+    ),
+    request(
+        "deleteEntries",
+        "POST",
+        f"{_STREAM}/entries/delete",
+        lambda size: {"ids": size.scattered_ids(size.entries)},
+    ),
+    request("extendEntries", "POST", f"{_GROUP}/extend?consumer={HOLDER}", _ids),
+    request(
+        "claimEntries",
+        "POST",
+        f"{_GROUP}/claim?consumer=other",
+        lambda size: _ids(size, min_idle_ms=0),
+    ),
+    request(
+        "autoclaimEntries",
+        "POST",
+        f"{_GROUP}/autoclaim?consumer=other",
+        lambda _: {"min_idle_ms": 0, "limit": 10_000},
+    ),
+    request(
+        "autoclaimEntries",
+        "POST",
+        f"{_GROUP}/autoclaim?consumer=other",
+        lambda _: {"min_idle_ms": 10**12, "limit": 10_000},
+        name="of nothing idle for so long",
+    ),
+    request(
+        "nackEntries", "POST", f"{_GROUP}/nack", lambda size: _ids(size, mode="fail", delay_ms=1)
+    ),
+    request("ackEntries", "POST", f"{_GROUP}/ack", _ids),
+    request(
+        "readGroup",
+        "POST",
+        f"{_STREAM}/groups/{FRESH}/read?consumer=one",
+        lambda _: {"limit": 10_000},
+    ),
+    request(
+        "readGroup",
+        "POST",
+        f"{_GROUP}/read?consumer={HOLDER}",
+        lambda _: {"limit": 10_000, "from": "0"},
+        name="its own pending ones",
+    ),
+    request("rewriteJournal", "POST", "/v1/admin/rewrite"),
+    request(
+        "runByPath",
+        "POST",
+        f"/v1/commands/XADD/wide/*/{'f/v/' * 1000}f",
+        lambda _: b"v" * BODY_BYTES,
+    ),
+]
+
+DESTRUCTIVE: list[Case] = [
+    request(
+        "updateGroup",
+        "PATCH",
+        _GROUP,
+        lambda _: {"policy": {"max_deliveries": 1, "dead_letter_stream": "dead"}},
+        is_destructive=True,
+    ),
+    request(
+        "readGroup",
+        "POST",
+        f"{_GROUP}/read?consumer=other",
+        lambda _: {"limit": 10_000},
+        name="under a policy that all pending exceed",
+        prepare=_bound_deliveries,
+        is_destructive=True,
+    ),
+    request(
+        "redriveDeadLetters",
+        "POST",
+        f"{_GROUP}/dead-letters/redrive",
+        lambda _: {"limit": 10_000},
+        prepare=_make_dead_letters,
+        is_destructive=True,
+    ),
+    request(
+        "commitBatch",
+        "POST",
+        f"{_WRITER}/batches/7/commit",
+        _attempts,
+        prepare=_stage,
+        is_destructive=True,
+    ),
+    request(
+        "trimStream",
+        "POST",
+        f"{_STREAM}/trim",
+        lambda _: {"min_id": f"{FIRST_MS * 2}-0"},
+        is_destructive=True,
+    ),
+    request("deleteStream", "DELETE", _STREAM, is_destructive=True),
+    request("deleteGroup", "DELETE", _GROUP, is_destructive=True),
+    request(
+        "deleteConsumer",
+        "DELETE",
+        f"{_GROUP}/consumers/{HOLDER}?pending=release",
+        name="released",
+        is_destructive=True,
+    ),
+    request(
+        "deleteConsumer",
+        "DELETE",
+        f"{_GROUP}/consumers/{HOLDER}?pending=drop",
+        name="dropped",
+        is_destructive=True,
+    ),
+    request(
+        "updateStream",
+        "PATCH",
+        _STREAM,
+        lambda _: {"max_length": 1},
+        name="a bound",
+        is_destructive=True,
+    ),
+]
