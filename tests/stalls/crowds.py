@@ -14,7 +14,7 @@ _EVENTS = {"Accept": "text/event-stream"}
 _CONNECTING = 200
 """Connections that are begun side by side."""
 _PER_PIPELINE = 10_000
-_EXPIRE_MS = 5_000
+_EXPIRE_MS = 1_500
 
 Words = Sequence[str | int]
 

@@ -97,9 +97,9 @@ def _append(entries: list[Any]) -> Act:
 
 async def _ping(target: Target) -> None:
     socket = target.sockets[-1]
-    for _ in range(_IDS):
+    for _ in range(target.size.many):
         await socket.say(type="ping")
-    for _ in range(_IDS):
+    for _ in range(target.size.many):
         await _next(socket, "pong")
 
 

