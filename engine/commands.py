@@ -249,6 +249,10 @@ class CommitBatch(msgspec.Struct, frozen=True, array_like=True, tag=28):
     at_ms: int
 
 
+class Flush(msgspec.Struct, frozen=True, array_like=True, tag=29):
+    """All streams go, with their groups."""
+
+
 Command = (
     CreateStream
     | ConfigureStream
@@ -278,6 +282,7 @@ Command = (
     | SetPolicy
     | Rest
     | CommitBatch
+    | Flush
 )
 
 _encoder = msgspec.msgpack.Encoder()

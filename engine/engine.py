@@ -27,6 +27,7 @@ from engine.decisions.deliveries import (
 from engine.decisions.groups import GroupStart
 from engine.decisions.policies import Redriven
 from engine.decisions.streams import Deletion, References, TrimRequest
+from engine.disposal import Disposal
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from engine.errors import GroupNotFound, Invalid, StreamError, StreamNotFound, Unavailable
 from engine.idempotency import Idempotent
@@ -105,7 +106,8 @@ class Engine:
         """
         self._clock = clock or SystemClock()
         self._storage = storage
-        self._everything = keyspace or Keyspace()
+        self._disposal = Disposal()
+        self._everything = self._adopted(keyspace or Keyspace())
         self._closed = asyncio.Event()
         self._broken: BaseException | None = None  # why the state is not what the records say
         self._is_broken = asyncio.Event()
@@ -771,15 +773,23 @@ class Engine:
         async with asyncio.TaskGroup() as tasks:
             house = tasks.create_task(self.keep_house())
             breaking = tasks.create_task(self._until_broken())
+            disposing = tasks.create_task(self._disposal.run())
             try:
                 await self._storage.run()
                 await self._closed.wait()
             except Unavailable as failure:
                 house.cancel()  # at once: it changes things
                 self._waiters.fail(failure)
-                self._everything = await self._storage.recall() or self._everything
+                recalled = await self._storage.recall()
+                if recalled is not None:
+                    self._everything = self._adopted(recalled)
             house.cancel()
             breaking.cancel()
+            disposing.cancel()
+
+    def _adopted(self, keyspace: Keyspace) -> Keyspace:
+        keyspace.dispose = self._disposal.take
+        return keyspace
 
     async def _until_broken(self) -> None:
         await self._is_broken.wait()
@@ -984,6 +994,8 @@ class Engine:
         match command:
             case c.Add():
                 waiters.appended(command.stream)
+            case c.Flush():
+                waiters.all_changed()
             case c.DeleteStream(stream):
                 waiters.changed(stream)
             case c.RenameStream(stream, name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sortedcontainers import SortedDict
 
+from engine.dismantling import Pieces
 from engine.entry import EntryId
 from engine.pending import Consumer, Pel
 from engine.policy import NO_POLICY
@@ -30,6 +31,13 @@ class Group:
             consumer = self.consumers[name] = Consumer(name, now_ms)
         consumer.seen_at_ms = now_ms
         return consumer
+
+    def dismantle(self) -> Pieces:
+        """Free the consumers and what is pending."""
+        while self.consumers:
+            yield from self.consumers.popitem()[1].dismantle()
+            yield
+        yield from self.pel.dismantle()
 
     def forget(self, name: bytes, *, release: bool) -> None:
         """Remove a consumer; what it holds is released to the others, or dropped from the PEL."""

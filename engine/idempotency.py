@@ -11,7 +11,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from engine.dismantling import Pieces
 from engine.entry import EntryId, Fields
+from engine.limits import FREED_AT_ONCE_MAX
 
 _HASH_BYTES = 16
 _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
@@ -77,6 +79,15 @@ class Keys:
                 del keys[key]
             if not keys:
                 del self.by_producer[producer]
+
+    def dismantle(self) -> Pieces:
+        """Free the keys."""
+        while self.by_producer:
+            _, keys = self.by_producer.popitem()
+            while keys:
+                for _ in range(min(FREED_AT_ONCE_MAX, len(keys))):
+                    keys.popitem()
+                yield
 
     def clear(self) -> None:
         """Forget all keys; the counters stay."""

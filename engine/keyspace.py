@@ -13,6 +13,7 @@ from sortedcontainers import SortedDict, SortedSet
 
 from engine import commands as c
 from engine.defaults import Defaults
+from engine.dismantling import Pieces, free
 from engine.errors import GroupNotFound, StreamNotFound
 from engine.group import Group
 from engine.limits import COUNT_MAX
@@ -34,6 +35,7 @@ class Keyspace:
         self.defaults = Defaults()
         self.writers = Writers()
         self.epoch = 0  # of the youngest stream ever made
+        self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         self._apply: dict[type, Callable[[Any], None]] = {
             c.CreateStream: self._create_stream,
             c.ConfigureStream: self._configure_stream,
@@ -63,6 +65,7 @@ class Keyspace:
             c.SetPolicy: self._set_policy,
             c.Rest: self._rest,
             c.CommitBatch: self._commit_batch,
+            c.Flush: self._flush,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -128,7 +131,15 @@ class Keyspace:
         self._note_aging(command.stream, command.config)
 
     def _delete_stream(self, command: c.DeleteStream) -> None:
-        self._forget(self.streams.pop(command.stream))
+        stream = self.streams.pop(command.stream)
+        self._forget(stream)
+        self.dispose(stream.dismantle())
+
+    def _flush(self, _: c.Flush) -> None:
+        self.dispose(_dismantle(self.streams))
+        self.streams = SortedDict()
+        self.keyed, self.aging, self.governed = set(), set(), set()
+        self.expiring = SortedSet()
 
     def _forget(self, stream: Stream) -> None:
         self.aging.discard(stream.name)
@@ -166,7 +177,7 @@ class Keyspace:
 
     def _destroy_group(self, command: c.DestroyGroup) -> None:
         stream = self.streams[command.stream]
-        del stream.groups[command.group]
+        self.dispose(stream.groups.pop(command.group).dismantle())
         self.note_policies(stream)
 
     def _see_consumer(self, command: c.SeeConsumer) -> None:
@@ -277,3 +288,8 @@ class Keyspace:
 
     def _commit_batch(self, command: c.CommitBatch) -> None:
         self.writers.commit(command.writer, command.batch, command.at_ms)
+
+
+def _dismantle(streams: SortedDict[bytes, Stream]) -> Pieces:
+    while streams:
+        yield from streams.popitem()[1].dismantle()

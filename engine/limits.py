@@ -53,6 +53,9 @@ LOOKUPS_AT_ONCE_MAX = 256
 SETTLED_AT_ONCE_MAX = 2_000
 """Pending entries acknowledged or given back before others have their turn: 3 µs each."""
 
+FREED_AT_ONCE_MAX = 2_000
+"""Objects freed before others have their turn: each costs some 200 ns."""
+
 CUT_CHUNKS_MAX = 10_000
 """Chunks that one step of a trim looks at: each costs a third of a microsecond."""
 

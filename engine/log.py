@@ -17,8 +17,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from engine.chunk import Chunk, ChunkState
+from engine.dismantling import Pieces
 from engine.entry import MIN_ID, Entry, EntryId
-from engine.limits import CUT_CHUNKS_MAX
+from engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
 
 _fields_of = itemgetter(1)
 
@@ -117,6 +118,12 @@ class Log:
         # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
         is_last_live = chunk.is_open and not chunk.tombstones
         return chunk.last_id if is_last_live else chunk.last_live().id
+
+    def dismantle(self) -> Pieces:
+        """Free the chunks."""
+        while self._chunks:
+            del self._chunks[-FREED_AT_ONCE_MAX:], self._firsts[-FREED_AT_ONCE_MAX:]
+            yield
 
     def dump(self) -> Iterator[ChunkState]:
         """Yield what `load` makes the same log of."""

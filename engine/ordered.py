@@ -20,6 +20,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from engine.dismantling import Pieces
+
 V = TypeVar("V")
 
 Key = tuple[int, int]
@@ -130,6 +132,13 @@ class OrderedView(Generic[V]):
         elif (self._key_count - self._live_count) * 2 > self._live_count + self._block_max // 2:
             self._sweep(self._hand if self._hand < len(self._blocks) else 0)
 
+    def dismantle(self) -> Pieces:
+        """Let go of all values, block by block."""
+        self._living = _nobody
+        while self._blocks:
+            self._blocks.pop()
+            yield
+
     def first(self) -> V | None:
         """Return the value of the smallest key, or None if empty."""
         return next(self.walk(), None)
@@ -235,6 +244,10 @@ class OrderedView(Generic[V]):
         self._blocks[low:high] = blocks
         self._firsts.majors[low:high] = array("Q", [block.majors[0] for block in blocks])
         self._firsts.minors[low:high] = array("Q", [block.minors[0] for block in blocks])
+
+
+def _nobody(_: Block[V], __: int) -> Iterator[int]:
+    return iter(())
 
 
 def _part(block: Block[V], part: slice) -> Block[V]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, takewhile
 
+from engine.dismantling import Pieces
 from engine.entry import MIN_ID, EntryId
+from engine.limits import FREED_AT_ONCE_MAX
 from engine.ordered import Block, OrderedView
 
 
@@ -28,6 +30,10 @@ class Consumer:
         self.seen_at_ms = seen_at_ms  # last attempt to read or claim
         self.active_at_ms: int | None = None  # last attempt that got something
         self.pending: OrderedView[PendingEntry] = OrderedView(self._holds)  # by id
+
+    def dismantle(self) -> Pieces:
+        """Let go of what it holds; that knows the consumer, which knows it."""
+        return self.pending.dismantle()
 
     def _holds(self, block: Block[PendingEntry], start: int) -> Iterator[int]:
         found = block.values
@@ -111,6 +117,15 @@ class Pel:
     def __len__(self) -> int:
         """Return how many entries are pending."""
         return len(self.by_id)
+
+    def dismantle(self) -> Pieces:
+        """Free the entries."""
+        for view in (self._in_order, self._nobodys, self._resting, self._by_time):
+            yield from view.dismantle()
+        while self.by_id:
+            for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
+                self.by_id.popitem()
+            yield
 
     def walk(self, start: EntryId = MIN_ID) -> Iterator[PendingEntry]:
         """Yield entries in order of their ids, from `start` on. Do not change the PEL meanwhile."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from sortedcontainers import SortedDict
 
+from engine.dismantling import Pieces
 from engine.entry import MIN_ID, Entry, EntryId
 from engine.group import Group
 from engine.idempotency import Keys
@@ -56,6 +57,14 @@ class Stream:
         self.groups: SortedDict[bytes, Group] = SortedDict()
         self.keys = Keys()
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
+
+    def dismantle(self) -> Pieces:
+        """Free the entries, the groups and the keys."""
+        yield from self.log.dismantle()
+        while self.groups:
+            yield from self.groups.popitem()[1].dismantle()
+        yield from self.keys.dismantle()
+        yield
 
     def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
         """Add entries above `last_id`, in order."""

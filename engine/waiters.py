@@ -197,6 +197,11 @@ class Waiters:
 
     # Serving
 
+    def all_changed(self) -> None:
+        """Note that everyone must look again."""
+        for stream in self._lanes:
+            self.changed(stream)
+
     def serve(self) -> None:
         """Re-run the waiters of all that was noted, in order of arrival.
 

@@ -16,6 +16,7 @@ from app.redis_syntax.words import (
     Reply,
     Status,
     at_once,
+    done,
     integer,
     wrong_arity,
 )
@@ -236,10 +237,7 @@ def flush(words: Sequence[bytes]) -> Plan:
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        commands: list[Command] = []
-        for key in keyspace.streams:
-            commands += streams.delete_stream(keyspace, key).commands
-        return Decision(OK, commands)
+        return streams.flush(keyspace).replied_as(done)
 
     return at_once(step)
 

@@ -17,6 +17,7 @@ from engine.commands import (
     Delete,
     DeleteStream,
     Evict,
+    Flush,
     ForgetKeys,
     Purge,
     Remember,
@@ -127,6 +128,11 @@ def delete_stream(keyspace: Keyspace, name: bytes) -> Decision[bool]:
     """Decide to delete a stream with its groups; replies whether it was there."""
     found = keyspace.find(name) is not None
     return Decision(found, [DeleteStream(name)] if found else [])
+
+
+def flush(keyspace: Keyspace) -> Decision[None]:
+    """Decide to delete all streams (FLUSHALL)."""
+    return Decision(None, [Flush()] if keyspace.streams else [])
 
 
 def add(
