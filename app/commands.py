@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from app.redis_syntax.server import Server
-from app.redis_syntax.table import COMMANDS, Entry, find
-from app.redis_syntax.words import CommandError, Plan, Reply, at_once
+from app.redis_syntax.table import Entry, commands_within, find
+from app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
 from app.turns import Turn
 from engine.decisions import Decision
 from engine.engine import Engine
 from engine.errors import StreamError, Unavailable
 from engine.keyspace import Keyspace
+from engine.limits import COMMAND_WORDS_MAX
 
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
@@ -18,11 +19,11 @@ _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 class CommandRunner:
     """Runs commands and counts them. What fails is a `StreamError` whose text is the reply."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Run commands against this engine."""
+    def __init__(self, engine: Engine, bounds: Bounds | None = None) -> None:
+        """Run commands against this engine; a reply keeps within the bounds."""
         self._engine = engine
         self._server = Server(engine)
-        self._commands = COMMANDS | {
+        self._commands = commands_within(bounds or Bounds()) | {
             b"INFO": Entry(-1, self._server.info, only_reads=True),
             b"CONFIG": Entry(-2, self._server.config),
         }
@@ -96,6 +97,8 @@ class CommandRunner:
     def _find(self, words: Sequence[bytes]) -> tuple[Entry, str]:
         name = None
         try:
+            if len(words) > COMMAND_WORDS_MAX:
+                raise CommandError(f"ERR a command has at most {COMMAND_WORDS_MAX} words")
             entry, name = find(words, self._commands)
             entry.check_arity(words, name)
         except StreamError as error:

@@ -23,6 +23,7 @@ from app.dependencies import Gateway
 from app.dispatch import Dispatch
 from app.loop_delay import LoopDelay
 from app.origin import OriginGuard
+from app.redis_syntax.words import Bounds
 from app.routes import (
     admin,
     bulk,
@@ -104,7 +105,13 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     )
     limits = Limits(**settings.model_dump(include=set(Limits.model_fields)))
     app.state.gateway = Gateway(
-        chosen, limits, metrics, _runner(chosen), journal, _staging(settings), random.Random()
+        chosen,
+        limits,
+        metrics,
+        _runner(chosen, limits),
+        journal,
+        _staging(settings),
+        random.Random(),
     )
     app.state.loop_delay = LoopDelay(metrics.registry, settings.loop_delay_warn_ms)
     for router in (
@@ -219,8 +226,9 @@ def _staging(settings: Settings) -> Staging:
     return Staging(directory, bytes_max=settings.staged_bytes_max, ttl_ms=settings.staged_ttl_ms)
 
 
-def _runner(backend: Backend) -> CommandRunner | None:
-    return CommandRunner(backend) if isinstance(backend, Engine) else None
+def _runner(backend: Backend, limits: Limits) -> CommandRunner | None:
+    bounds = Bounds(limits.read_entries_max, limits.read_bytes_max)
+    return CommandRunner(backend, bounds) if isinstance(backend, Engine) else None
 
 
 @asynccontextmanager

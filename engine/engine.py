@@ -743,7 +743,7 @@ class Engine:
     ) -> list[PendingItem]:
         """List pending entries (XPENDING, long form). Raises `GroupNotFound`."""
         now_ms = self._now_ms()
-        return await self._durable(views.pending(self._keyspace, stream, group, request, now_ms))
+        return await self._run(views.pending(self._keyspace, stream, group, request, now_ms))
 
     async def pending_summary(self, stream: bytes, group: bytes) -> PendingSummary:
         """Sum up what is pending (XPENDING, short form). Raises `GroupNotFound`."""

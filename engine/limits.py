@@ -79,5 +79,32 @@ more, a long scan leaves the processor's cache and is a tenth slower."""
 CACHED_CHUNK_BYTES_MAX = 16 * 1024
 """A packed chunk larger than this is unpacked each time: its entries are large, not many."""
 
+COMMAND_NAME_BYTES_MAX = 1024
+"""Names and keys in commands; Redis takes 512 MB. What waits on a name or remembers it holds it."""
+
+COMMAND_WORDS_MAX = 20_000
+"""Words of one command: to read as many ids takes 15 ms."""
+
+TRANSACTION_COMMANDS_MAX = 1_000
+"""Commands of one transaction: nothing comes between them, and each takes some 15 µs at least."""
+
+LANES_MAX = 1_000
+"""Streams of one read by a command: while it is blocked it stands in as many lanes."""
+
+GROUP_READ_MAX = 2_000
+"""Entries that one XREADGROUP hands out: each costs 3.5 µs, and one that wants more asks again."""
+
+AUTOCLAIM_MAX = 1_000
+"""Entries that one XAUTOCLAIM takes over: each costs 6 µs, and its cursor says where to go on."""
+
+AUTOCLAIM_SCAN_MAX = 5_000
+"""Pending entries that one XAUTOCLAIM looks at, each in its chunk."""
+
+PENDING_SCAN_MAX = 5_000
+"""Pending entries that a list of them looks at before others have their turn: 1 µs each."""
+
+DESCRIBED_MAX = 10_000
+"""Entries, pending entries, groups and consumers in one answer of XINFO: each costs some 4 µs."""
+
 SPLITS_AT_ONCE_MAX = 64
 """Cuts of a range made before others have their turn: each may unpack a chunk."""

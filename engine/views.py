@@ -7,9 +7,11 @@ from enum import Enum
 from itertools import islice
 from typing import NamedTuple
 
+from engine.decisions import Decision
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
+from engine.limits import PENDING_SCAN_MAX
 from engine.ordered import OrderedView
 from engine.pending import Consumer, Pel, PendingEntry
 from engine.replies import (
@@ -186,8 +188,10 @@ def consumers(
 
 def pending(
     keyspace: Keyspace, name: bytes, group_name: bytes, request: PendingRequest, now_ms: int
-) -> list[PendingItem]:
+) -> Decision[list[PendingItem]]:
     """List pending entries in id order (XPENDING, the long form).
+
+    Where many are looked at, others have their turn in between: each is told as it is then.
 
     Raises:
         GroupNotFound: there is no such group.
@@ -196,15 +200,23 @@ def pending(
     pel: Pel | OrderedView[PendingEntry] = found.pel
     if request.consumer is not None:
         if request.consumer not in found.consumers:
-            return []
+            return Decision([], [])
         pel = found.consumers[request.consumer].pending
     items: list[PendingItem] = []
-    for one in pel.walk(request.start):
+    for looked_at, one in enumerate(pel.walk(request.start)):
         if one.id > request.end or len(items) >= request.limit:
             break
+        if looked_at == PENDING_SCAN_MAX:
+            less = request._replace(start=one.id, limit=request.limit - len(items))
+
+            def go_on(keyspace: Keyspace, now_ms: int) -> Decision[list[PendingItem]]:
+                more = pending(keyspace, name, group_name, less, now_ms)  # noqa: B023
+                return more.replied_as(lambda later: items + later)
+
+            return Decision(items, [], go_on)
         if one.owner is None or one.idle_ms(now_ms) >= request.min_idle_ms:
             items.append(_item(one, now_ms))
-    return items
+    return Decision(items, [])
 
 
 def pending_summary(keyspace: Keyspace, name: bytes, group_name: bytes) -> PendingSummary:

@@ -16,11 +16,14 @@ from app.redis_syntax.streams import (
 )
 from app.redis_syntax.words import (
     SYNTAX,
+    Bounds,
     CommandError,
     Plan,
     Reply,
     Wait,
     at_once,
+    check_lanes,
+    check_names,
     done,
     integer,
     is_id,
@@ -44,14 +47,15 @@ from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.errors import GroupNotFound
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
-from engine.limits import AUTOCLAIM_SCAN_FACTOR
-from engine.replies import Claimed, Delivery, Outcome
+from engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, DESCRIBED_MAX, GROUP_READ_MAX
+from engine.replies import Claimed, Delivery, Outcome, PendingItem
 from engine.views import PendingRequest, pending, pending_summary
 
 _NO_KEY = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "
     "the MKSTREAM option to create an empty stream automatically."
 )
+_AUTOCLAIM_COUNT = 100
 _UNKNOWN = "unknown subcommand or wrong number of arguments for"
 
 
@@ -85,6 +89,7 @@ def _group_options(words: Sequence[bytes], name: str) -> tuple[int | None, bool]
 
 def _xgroup_create(words: Sequence[bytes]) -> Plan:
     key, group = words[2], words[3]
+    check_names(key, group)
     entries_read, makes_stream = _group_options(words, "create")
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
@@ -129,6 +134,7 @@ def _xgroup_destroy(words: Sequence[bytes]) -> Plan:
 
 def _xgroup_createconsumer(words: Sequence[bytes]) -> Plan:
     key, group, consumer = words[2:5]
+    check_names(consumer)
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         _existing(keyspace, key, group)
@@ -201,7 +207,7 @@ def _read_group_option(options: _GroupReadOptions, words: Sequence[bytes], at: i
     return following
 
 
-def xreadgroup(words: Sequence[bytes]) -> Plan:
+def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XREADGROUP GROUP group consumer [options] STREAMS key [key ...] id [id ...]."""
     options, at = _GroupReadOptions(), 1
     while at < len(words) and words[at].upper() != b"STREAMS":
@@ -213,6 +219,9 @@ def xreadgroup(words: Sequence[bytes]) -> Plan:
     if options.group is None:
         raise CommandError("ERR Missing GROUP option for XREADGROUP")
     group = options.group
+    check_lanes([key for key, _ in pairs])
+    check_names(group, options.consumer)
+    bounds = bounds._replace(entries_max=min(bounds.entries_max, GROUP_READ_MAX))
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         cursors = []
@@ -221,7 +230,15 @@ def xreadgroup(words: Sequence[bytes]) -> Plan:
             if stream is None or group not in stream.groups:
                 raise _no_group_to_read(key, group)
             cursors.append(GroupCursor(key, _group_after(word)))
-        return _read_group(keyspace, options, group, cursors, now_ms)
+        request = GroupRequest(
+            group,
+            options.consumer,
+            cursors,
+            claim_idle_ms=options.claim_idle_ms,
+            no_ack=options.no_ack,
+            size_bytes_max=bounds.size_bytes_max,
+        )
+        return _read_group(keyspace, request, options.count, Budget(options, bounds), now_ms)
 
     if options.block_ms is None:
         return at_once(step)
@@ -230,24 +247,13 @@ def xreadgroup(words: Sequence[bytes]) -> Plan:
 
 
 def _read_group(
-    keyspace: Keyspace,
-    options: _GroupReadOptions,
-    group: bytes,
-    cursors: Sequence[GroupCursor],
-    now_ms: int,
+    keyspace: Keyspace, request: GroupRequest, count: int | None, budget: Budget, now_ms: int
 ) -> Decision[Reply]:
-    budget, reply, commands = Budget(options), [], list[Command]()
-    request = GroupRequest(
-        group,
-        options.consumer,
-        cursors,
-        limit=options.count,
-        claim_idle_ms=options.claim_idle_ms,
-        no_ack=options.no_ack,
-    )
+    reply, commands = [], list[Command]()
     groups_ahead = deliveries.groups_ahead(keyspace, request)
-    for cursor in cursors:
+    for cursor in request.cursors:
         stream, ahead = keyspace.stream(cursor.stream), groups_ahead[cursor.stream]
+        request = request._replace(limit=budget.limit(count))
         read, command = deliveries.read_stream(stream, ahead, request, cursor, now_ms)
         is_history = cursor.after is not None
         is_claiming = request.claim_idle_ms is not None and not is_history
@@ -257,7 +263,7 @@ def _read_group(
             less = request._replace(limit=len(entries))
             _, command = deliveries.read_stream(stream, ahead, less, cursor, now_ms)
         commands.append(command)
-        if len(groups_ahead) < len(cursors):  # a stream is named twice
+        if len(groups_ahead) < len(request.cursors):  # a stream is named twice
             ahead.note(command)
         if is_history:  # Redis: one stream read as history switches claiming off
             request = request._replace(claim_idle_ms=None)
@@ -363,7 +369,7 @@ def _nack_words(words: Sequence[bytes]) -> tuple[NackRequest, list[EntryId]]:
     return NackRequest(NackMode(mode), retry_count, force), ids
 
 
-def xpending(words: Sequence[bytes]) -> Plan:
+def xpending(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XPENDING key group [[IDLE ms] start end count [consumer]]."""
     key, group = words[1], words[2]
     if len(words) == 3:
@@ -380,31 +386,37 @@ def xpending(words: Sequence[bytes]) -> Plan:
     request = PendingRequest(
         start=range_start(words[at]),
         end=range_end(words[at + 1]),
-        limit=max(limit, 0),
+        limit=min(max(limit, 0), bounds.entries_max),
         consumer=words[at + 3] if len(words) > at + 3 else None,
         min_idle_ms=min_idle_ms,
     )
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        items = pending(keyspace, key, group, request, now_ms)
-        reply: list[Reply] = [
-            [
-                str(item.id).encode(),
-                b"" if item.consumer is None else item.consumer,
-                -1 if item.idle_ms is None else item.idle_ms,
-                item.delivery_count,
-            ]
-            for item in items
-        ]
-        return Decision(reply, [])
+        return pending(keyspace, key, group, request, now_ms).replied_as(_pending_reply)
 
     return at_once(step)
+
+
+def _pending_reply(items: Sequence[PendingItem]) -> Reply:
+    return [
+        [
+            str(item.id).encode(),
+            b"" if item.consumer is None else item.consumer,
+            -1 if item.idle_ms is None else item.idle_ms,
+            item.delivery_count,
+        ]
+        for item in items
+    ]
 
 
 def _summary(keyspace: Keyspace, key: bytes, group: bytes) -> Reply:
     summary = pending_summary(keyspace, key, group)
     if summary.min_id is None:
         return [0, None, None, None]
+    if len(summary.consumers) > DESCRIBED_MAX:
+        raise CommandError(
+            f"ERR more than {DESCRIBED_MAX} consumers hold entries: use XPENDING - +"
+        )
     holders: list[Reply] = [[name, str(held).encode()] for name, held in summary.consumers]
     low, high = str(summary.min_id).encode(), str(summary.max_id).encode()
     return [summary.total, low, high, holders]
@@ -413,6 +425,7 @@ def _summary(keyspace: Keyspace, key: bytes, group: bytes) -> Reply:
 def xclaim(words: Sequence[bytes]) -> Plan:
     """XCLAIM key group consumer min-idle id [id ...] [options]."""
     key, group, consumer = words[1:4]
+    check_names(consumer)
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         keyspace.group(key, group)
@@ -462,9 +475,10 @@ def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
 def xautoclaim(words: Sequence[bytes]) -> Plan:
     """XAUTOCLAIM key group consumer min-idle start [COUNT n] [JUSTID]."""
     key, group, consumer = words[1:4]
+    check_names(consumer)
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
     start = range_start(words[5])
-    limit, just_id, at = 100, False, 6
+    limit, just_id, at = _AUTOCLAIM_COUNT, False, 6
     most = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
     while at < len(words):
         name = words[at].upper()
@@ -472,6 +486,7 @@ def xautoclaim(words: Sequence[bytes]) -> Plan:
             limit = integer(words[at + 1], "ERR COUNT must be > 0")
             if not 0 < limit <= most:
                 raise CommandError("ERR COUNT must be > 0")
+            limit = min(limit, AUTOCLAIM_MAX)
             at += 2
         elif name == b"JUSTID":
             just_id, at = True, at + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from app.redis_syntax.groups import no_such_group
 from app.redis_syntax.streams import entry_reply
@@ -12,11 +13,13 @@ from engine.decisions.streams import key_window_ms, keys_max
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
+from engine.limits import DESCRIBED_MAX
 from engine.pending import Consumer, PendingEntry
 from engine.stream import Stream
 from engine.views import consumers, groups
 
 _FULL_COUNT = 10
+_ONE_BY_ONE = "/v1/streams, where each can be asked for by name"
 
 
 def xinfo(words: Sequence[bytes]) -> Plan:
@@ -33,6 +36,7 @@ def _stream(words: Sequence[bytes]) -> Plan:
         limit = _full_limit(words) if is_full else None
         head = _head(keyspace, stream)
         if is_full:
+            _check_described(_described(stream, limit), "a smaller COUNT")
             entries = stream.log.range(MIN_ID, MAX_ID, limit)
             return Decision(
                 [
@@ -99,9 +103,26 @@ def _head(keyspace: Keyspace, stream: Stream) -> list[Reply]:
     ]
 
 
+def _described(stream: Stream, limit: int | None) -> int:
+    """Return how many things FULL tells of, so many of each kind at most."""
+    most = DESCRIBED_MAX + 1 if limit is None else limit
+    total = min(stream.log.length, most) + len(stream.groups)
+    for group in stream.groups.values():
+        total += min(len(group.pel), most) + len(group.consumers)
+        if total > DESCRIBED_MAX:
+            break
+        total += sum(min(len(consumer.pending), most) for consumer in group.consumers.values())
+    return total
+
+
+def _check_described(total: int, instead: str) -> None:
+    if total > DESCRIBED_MAX:
+        text = f"the reply would tell of more than {DESCRIBED_MAX} things: use {instead}"
+        raise CommandError(f"ERR {text}")
+
+
 def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
-    pending = list(group.pel.walk())
-    nacked = sum(one.owner is None for one in pending)
+    held = sum(len(consumer.pending) for consumer in group.consumers.values())
     return [
         b"name",
         group.name,
@@ -112,13 +133,13 @@ def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
         b"lag",
         stream.lag(group.last_id, group.entries_read),
         b"pel-count",
-        len(pending),
+        len(group.pel),
         b"nacked-count",
-        nacked,
+        len(group.pel) - held,
         b"pending",
         [
             [_id(one.id), b"" if one.owner is None else one.owner.name, *_times(one)]
-            for one in pending[:limit]
+            for one in islice(group.pel.walk(), limit)
         ],
         b"consumers",
         [_full_consumer(consumer, limit) for consumer in group.consumers.values()],
@@ -126,7 +147,6 @@ def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
 
 
 def _full_consumer(consumer: Consumer, limit: int | None) -> Reply:
-    pending = list(consumer.pending.walk())
     return [
         b"name",
         consumer.name,
@@ -135,9 +155,9 @@ def _full_consumer(consumer: Consumer, limit: int | None) -> Reply:
         b"active-time",
         -1 if consumer.active_at_ms is None else consumer.active_at_ms,
         b"pel-count",
-        len(pending),
+        len(consumer.pending),
         b"pending",
-        [[_id(one.id), *_times(one)] for one in pending[:limit]],
+        [[_id(one.id), *_times(one)] for one in islice(consumer.pending.walk(), limit)],
     ]
 
 
@@ -148,6 +168,7 @@ def _times(one: PendingEntry) -> list[Reply]:
 def _groups(words: Sequence[bytes]) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
+        _check_described(len(keyspace.stream(words[2]).groups), _ONE_BY_ONE)
         reply: list[Reply] = [
             [
                 b"name",
@@ -172,8 +193,10 @@ def _groups(words: Sequence[bytes]) -> Plan:
 
 def _consumers(words: Sequence[bytes]) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        if words[3] not in keyspace.stream(words[2]).groups:
+        group = keyspace.stream(words[2]).groups.get(words[3])
+        if group is None:
             raise no_such_group(words[2], words[3])
+        _check_described(len(group.consumers), _ONE_BY_ONE)
         reply: list[Reply] = [
             [
                 b"name",

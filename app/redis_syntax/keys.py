@@ -11,11 +11,13 @@ from app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from app.redis_syntax.words import (
     OK,
     SYNTAX,
+    Bounds,
     CommandError,
     Plan,
     Reply,
     Status,
     at_once,
+    check_names,
     done,
     integer,
     wrong_arity,
@@ -80,13 +82,13 @@ def type_(words: Sequence[bytes]) -> Plan:
     return _asked(lambda k: Status("none" if k.find(words[1]) is None else "stream"))
 
 
-def keys(words: Sequence[bytes]) -> Plan:
+def keys(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """KEYS pattern."""
     matches = matcher(words[1])
     plan = _asked(lambda keyspace: list(keyspace.streams))
 
     async def finish(found: Reply) -> Reply:
-        return await _matching(_names(found), matches)
+        return await _matching(_names(found), matches, bounds.size_bytes_max)
 
     return Plan(plan.step, finish=finish)
 
@@ -125,7 +127,7 @@ def scan(words: Sequence[bytes]) -> Plan:
     async def finish(found: Reply) -> Reply:
         assert isinstance(found, list)
         following, page = found
-        return [following, await _matching(_names(page), matches)]
+        return [following, await _matching(_names(page), matches, None)]
 
     return Plan(_asked(look).step, finish=finish)
 
@@ -135,13 +137,17 @@ def _names(found: Reply) -> list[bytes]:
     return found
 
 
-async def _matching(names: list[bytes], matches: Callable[[bytes], bool]) -> Reply:
-    turn = Turn()
-    found = []
+async def _matching(
+    names: list[bytes], matches: Callable[[bytes], bool], size_bytes_max: int | None
+) -> Reply:
+    turn, found, size_bytes = Turn(), [], 0
     for name in names:
         if matches(name):
             found.append(name)
+            size_bytes += len(name)
         await turn.pause()
+    if size_bytes_max is not None and size_bytes > size_bytes_max:
+        raise CommandError(f"ERR the names have more than {size_bytes_max} bytes: use SCAN")
     return found
 
 
@@ -154,6 +160,7 @@ def _cursor(word: bytes) -> int:
 
 def rename(words: Sequence[bytes]) -> Plan:
     """RENAME key newkey."""
+    check_names(words[2])
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms

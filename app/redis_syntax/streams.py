@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.redis_syntax.words import (
     OK,
     SYNTAX,
+    Bounds,
     CommandError,
     Plan,
     Reply,
     Wait,
     at_once,
+    check_lanes,
+    check_names,
     done,
     integer,
     range_end,
@@ -29,6 +33,7 @@ from engine.idempotency import Idempotent, Made, hash_fields
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
 from engine.limits import U64_MAX
+from engine.log import Log
 from engine.stream import StreamConfig
 from engine.views import From, StreamCursor, freeze, read
 
@@ -57,6 +62,18 @@ class _Options:
     @property
     def has_trim(self) -> bool:
         return self.max_length is not None or self.min_id is not None
+
+    def idempotent(self, fields: tuple[bytes, ...]) -> Idempotent | None:
+        """Return what makes the append repeatable, if that was asked for.
+
+        Raises:
+            CommandError: it is too long to be remembered.
+        """
+        if self.producer is None:
+            return None
+        found = Idempotent(self.producer, self.key or hash_fields(fields))
+        check_names(found.producer, found.key)
+        return found
 
     def trim(self) -> TrimRequest | None:
         """Return the trim that was asked for.
@@ -143,13 +160,14 @@ def xadd(words: Sequence[bytes]) -> Plan:
     if options.producer is not None and wanted is not None:
         text = "IDMP/IDMPAUTO can be used only with auto-generated IDs"
         raise CommandError(f"{SYNTAX}, {text}")
-    idempotent = None
-    if options.producer is not None:
-        idempotent = Idempotent(options.producer, options.key or hash_fields(fields))
+    idempotent = options.idempotent(fields)
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        if not options.creates and keyspace.find(key) is None and wanted != MIN_ID:
+        is_new = keyspace.find(key) is None
+        if not options.creates and is_new and wanted != MIN_ID:
             return Decision(None, [])
+        if is_new:
+            check_names(key)
         return streams.add(
             keyspace,
             key,
@@ -195,18 +213,47 @@ def xlen(words: Sequence[bytes]) -> Plan:
     return at_once(step)
 
 
-def xrange(words: Sequence[bytes]) -> Plan:
+def xrange(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XRANGE key start end [COUNT n]."""
-    return _range(words, range_start(words[2]), range_end(words[3]), is_down=False)
+    start = range_start(words[2])
+    return _range(words, _Range(start, range_end(words[3]), is_down=False), bounds)
 
 
-def xrevrange(words: Sequence[bytes]) -> Plan:
+def xrevrange(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XREVRANGE key end start [COUNT n]."""
     end = range_end(words[2])
-    return _range(words, range_start(words[3]), end, is_down=True)
+    return _range(words, _Range(range_start(words[3]), end, is_down=True), bounds)
 
 
-def _range(words: Sequence[bytes], start: EntryId, end: EntryId, *, is_down: bool) -> Plan:
+class _Range(NamedTuple):
+    start: EntryId
+    end: EntryId
+    is_down: bool
+
+    def read(self, log: Log, limit: int, bounds: Bounds) -> list[Entry]:
+        """Return the first `limit` entries, or all there are.
+
+        Raises:
+            CommandError: they are more than one reply may hold; a shorter one would be wrong.
+        """
+        found = self.first(log, min(limit, bounds.entries_max + 1), bounds.size_bytes_max)
+        is_cut = len(found) > bounds.entries_max
+        if found and not is_cut and len(found) < limit:  # there are no more, or they are large
+            last = found[-1].id
+            rest = self._replace(end=last) if self.is_down else self._replace(start=last)
+            is_cut = len(rest.first(log, 2, None)) > 1
+        if is_cut:
+            text = f"{bounds.entries_max} entries or {bounds.size_bytes_max} bytes"
+            raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
+        return found
+
+    def first(self, log: Log, limit: int, size_bytes_max: int | None) -> list[Entry]:
+        if self.is_down:
+            return log.reverse_range(self.end, self.start, limit, size_bytes_max)
+        return log.range(self.start, self.end, limit, size_bytes_max)
+
+
+def _range(words: Sequence[bytes], wanted: _Range, bounds: Bounds) -> Plan:
     limit: int | None = None
     at = 4
     while at < len(words):
@@ -222,8 +269,8 @@ def _range(words: Sequence[bytes], start: EntryId, end: EntryId, *, is_down: boo
             return Decision([], [])
         if limit == 0:  # Redis: a null array, but an empty one for a missing key
             return Decision(None, [])
-        log = stream.log
-        found = log.reverse_range(end, start, limit) if is_down else log.range(start, end, limit)
+        most = stream.log.length if limit is None else limit
+        found = wanted.read(stream.log, most, bounds)
         return Decision([entry_reply(entry) for entry in found], [])
 
     return at_once(step)
@@ -334,7 +381,7 @@ def keys_and_ids(
     return list(zip(rest[:half], rest[half:], strict=True))
 
 
-def xread(words: Sequence[bytes]) -> Plan:
+def xread(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XREAD [COUNT n] [MAXCOUNT n] [MAXSIZE n] [BLOCK ms] STREAMS key [key ...] id [id ...]."""
     options, at = ReadOptions(), 1
     while at < len(words) and words[at].upper() != b"STREAMS":
@@ -349,15 +396,24 @@ def xread(words: Sequence[bytes]) -> Plan:
         StreamCursor(key, _after(word))
         for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
     ]
+    check_lanes([cursor.stream for cursor in cursors])
     frozen: list[StreamCursor] = []
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
         frozen[:] = frozen or freeze(keyspace, cursors)
-        reads = read(keyspace, frozen, limit=options.count, size_bytes_max=None, missing_ok=True)
-        budget = Budget(options)
+        budget = Budget(options, bounds)
         reply: list[Reply] = []
-        for one in reads:
+        for cursor in frozen:
+            if not budget.room:
+                break
+            [one] = read(
+                keyspace,
+                [cursor],
+                limit=budget.limit(options.count),
+                size_bytes_max=bounds.size_bytes_max,
+                missing_ok=True,
+            )
             entries = budget.take([entry_reply(entry) for entry in one.entries])
             if entries:
                 reply.append([one.stream, entries])
@@ -370,26 +426,36 @@ def xread(words: Sequence[bytes]) -> Plan:
 
 
 class Budget:
-    """MAXCOUNT and MAXSIZE: how much of a reply may still go out. The first entry always does."""
+    """How much of a reply may still go out, by MAXCOUNT and MAXSIZE and by what one reply may hold.
 
-    def __init__(self, options: ReadOptions) -> None:
+    The first entry always does. What does not is read by the next command.
+    """
+
+    def __init__(self, options: ReadOptions, bounds: Bounds) -> None:
         """Start with nothing taken."""
-        self._count_left = options.total_max
-        self._bytes_left = options.size_bytes_max
+        self._count_left = min(options.total_max or bounds.entries_max, bounds.entries_max)
+        most = bounds.size_bytes_max
+        self._bytes_left = min(options.size_bytes_max or most, most)
         self._is_first = True
+
+    @property
+    def room(self) -> int:
+        """Return how many entries may still go out, if they are small."""
+        return 0 if self._bytes_left <= 0 and not self._is_first else self._count_left
+
+    def limit(self, count: int | None) -> int:
+        """Return how many entries to read of a stream, if so many are asked for."""
+        return self.room if count is None else min(count, self.room)
 
     def take(self, entries: Sequence[Reply]) -> list[Reply]:
         """Return as many of the entries, from the first on, as may go out."""
         taken: list[Reply] = []
         for entry in entries:
-            is_over = self._bytes_left is not None and self._bytes_left <= 0
-            if self._count_left == 0 or (is_over and not self._is_first):
+            if not self.room:
                 break
             self._is_first = False
-            if self._count_left is not None:
-                self._count_left -= 1
-            if self._bytes_left is not None:
-                self._bytes_left -= reply_size_bytes(entry)
+            self._count_left -= 1
+            self._bytes_left -= reply_size_bytes(entry)
             taken.append(entry)
         return taken
 
@@ -503,6 +569,7 @@ def xidmprecord(words: Sequence[bytes]) -> Plan:
         raise CommandError("ERR producer ID must be non-empty")
     if not iid:
         raise CommandError("ERR idempotent ID must be non-empty")
+    check_names(producer, iid)
     entry_id = strict_id(words[4])
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:

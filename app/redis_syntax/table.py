@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.redis_syntax import groups, info, keys, streams
 from app.redis_syntax.help import help_
-from app.redis_syntax.words import CommandError, Plan, shown, wrong_arity
+from app.redis_syntax.words import Bounds, CommandError, Plan, shown, wrong_arity
 
 
 class Entry(NamedTuple):
@@ -23,23 +23,30 @@ class Entry(NamedTuple):
             raise wrong_arity(name)
 
 
-COMMANDS: dict[bytes, Entry] = {
+class BoundedEntry(NamedTuple):
+    """A command whose reply may become large."""
+
+    arity: int
+    plan: Callable[[Sequence[bytes], Bounds], Plan]
+    only_reads: bool
+
+    def within(self, bounds: Bounds) -> Entry:
+        """Return the command with its reply within bounds."""
+        return Entry(self.arity, lambda words: self.plan(words, bounds), self.only_reads)
+
+
+_COMMANDS: dict[bytes, Entry] = {
     b"XADD": Entry(-5, streams.xadd),
     b"XTRIM": Entry(-4, streams.xtrim),
     b"XLEN": Entry(2, streams.xlen, only_reads=True),
-    b"XRANGE": Entry(-4, streams.xrange, only_reads=True),
-    b"XREVRANGE": Entry(-4, streams.xrevrange, only_reads=True),
-    b"XREAD": Entry(-4, streams.xread, only_reads=True),
     b"XDEL": Entry(-3, streams.xdel),
     b"XDELEX": Entry(-5, streams.xdelex),
     b"XSETID": Entry(-3, streams.xsetid),
     b"XCFGSET": Entry(-2, streams.xcfgset),
     b"XIDMPRECORD": Entry(5, streams.xidmprecord),
-    b"XREADGROUP": Entry(-7, groups.xreadgroup),
     b"XACK": Entry(-4, groups.xack),
     b"XACKDEL": Entry(-6, groups.xackdel),
     b"XNACK": Entry(-7, groups.xnack),
-    b"XPENDING": Entry(-3, groups.xpending, only_reads=True),
     b"XCLAIM": Entry(-6, groups.xclaim),
     b"XAUTOCLAIM": Entry(-6, groups.xautoclaim),
     b"PING": Entry(-1, keys.ping, only_reads=True),
@@ -49,7 +56,6 @@ COMMANDS: dict[bytes, Entry] = {
     b"UNLINK": Entry(-2, keys.delete),
     b"EXISTS": Entry(-2, keys.exists, only_reads=True),
     b"TYPE": Entry(2, keys.type_, only_reads=True),
-    b"KEYS": Entry(2, keys.keys, only_reads=True),
     b"SCAN": Entry(-2, keys.scan, only_reads=True),
     b"DBSIZE": Entry(1, keys.dbsize, only_reads=True),
     b"RENAME": Entry(3, keys.rename),
@@ -61,6 +67,15 @@ COMMANDS: dict[bytes, Entry] = {
     b"FLUSHALL": Entry(-1, keys.flush),
     b"FLUSHDB": Entry(-1, keys.flush),
     b"CONFIG": Entry(-2, keys.config),
+}
+
+_READS: dict[bytes, BoundedEntry] = {
+    b"XRANGE": BoundedEntry(-4, streams.xrange, only_reads=True),
+    b"XREVRANGE": BoundedEntry(-4, streams.xrevrange, only_reads=True),
+    b"XREAD": BoundedEntry(-4, streams.xread, only_reads=True),
+    b"XREADGROUP": BoundedEntry(-7, groups.xreadgroup, only_reads=False),
+    b"XPENDING": BoundedEntry(-3, groups.xpending, only_reads=True),
+    b"KEYS": BoundedEntry(2, keys.keys, only_reads=True),
 }
 
 SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
@@ -81,7 +96,12 @@ SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
 }
 
 
-def find(words: Sequence[bytes], commands: Mapping[bytes, Entry] = COMMANDS) -> tuple[Entry, str]:
+def commands_within(bounds: Bounds) -> dict[bytes, Entry]:
+    """Return the commands, beside those with subcommands, whose replies keep within bounds."""
+    return _COMMANDS | {name: one.within(bounds) for name, one in _READS.items()}
+
+
+def find(words: Sequence[bytes], commands: Mapping[bytes, Entry]) -> tuple[Entry, str]:
     """Return a command and its full name.
 
     Args:

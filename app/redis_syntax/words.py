@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine import decisions
 from engine.entry import EntryId
 from engine.errors import InvalidId, StreamError
 from engine.lanes import LaneKey
-from engine.limits import U64_MAX
+from engine.limits import COMMAND_NAME_BYTES_MAX, LANES_MAX, U64_MAX
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
@@ -46,6 +47,13 @@ Finish = Callable[[Reply], Awaitable[Reply]]
 
 class CommandError(StreamError):
     """A command that cannot be run; its text is the reply."""
+
+
+class Bounds(NamedTuple):
+    """What one reply may hold: more would be in the way of everyone else."""
+
+    entries_max: int = 10_000
+    size_bytes_max: int = 16 * 2**20  # names and values, about
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,27 @@ def is_id(word: bytes) -> bool:
     except InvalidId:
         return False
     return True
+
+
+def check_names(*names: bytes) -> None:
+    """Refuse names and keys that are too long to be held on to.
+
+    Raises:
+        CommandError: one is.
+    """
+    if max(map(len, names)) > COMMAND_NAME_BYTES_MAX:
+        raise CommandError(f"ERR a name or key has at most {COMMAND_NAME_BYTES_MAX} bytes")
+
+
+def check_lanes(names: Sequence[bytes]) -> None:
+    """Refuse a read of too many streams.
+
+    Raises:
+        CommandError: they are too many, or the name of one is too long.
+    """
+    if len(names) > LANES_MAX:
+        raise CommandError(f"ERR one read takes at most {LANES_MAX} streams, not {len(names)}")
+    check_names(*names)
 
 
 def wrong_arity(command: str) -> CommandError:

@@ -27,6 +27,7 @@ from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.limits import (
     AUTOCLAIM_SCAN_FACTOR,
+    AUTOCLAIM_SCAN_MAX,
     CLAIM_SCAN_MAX,
     COUNT_MAX,
     LOOKUPS_AT_ONCE_MAX,
@@ -503,7 +504,7 @@ def autoclaim(
     purged: list[EntryId] = []
     deliveries: list[Delivery] = []
     scan = group.pel.walk(start)
-    for _ in range(limit * AUTOCLAIM_SCAN_FACTOR):
+    for _ in range(min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX)):
         # Redis: ids that are gone count towards the page as well.
         if len(deliveries) + len(purged) == limit or (pending := next(scan, None)) is None:
             break
