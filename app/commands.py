@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from app.redis_syntax.server import Server
-from app.redis_syntax.table import Entry, commands_within, find
+from app.redis_syntax.table import COMMANDS, AnyEntry, BoundedEntry, Entry, find
 from app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
 from app.turns import Turn
 from engine.decisions import Decision
@@ -15,6 +15,9 @@ from engine.limits import COMMAND_WORDS_MAX
 
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
+_ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
+_ABOUT_ALL_MAX = 4  # each looks at all streams
+
 
 class CommandRunner:
     """Runs commands and counts them. What fails is a `StreamError` whose text is the reply."""
@@ -23,7 +26,8 @@ class CommandRunner:
         """Run commands against this engine; a reply keeps within the bounds."""
         self._engine = engine
         self._server = Server(engine)
-        self._commands = commands_within(bounds or Bounds()) | {
+        self._bounds = bounds or Bounds()
+        self._commands = COMMANDS | {
             b"INFO": Entry(-1, self._server.info, only_reads=True),
             b"CONFIG": Entry(-2, self._server.config),
         }
@@ -55,8 +59,8 @@ class CommandRunner:
                     await self._engine.wait_durable()
                 raise
 
-    async def _run(self, entry: Entry, words: Sequence[bytes]) -> Reply:
-        plan = entry.plan(words)
+    async def _run(self, entry: AnyEntry, words: Sequence[bytes]) -> Reply:
+        plan = entry.read(words, self._bounds)
         if plan.wait is None:
             reply = await self._engine.perform(plan.step)
             return reply if plan.finish is None else await plan.finish(reply)
@@ -70,20 +74,26 @@ class CommandRunner:
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
         """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).
 
-        A command that fails does not stop those behind it.
+        A command that fails does not stop those behind it. Their replies share the bounds of one.
 
         Raises:
             CommandError: a command is unknown or has a wrong number of words; then none is run.
         """
+        turn = Turn()
         try:
-            found = [self._find(words) for words in commands]
+            _check_transaction(commands)
+            found = []
+            for words in commands:
+                found.append(self._find(words))
+                await turn.pause()
         except StreamError as error:
             text = "EXECABORT Transaction discarded because of previous errors."
             raise CommandError(f"{text} ({error})") from None
-        turn = Turn()
+        reads = sum(isinstance(entry, BoundedEntry) for entry, _ in found)
+        bounds = self._bounds.shared(max(reads, 1))
         plans = []
         for (entry, _), words in zip(found, commands, strict=True):
-            plans.append(_plan(entry, words))
+            plans.append(_plan(entry, words, bounds))
             await turn.pause()
         replies = await self._engine.perform_all([plan.step for plan in plans])
         for place, ((_, name), plan) in enumerate(zip(found, plans, strict=True)):
@@ -94,7 +104,7 @@ class CommandRunner:
             await turn.pause()
         return replies
 
-    def _find(self, words: Sequence[bytes]) -> tuple[Entry, str]:
+    def _find(self, words: Sequence[bytes]) -> tuple[AnyEntry, str]:
         name = None
         try:
             if len(words) > COMMAND_WORDS_MAX:
@@ -107,10 +117,18 @@ class CommandRunner:
         return entry, name
 
 
-def _plan(entry: Entry, words: Sequence[bytes]) -> Plan:
+def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
+    """Refuse what would take too long with nothing in between."""
+    if sum(map(len, commands)) > COMMAND_WORDS_MAX:
+        raise CommandError(f"ERR a transaction has at most {COMMAND_WORDS_MAX} words")
+    if sum(bool(words) and words[0].upper() in _ABOUT_ALL for words in commands) > _ABOUT_ALL_MAX:
+        raise CommandError(f"ERR a transaction has KEYS and INFO at most {_ABOUT_ALL_MAX} times")
+
+
+def _plan(entry: AnyEntry, words: Sequence[bytes], bounds: Bounds) -> Plan:
     """Return what a command does; if its words make no sense, that is to fail in its turn."""
     try:
-        return entry.plan(words)
+        return entry.read(words, bounds)
     except StreamError as error:
         failure = error
 

@@ -472,7 +472,7 @@ def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
     return request, ids
 
 
-def xautoclaim(words: Sequence[bytes]) -> Plan:
+def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XAUTOCLAIM key group consumer min-idle start [COUNT n] [JUSTID]."""
     key, group, consumer = words[1:4]
     check_names(consumer)
@@ -486,12 +486,12 @@ def xautoclaim(words: Sequence[bytes]) -> Plan:
             limit = integer(words[at + 1], "ERR COUNT must be > 0")
             if not 0 < limit <= most:
                 raise CommandError("ERR COUNT must be > 0")
-            limit = min(limit, AUTOCLAIM_MAX)
             at += 2
         elif name == b"JUSTID":
             just_id, at = True, at + 1
         else:
             raise CommandError(SYNTAX)
+    limit = min(limit, AUTOCLAIM_MAX, bounds.entries_max)
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         return deliveries.autoclaim(

@@ -7,7 +7,7 @@ from itertools import islice
 
 from app.redis_syntax.groups import no_such_group
 from app.redis_syntax.streams import entry_reply
-from app.redis_syntax.words import CommandError, Plan, Reply, at_once, integer, shown
+from app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once, integer, shown
 from engine.decisions import Decision
 from engine.decisions.streams import key_window_ms, keys_max
 from engine.entry import MAX_ID, MIN_ID, EntryId
@@ -22,12 +22,12 @@ _FULL_COUNT = 10
 _ONE_BY_ONE = "/v1/streams, where each can be asked for by name"
 
 
-def xinfo(words: Sequence[bytes]) -> Plan:
+def xinfo(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XINFO STREAM | GROUPS | CONSUMERS."""
-    return _XINFO[words[1].upper()](words)
+    return _XINFO[words[1].upper()](words, min(bounds.entries_max, DESCRIBED_MAX))
 
 
-def _stream(words: Sequence[bytes]) -> Plan:
+def _stream(words: Sequence[bytes], most: int) -> Plan:
     is_full = len(words) > 3
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
@@ -36,7 +36,7 @@ def _stream(words: Sequence[bytes]) -> Plan:
         limit = _full_limit(words) if is_full else None
         head = _head(keyspace, stream)
         if is_full:
-            _check_described(_described(stream, limit), "a smaller COUNT")
+            _check_described(_described(stream, limit, most), most, "a smaller COUNT")
             entries = stream.log.range(MIN_ID, MAX_ID, limit)
             return Decision(
                 [
@@ -103,21 +103,21 @@ def _head(keyspace: Keyspace, stream: Stream) -> list[Reply]:
     ]
 
 
-def _described(stream: Stream, limit: int | None) -> int:
-    """Return how many things FULL tells of, so many of each kind at most."""
-    most = DESCRIBED_MAX + 1 if limit is None else limit
-    total = min(stream.log.length, most) + len(stream.groups)
+def _described(stream: Stream, limit: int | None, most: int) -> int:
+    """Return how many things FULL tells of, `limit` of each kind at most; or more than `most`."""
+    limit = most + 1 if limit is None else limit
+    total = min(stream.log.length, limit) + len(stream.groups)
     for group in stream.groups.values():
-        total += min(len(group.pel), most) + len(group.consumers)
-        if total > DESCRIBED_MAX:
+        total += min(len(group.pel), limit) + len(group.consumers)
+        if total > most:
             break
-        total += sum(min(len(consumer.pending), most) for consumer in group.consumers.values())
+        total += sum(min(len(consumer.pending), limit) for consumer in group.consumers.values())
     return total
 
 
-def _check_described(total: int, instead: str) -> None:
-    if total > DESCRIBED_MAX:
-        text = f"the reply would tell of more than {DESCRIBED_MAX} things: use {instead}"
+def _check_described(total: int, most: int, instead: str) -> None:
+    if total > most:
+        text = f"the reply would tell of more than {most} things: use {instead}"
         raise CommandError(f"ERR {text}")
 
 
@@ -165,10 +165,10 @@ def _times(one: PendingEntry) -> list[Reply]:
     return [max(one.delivered_at_ms, 0), one.delivery_count]
 
 
-def _groups(words: Sequence[bytes]) -> Plan:
+def _groups(words: Sequence[bytes], most: int) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        _check_described(len(keyspace.stream(words[2]).groups), _ONE_BY_ONE)
+        _check_described(len(keyspace.stream(words[2]).groups), most, _ONE_BY_ONE)
         reply: list[Reply] = [
             [
                 b"name",
@@ -191,12 +191,12 @@ def _groups(words: Sequence[bytes]) -> Plan:
     return at_once(step)
 
 
-def _consumers(words: Sequence[bytes]) -> Plan:
+def _consumers(words: Sequence[bytes], most: int) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         group = keyspace.stream(words[2]).groups.get(words[3])
         if group is None:
             raise no_such_group(words[2], words[3])
-        _check_described(len(group.consumers), _ONE_BY_ONE)
+        _check_described(len(group.consumers), most, _ONE_BY_ONE)
         reply: list[Reply] = [
             [
                 b"name",

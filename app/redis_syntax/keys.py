@@ -30,7 +30,6 @@ from engine.keyspace import Keyspace
 from engine.limits import U64_MAX
 
 _SCAN_COUNT = 10
-_SCAN_COUNT_MAX = 10_000  # COUNT is a hint: the rest comes with the next cursor
 _CURSOR = re.compile(rb"[0-9]{1,20}")
 
 
@@ -99,7 +98,7 @@ def dbsize(words: Sequence[bytes]) -> Plan:
     return _asked(lambda keyspace: len(keyspace.streams))
 
 
-def scan(words: Sequence[bytes]) -> Plan:
+def scan(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. The cursor counts keys in byte order."""
     cursor = _cursor(words[1])
     matches, count, kind, at = matcher(b"*"), _SCAN_COUNT, b"stream", 2
@@ -112,7 +111,8 @@ def scan(words: Sequence[bytes]) -> Plan:
         elif name == b"TYPE":
             kind = words[at + 1].lower()
         else:
-            count = min(integer(words[at + 1]), _SCAN_COUNT_MAX)
+            # It is a hint: the rest comes with the next cursor.
+            count = min(integer(words[at + 1]), bounds.entries_max)
             if count < 1:
                 raise CommandError(SYNTAX)
         at += 2

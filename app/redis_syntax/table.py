@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from app.redis_syntax import groups, info, keys, streams
 from app.redis_syntax.help import help_
 from app.redis_syntax.words import Bounds, CommandError, Plan, shown, wrong_arity
 
 
-class Entry(NamedTuple):
-    """A command: how many words it has, its name included (negative: at least), and its reader."""
+@dataclass(frozen=True)
+class Command:
+    """A command: how many words it has, its name included (negative: at least)."""
 
     arity: int
-    plan: Callable[[Sequence[bytes]], Plan]
-    only_reads: bool = False
 
     def check_arity(self, words: Sequence[bytes], name: str) -> None:
         """Raise `CommandError` if a command has too few words or too many."""
@@ -23,32 +22,52 @@ class Entry(NamedTuple):
             raise wrong_arity(name)
 
 
-class BoundedEntry(NamedTuple):
-    """A command whose reply may become large."""
+@dataclass(frozen=True)
+class Entry(Command):
+    """A command whose reply is small, and who reads its words."""
 
-    arity: int
+    plan: Callable[[Sequence[bytes]], Plan]
+    only_reads: bool = False
+
+    def read(self, words: Sequence[bytes], bounds: Bounds) -> Plan:
+        """Return what the command will do."""
+        del bounds
+        return self.plan(words)
+
+
+@dataclass(frozen=True)
+class BoundedEntry(Command):
+    """A command whose reply might become large, and who reads its words."""
+
     plan: Callable[[Sequence[bytes], Bounds], Plan]
-    only_reads: bool
+    only_reads: bool = False
 
-    def within(self, bounds: Bounds) -> Entry:
-        """Return the command with its reply within bounds."""
-        return Entry(self.arity, lambda words: self.plan(words, bounds), self.only_reads)
+    def read(self, words: Sequence[bytes], bounds: Bounds) -> Plan:
+        """Return what the command will do, with its reply within bounds."""
+        return self.plan(words, bounds)
 
 
-_COMMANDS: dict[bytes, Entry] = {
+AnyEntry = Entry | BoundedEntry
+
+COMMANDS: dict[bytes, AnyEntry] = {
     b"XADD": Entry(-5, streams.xadd),
     b"XTRIM": Entry(-4, streams.xtrim),
     b"XLEN": Entry(2, streams.xlen, only_reads=True),
+    b"XRANGE": BoundedEntry(-4, streams.xrange, only_reads=True),
+    b"XREVRANGE": BoundedEntry(-4, streams.xrevrange, only_reads=True),
+    b"XREAD": BoundedEntry(-4, streams.xread, only_reads=True),
     b"XDEL": Entry(-3, streams.xdel),
     b"XDELEX": Entry(-5, streams.xdelex),
     b"XSETID": Entry(-3, streams.xsetid),
     b"XCFGSET": Entry(-2, streams.xcfgset),
     b"XIDMPRECORD": Entry(5, streams.xidmprecord),
+    b"XREADGROUP": BoundedEntry(-7, groups.xreadgroup),
     b"XACK": Entry(-4, groups.xack),
     b"XACKDEL": Entry(-6, groups.xackdel),
     b"XNACK": Entry(-7, groups.xnack),
+    b"XPENDING": BoundedEntry(-3, groups.xpending, only_reads=True),
     b"XCLAIM": Entry(-6, groups.xclaim),
-    b"XAUTOCLAIM": Entry(-6, groups.xautoclaim),
+    b"XAUTOCLAIM": BoundedEntry(-6, groups.xautoclaim),
     b"PING": Entry(-1, keys.ping, only_reads=True),
     b"ECHO": Entry(2, keys.echo, only_reads=True),
     b"TIME": Entry(1, keys.time, only_reads=True),
@@ -56,7 +75,8 @@ _COMMANDS: dict[bytes, Entry] = {
     b"UNLINK": Entry(-2, keys.delete),
     b"EXISTS": Entry(-2, keys.exists, only_reads=True),
     b"TYPE": Entry(2, keys.type_, only_reads=True),
-    b"SCAN": Entry(-2, keys.scan, only_reads=True),
+    b"KEYS": BoundedEntry(2, keys.keys, only_reads=True),
+    b"SCAN": BoundedEntry(-2, keys.scan, only_reads=True),
     b"DBSIZE": Entry(1, keys.dbsize, only_reads=True),
     b"RENAME": Entry(3, keys.rename),
     b"EXPIRE": Entry(-3, keys.expire),
@@ -69,16 +89,7 @@ _COMMANDS: dict[bytes, Entry] = {
     b"CONFIG": Entry(-2, keys.config),
 }
 
-_READS: dict[bytes, BoundedEntry] = {
-    b"XRANGE": BoundedEntry(-4, streams.xrange, only_reads=True),
-    b"XREVRANGE": BoundedEntry(-4, streams.xrevrange, only_reads=True),
-    b"XREAD": BoundedEntry(-4, streams.xread, only_reads=True),
-    b"XREADGROUP": BoundedEntry(-7, groups.xreadgroup, only_reads=False),
-    b"XPENDING": BoundedEntry(-3, groups.xpending, only_reads=True),
-    b"KEYS": BoundedEntry(2, keys.keys, only_reads=True),
-}
-
-SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
+SUBCOMMANDS: dict[bytes, dict[bytes, AnyEntry]] = {
     b"XGROUP": {
         b"CREATE": Entry(-5, groups.xgroup),
         b"SETID": Entry(-5, groups.xgroup),
@@ -88,20 +99,15 @@ SUBCOMMANDS: dict[bytes, dict[bytes, Entry]] = {
         b"HELP": Entry(2, help_, only_reads=True),
     },
     b"XINFO": {
-        b"STREAM": Entry(-3, info.xinfo, only_reads=True),
-        b"GROUPS": Entry(3, info.xinfo, only_reads=True),
-        b"CONSUMERS": Entry(4, info.xinfo, only_reads=True),
+        b"STREAM": BoundedEntry(-3, info.xinfo, only_reads=True),
+        b"GROUPS": BoundedEntry(3, info.xinfo, only_reads=True),
+        b"CONSUMERS": BoundedEntry(4, info.xinfo, only_reads=True),
         b"HELP": Entry(2, help_, only_reads=True),
     },
 }
 
 
-def commands_within(bounds: Bounds) -> dict[bytes, Entry]:
-    """Return the commands, beside those with subcommands, whose replies keep within bounds."""
-    return _COMMANDS | {name: one.within(bounds) for name, one in _READS.items()}
-
-
-def find(words: Sequence[bytes], commands: Mapping[bytes, Entry]) -> tuple[Entry, str]:
+def find(words: Sequence[bytes], commands: Mapping[bytes, AnyEntry]) -> tuple[AnyEntry, str]:
     """Return a command and its full name.
 
     Args:

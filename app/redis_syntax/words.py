@@ -55,6 +55,10 @@ class Bounds(NamedTuple):
     entries_max: int = 10_000
     size_bytes_max: int = 16 * 2**20  # names and values, about
 
+    def shared(self, count: int) -> Bounds:
+        """Return what each of so many replies may hold."""
+        return Bounds(max(self.entries_max // count, 1), max(self.size_bytes_max // count, 1))
+
 
 @dataclass(frozen=True)
 class Wait:

@@ -1,6 +1,5 @@
 """Commands: for people, and client libraries, that already speak Redis."""
 
-import base64
 from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
@@ -11,13 +10,15 @@ from pydantic_core import to_json
 from starlette.convertors import PathConvertor, register_url_convertor
 from typing_extensions import TypeAliasType
 
+from app.answers import Answers, error_text
 from app.commands import CommandRunner
 from app.dependencies import LimitsDep, check_at_most, gateway_of
 from app.operation import Operation, UncheckedOperation, WholeRequest
 from app.presence import while_present
 from app.problems import GatewayError, responses
-from app.redis_syntax.words import Reply, Status, shown
-from engine.errors import Draining, StreamError, Unavailable
+from app.redis_syntax.words import CommandError, Reply, shown
+from engine.errors import StreamError, Unavailable
+from engine.limits import TRANSACTION_COMMANDS_MAX
 
 
 class _WordsConvertor(PathConvertor):
@@ -63,6 +64,8 @@ class Failure(BaseModel):
 
 Answer = TypeAliasType("Answer", Result | Failure)
 
+_TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
+
 _MALFORMED = responses("malformed")
 _FAILED: dict[int | str, dict[str, Any]] = {
     400: {
@@ -89,6 +92,11 @@ async def run_command(
 
     Every stream command with every option, and the key commands without which a client cannot live.
     A command that blocks ends when its client goes.
+
+    A reply keeps within `read_entries_max` and `read_bytes_max`. XREAD hands out no more at once,
+    XREADGROUP 2,000 entries, XAUTOCLAIM 1,000, XPENDING and SCAN `read_entries_max`: whoever goes
+    on gets the rest. XRANGE, XINFO and KEYS fail if there is more. A command has 20,000 words at
+    most, a read 1,000 streams, a pattern, a new name and a key 1,024 bytes.
     """
     return await _answer(request, _encoded(command), encoding)
 
@@ -105,16 +113,21 @@ async def run_commands(
     commands: Annotated[list[Command], Body()],
     encoding: Encoding = None,
 ) -> Response:
-    """Run commands in order, each by itself; one that fails does not stop the others."""
+    """Run commands in order, each by itself; one that fails does not stop the others.
+
+    Once their replies have more than about `read_bytes_max`, those that are left fail instead.
+    """
     check_at_most(len(commands), limits.batch_entries_max, pointer="/body")
-    answers = []
+    answers = _answers(encoding)
     for command in commands:
         try:
+            if answers.size_bytes > limits.read_bytes_max:
+                raise CommandError(_TOO_MUCH)
             reply: Reply | StreamError = await _run(request, _encoded(command))
         except StreamError as error:
             reply = error
-        answers.append(_wire(reply, encoding))
-    return _json(answers)
+        await answers.add(reply)
+    return _json(answers.all())
 
 
 @router.post(
@@ -129,13 +142,21 @@ async def run_transaction(
     commands: Annotated[list[Command], Body()],
     encoding: Encoding = None,
 ) -> Response:
-    """Run commands at one moment with nothing in between (MULTI, EXEC); none of them waits."""
-    check_at_most(len(commands), limits.batch_entries_max, pointer="/body")
+    """Run commands at one moment with nothing in between (MULTI, EXEC); none of them waits.
+
+    There may be 1,000 commands of 20,000 words together, and all their replies share the bounds
+    that one has else. What would take long by itself fails, such as a trim of a million entries.
+    """
+    most = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
+    check_at_most(len(commands), most, pointer="/body")
     try:
         replies = await _runner(request).run_all([_encoded(command) for command in commands])
     except StreamError as error:
         return _failed(error)
-    return _json([_wire(reply, encoding) for reply in replies])
+    answers = _answers(encoding)
+    for reply in replies:
+        await answers.add(reply)
+    return _json(answers.all())
 
 
 @paths.get(
@@ -184,7 +205,9 @@ async def _answer(request: Request, words: list[bytes], encoding: str | None) ->
         reply = await _run(request, words)
     except StreamError as error:
         return _failed(error)
-    return _json(_wire(reply, encoding))
+    answers = _answers(encoding)
+    await answers.add(reply)
+    return _json(answers.one())
 
 
 def _encoded(words: Sequence[Word]) -> list[bytes]:
@@ -201,28 +224,14 @@ def _path_words(request: Request) -> list[bytes]:
     return words
 
 
-def _wire(reply: Reply | StreamError, encoding: str | None) -> dict[str, Any]:
-    if isinstance(reply, Unavailable):  # Redis's word for a disk that takes no writes
-        return {"error": f"{'ERR' if isinstance(reply, Draining) else 'MISCONF'} {reply}"}
-    if isinstance(reply, StreamError):
-        return {"error": str(reply)}
-    return {"result": _shape(reply, is_base64=encoding == "base64")}
-
-
-def _shape(reply: Reply, *, is_base64: bool) -> Any:
-    if reply is None or isinstance(reply, int):
-        return reply
-    if isinstance(reply, Status):
-        is_plain = reply == "OK" or not is_base64
-        return str(reply) if is_plain else base64.b64encode(reply.encode()).decode()
-    if isinstance(reply, bytes):
-        return base64.b64encode(reply).decode() if is_base64 else reply.decode(errors="replace")
-    return [_shape(one, is_base64=is_base64) for one in reply]
+def _answers(encoding: str | None) -> Answers:
+    return Answers(is_base64=encoding == "base64")
 
 
 def _failed(error: StreamError) -> Response:
-    return _json(_wire(error, None), 503 if isinstance(error, Unavailable) else 400)
+    status = 503 if isinstance(error, Unavailable) else 400
+    return _json(to_json({"error": error_text(error)}), status)
 
 
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(to_json(value), status, media_type="application/json")
+def _json(content: bytes, status: int = 200) -> Response:
+    return Response(content, status, media_type="application/json")

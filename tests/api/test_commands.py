@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live
+from app.settings import Settings
+from tests.api.conftest import Live, running
 
 URL = "/v1/commands"
 
@@ -200,3 +201,48 @@ async def test_one_without_a_length_is_refused_once_it_is_too_long(live: Live, p
     # What was not even sent cannot lie in memory; some of it is on its way in the sockets.
     assert sent <= live.gateway.limits.body_bytes_max + 2**25
     assert await run(live, "EXISTS", "s") == 0
+
+
+async def test_a_pipeline_ends_once_its_replies_are_too_large() -> None:
+    async with running(Settings(read_bytes_max=1024)) as live:
+        await live.append("s", "x" * 600)
+        command = ["XRANGE", "s", "-", "+"]
+        answer = await live.http.post("/v1/commands/pipeline", json=[command] * 4)
+        results = answer.json()
+    assert [list(one) for one in results] == [["result"], ["result"], ["error"], ["error"]]
+    assert "too large together" in results[2]["error"]
+
+
+async def test_the_commands_of_a_transaction_share_its_bounds() -> None:
+    async with running(Settings(read_entries_max=100)) as live:
+        await live.append("s", *("x" * 60))
+        read, range_ = ["XREAD", "STREAMS", "s", "0"], ["XRANGE", "s", "-", "+"]
+
+        async def results(*commands: list[str]) -> list[dict[str, Any]]:
+            answer = await live.http.post("/v1/commands/multi-exec", json=commands)
+            found: list[dict[str, Any]] = answer.json()
+            return found
+
+        [alone, _] = await results(read, ["XLEN", "s"])
+        assert len(alone["result"][0][1]) == 60
+        [one, another, refused] = await results(read, read, range_)
+        assert [len(both["result"][0][1]) for both in (one, another)] == [33, 33]
+        assert "more than 33 entries" in refused["error"]
+
+
+@pytest.mark.parametrize(
+    ("commands", "status", "text"),
+    [
+        ([["PING"]] * 1001, 422, "at most 1000"),
+        ([["DEL", *"abcdefghi"]] * 1000 + [["PING"]], 422, "at most 1000"),
+        ([["DEL", *["a"] * 30]] * 1000, 400, "EXECABORT"),
+        ([["KEYS", "*"]] * 5, 400, "EXECABORT"),
+    ],
+    ids=["commands", "one more", "words", "keys"],
+)
+async def test_a_transaction_is_bounded(
+    live: Live, commands: list[list[str]], status: int, text: str
+) -> None:
+    answer = await live.http.post("/v1/commands/multi-exec", json=commands)
+    assert answer.status_code == status
+    assert text in answer.text

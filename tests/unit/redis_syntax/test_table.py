@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.redis_syntax.table import SUBCOMMANDS, commands_within
-from app.redis_syntax.words import Bounds
+from app.redis_syntax.table import COMMANDS, SUBCOMMANDS
 from tests.unit.redis_syntax.console import Console
 
 # As Redis has it: the name counts, and a negative number is the least there may be.
@@ -67,7 +66,7 @@ ARITIES = {
 
 
 def test_every_command_has_its_arity_here() -> None:
-    names = {name.decode() for name in commands_within(Bounds()) | SUBCOMMANDS}
+    names = {name.decode() for name in COMMANDS | SUBCOMMANDS}
     names |= {
         f"{name.decode()} {sub.decode()}" for name in SUBCOMMANDS for sub in SUBCOMMANDS[name]
     }
