@@ -122,7 +122,6 @@ def _check_described(total: int, most: int, instead: str) -> None:
 
 
 def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
-    held = sum(len(consumer.pending) for consumer in group.consumers.values())
     return [
         b"name",
         group.name,
@@ -135,7 +134,7 @@ def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
         b"pel-count",
         len(group.pel),
         b"nacked-count",
-        len(group.pel) - held,
+        group.pel.nobodys_count,
         b"pending",
         [
             [_id(one.id), b"" if one.owner is None else one.owner.name, *_times(one)]

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from app.redis_syntax.table import find
+from app.redis_syntax.table import COMMANDS, find
+from app.redis_syntax.words import Bounds
 from engine import commands
 from engine.blocks import Kind, read_blocks, read_header
 from engine.decisions import Step
@@ -119,7 +120,8 @@ class Machine(RuleBasedStateMachine):
     def run_words(self, words: Sequence[object], expect: Callable[[], Any]) -> None:
         """Run a command whose decision is made where its words are read."""
         written = [one if isinstance(one, bytes) else str(one).encode() for one in words]
-        self.perform(Command(find(written)[0].plan(written).step, expect))
+        entry, _ = find(written, COMMANDS)
+        self.perform(Command(entry.read(written, Bounds()).step, expect))
 
     def pick(self, stream: bytes, choice: Pick | EntryId) -> EntryId:
         if isinstance(choice, EntryId):
