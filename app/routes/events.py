@@ -174,6 +174,7 @@ async def stream_events(
         "stream_not_found",
         "group_not_found",
         "invalid_request",
+        "not_acceptable",
         "too_many_connections",
     ),
 )
@@ -221,12 +222,14 @@ async def group_events(
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
     gateway.check_room()
+    policy = (await backend.group(stream, group)).policy
+    _check_is_asked_for(request)
     subscriber = Subscriber.named_or_new(
         stream,
         group,
         consumer,
         on_disconnect="keep" if ack == "on_reconnect" else on_disconnect,
-        policy=(await backend.group(stream, group)).policy,
+        policy=policy,
         random=gateway.random,
     )
     if ack == "on_reconnect" and seen is not None:
@@ -240,6 +243,33 @@ async def group_events(
     )
     conversation = _GroupEvents(gateway, path_of(request.scope), subscriber, wanted, ack)
     return EventStream(conversation.parts(), limits)
+
+
+def _check_is_asked_for(request: Request) -> None:
+    """Refuse what a page of another site can make a browser send without a word about the page.
+
+    On a plain address, no loopback one, a browser says neither `Origin` nor `Sec-Fetch-Site` with
+    what a page embeds or fetches blindly. An image cannot ask for events. A script can, but it
+    cannot say that it is a page of ours.
+
+    Raises:
+        GatewayError: it could be such a request.
+    """
+    sent = request.headers
+    types = sent.get("accept", "").lower().split(",")
+    if EventStream.media_type not in (one.partition(";")[0].strip() for one in types):
+        text = "reading takes entries: send the header Accept: text/event-stream"
+        raise GatewayError("not_acceptable", text, pointer="/header/Accept")
+    if (
+        "origin" in sent
+        or "sec-fetch-site" in sent
+        or "mozilla/" not in sent.get("user-agent", "").lower()
+    ):
+        return
+    page = sent.get("referer", "").lower().partition("://")[2].partition("/")[0]
+    if page != sent.get("host", "").lower():
+        text = "The browser does not say that a page of this gateway asks."
+        raise GatewayError("origin_refused", text, pointer="/header/Referer")
 
 
 async def _stream_events(

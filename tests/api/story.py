@@ -95,7 +95,7 @@ class Storyteller:
     ) -> httpx.Response:
         if not urlsplit(url).path.endswith("/events"):
             return await self.http.request(method, url, content=body, headers=headers)
-        async with self.http.stream(method, url) as response:
+        async with self.http.stream(method, url, headers={"accept": _SSE}) as response:
             text = ""
             async for part in response.aiter_text():
                 text += part

@@ -10,7 +10,7 @@ import httpx_sse
 import pytest
 
 from app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running, said, until
 
 
 class Events:
@@ -236,6 +236,45 @@ async def test_a_nameless_consumer_is_removed_with_its_connection(live: Live) ->
     assert [entry["id"] for entry in got["entries"]] == ids
     listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
     assert [consumer["name"] for consumer in listed["consumers"]] == ["next"]
+
+
+IMAGE = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"
+PAGE = {"Accept": "text/event-stream", "User-Agent": "Mozilla/5.0"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "pointer"),
+    [
+        ({}, 406, "/header/Accept"),
+        ({"Accept": "*/*"}, 406, "/header/Accept"),
+        ({"Accept": "text/*"}, 406, "/header/Accept"),
+        ({"Accept": IMAGE, "User-Agent": "Mozilla/5.0"}, 406, "/header/Accept"),
+        (PAGE, 403, "/header/Referer"),
+        (PAGE | {"Referer": "http://evil.example/"}, 403, "/header/Referer"),
+        (PAGE | {"Referer": "http://[evil"}, 403, "/header/Referer"),
+        (PAGE | {"Sec-Fetch-Site": "cross-site"}, 403, ""),
+        (PAGE | {"Origin": "http://evil.example"}, 403, ""),
+    ],
+)
+async def test_what_a_page_of_another_site_embeds_or_fetches_takes_nothing(
+    live: Live, headers: dict[str, str], status: int, pointer: str
+) -> None:
+    await live.create_group("orders", "billing")
+    await live.append("orders", "1")
+    url = f"{GROUP}?consumer=me&ack=on_receipt"
+    answer = await live.http.get(url, headers=headers)
+    assert said(answer)[::2] == (status, pointer)
+    found = await live.group("orders", "billing")
+    assert (found["pending"], found["lag"], found["consumers"]) == (0, 1, 0)
+
+
+async def test_a_page_of_the_gateway_itself_may_read_as_a_consumer(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    ids = await live.append("orders", "1")
+    for proof in ({"Referer": f"{live.url}/page"}, {"Sec-Fetch-Site": "same-origin"}):
+        async with events_of(live, f"{GROUP}?consumer=me", **(PAGE | proof)) as events:
+            await events.next("ready")
+            assert await events.entries(1) == ids
 
 
 async def test_deleting_the_group_ends_its_events_with_a_problem(live: Live) -> None:

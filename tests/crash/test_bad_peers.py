@@ -356,7 +356,8 @@ async def a_socket_that_is_not_read(gateway: Watched) -> None:
 async def events_that_are_not_read(gateway: Watched) -> None:
     await gateway.append(ENTRIES, ENTRY_BYTES)
     path = f"{GROUP}/events?consumer=slow&credit={ENTRIES}"
-    end = await gateway.asked(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+    end = await gateway.asked(head)
     await gateway.take_all(ENTRIES)
     end.close()
 

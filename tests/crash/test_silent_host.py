@@ -60,7 +60,8 @@ async def test_a_host_that_vanishes_is_noticed_and_what_it_held_goes_on(
             raw = await RawSocket.open(end, f"{GROUP}/ws?consumer=gone")
             await raw.next("entries")
         case "events":
-            request = f"GET {GROUP}/events?consumer=gone HTTP/1.1\r\nHost: x\r\n\r\n"
+            accept = "Accept: text/event-stream"
+            request = f"GET {GROUP}/events?consumer=gone HTTP/1.1\r\nHost: x\r\n{accept}\r\n\r\n"
             await loop.sock_sendall(end, request.encode())
             got = b""
             while b"event: entry" not in got:

@@ -58,6 +58,8 @@ class Wire:
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> None:
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
+        if "/events" in path:
+            lines.append("Accept: text/event-stream")
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         content = b"" if body is None else json.dumps(body).encode()
         if content:
