@@ -68,6 +68,12 @@ _APPENDS_MAX = 64
 _APPEND_LENGTH_MAX = 4096
 """characters. A longer one waits for those before it, and those behind it wait for it."""
 
+_BAD_FRAMES_MAX = 1000
+"""Frames in a row that make no sense: then the connection ends. Each after the first"""
+_BAD_FRAMES_FREE = 100
+_BAD_FRAME_S = 0.002
+"""costs its client so long."""
+
 _GOODBYE_S_MAX = 1.0
 """How long the last words may take: less than the gateway takes to stop."""
 
@@ -188,6 +194,7 @@ class Connection:
         )
 
     async def _listen(self) -> None:
+        bad_count = 0  # frames in a row
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -202,10 +209,13 @@ class Connection:
             if isinstance(intent, Append) and len(text) <= _APPEND_LENGTH_MAX:
                 await self._appends_done(but=_APPENDS_MAX - 1)
                 self._appends.append(self._spawn(partial(self._carry_out, intent)))
+                bad_count = 0
                 continue
             await self._appends_done()
+            bad_count = bad_count + 1 if isinstance(intent, ProblemFrame) else 0
             if isinstance(intent, BaseModel):
                 await self.send(intent)
+                await _slow_down(bad_count)
             else:
                 await self._carry_out(intent)
 
@@ -435,6 +445,14 @@ def _code_of(problem: Problem) -> int:
     if problem.status == 404:
         return GONE
     return TRY_LATER if problem.retryable else BAD_FRAME
+
+
+async def _slow_down(bad_count: int) -> None:
+    """Let a client wait that sent so many frames in a row that made no sense."""
+    if bad_count > _BAD_FRAMES_MAX:
+        raise _bad_frame(f"{bad_count} frames in a row made no sense")
+    if bad_count > _BAD_FRAMES_FREE:
+        await asyncio.sleep(_BAD_FRAME_S)
 
 
 def _bad_frame(detail: str) -> CloseError:

@@ -10,10 +10,13 @@ from typing import Any
 
 from websockets.frames import CloseCode, Frame
 
+from app.portions import Unparsed
+from app.turns import Turn
 from app.websocket import SocketProtocol
 
-PORTION_BYTES = 4096
-"""Parsed at a time. Deflate makes at most about a thousand times as much of it."""
+PORTION_BYTES = 512
+"""Parsed at a time: about eighty of the smallest frames. Deflate makes at most about a thousand
+times as much of it."""
 
 _LAST_WORDS_S = 1.0
 """How long a peer that broke the protocol may go on sending until it has read why it is closed.
@@ -28,24 +31,31 @@ class BoundedWebSocket(SocketProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""
         super().__init__(*args, **kwargs)
-        self._unparsed = b""  # at most what was read at once: while it is there, no more is
+        self._unparsed = Unparsed()
         self._message = bytearray()
+        self._turn = Turn()  # of the app: how long it has taken what was here already
+        self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
 
     def data_received(self, data: bytes) -> None:
         """Take what was read."""
-        self._unparsed += data
+        self._unparsed.add(data)
         self._parse()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was read; parser, error and connection know each other, and would keep it."""
         super().connection_lost(exc)
-        self._unparsed = b""
+        self._unparsed.clear()
         self.conn.parser.close()
         self.conn.parser_exc = None
 
     async def receive(self) -> Any:
-        """Return what the app is to know next."""
-        event = await super().receive()
+        """Return what the app is to know next; others come between, however much there is."""
+        if self.queue.empty():
+            event = await super().receive()
+            self._turn = Turn()
+        else:
+            await self._turn.pause()
+            event = await super().receive()
         self._parse()
         return event
 
@@ -119,15 +129,26 @@ class BoundedWebSocket(SocketProtocol):
             self.send_receive_event_to_app()
 
     def _parse(self) -> None:
-        """Parse while the app takes what comes of it, and the peer what it is answered."""
+        """Parse for one turn, while the app takes what comes of it, and the peer its answers."""
+        turn = Turn()
         while self._unparsed and not self.read_paused and self.writable.is_set():
-            portion = self._unparsed[:PORTION_BYTES]
-            self._unparsed = self._unparsed[PORTION_BYTES:]
+            if turn.is_over:
+                self._parse_soon()
+                break
+            portion = self._unparsed.take(PORTION_BYTES)
             if self.conn.parser_exc is None and not self.transport.is_closing():
-                super().data_received(portion)
+                super().data_received(bytes(portion))
         if self.transport.is_closing():
             return
         if self._unparsed:
             self.transport.pause_reading()
         elif not self.read_paused:
             self.transport.resume_reading()
+
+    def _parse_soon(self) -> None:
+        if self._next is None:
+            self._next = self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._next = None
+        self._parse()

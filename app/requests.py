@@ -15,11 +15,15 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from app.portions import PORTION_BYTES, Turn, Unparsed
+from app.portions import Unparsed
 from app.problems import Code, make_problem
+from app.turns import Turn
 from app.upgrade import DecliningHttp
 
 log = logging.getLogger("headgate")
+
+PORTION_BYTES = 1024
+"""Parsed at a time: about fifty of the smallest requests."""
 
 HEADER_BYTES_MAX = 64 * 1024
 """Of a request, all that is no body: its first line, its headers, and what follows the body."""
@@ -120,10 +124,10 @@ class BoundedHttp(DecliningHttp):
         self._next = None
         turn = Turn()
         while self._unparsed and self._takes_more() and not self.transport.is_closing():
-            if turn.is_over():
+            if turn.is_over:
                 self._parse_soon()
                 break
-            self._feed(self._unparsed.take())
+            self._feed(self._unparsed.take(PORTION_BYTES))
         if self.transport.is_closing():
             return
         if self._unparsed:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-TURN_S = 0.004
+TURN_S = 0.001
 """How long one turn lasts, about: what everyone else waits for."""
 
 

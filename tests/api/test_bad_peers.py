@@ -102,3 +102,18 @@ async def test_the_most_credit_there_is_is_cut_to_what_a_subscription_may_hold(l
         await live.append("orders", "2")
         left = (await frames.next("entries"))["credit_left"]
     assert left <= live.gateway.limits.credit_max
+
+
+async def test_a_client_that_says_only_nonsense_is_slowed_and_then_given_up(live: Live) -> None:
+    async with frames_of(live, WS) as frames:
+        for _ in range(999):
+            await frames.socket.send('{"type":"dance"}')
+        for _ in range(999):
+            await frames.next("problem")
+        await frames.send(type="ping", rid="one that makes sense")
+        await frames.next("pong")
+        for _ in range(1001):
+            await frames.socket.send('{"type":"dance"}')
+        codes = [(await frames.next("problem"))["problem"]["code"] for _ in range(1002)]
+        assert codes == ["invalid_request"] * 1001 + ["malformed"]
+        assert await frames.closed() == 4400
