@@ -1077,7 +1077,7 @@ class Engine:
             return Claimable(None, is_for_all=True)
         own = waiter.consumer if waiter.spares_own else None
         at_ms, is_for_all = deliveries.claimable_at(
-            group, waiter.claim_idle_ms, own, self._now_ms()
+            key.stream, group, waiter.claim_idle_ms, own, self._now_ms()
         )
         return Claimable(at_ms, is_for_all)
 

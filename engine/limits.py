@@ -23,11 +23,18 @@ TRIM_CHUNKS_DEFAULT = 100
 TRIM_ENTRIES_MAX = 1_000_000
 """Redis's cap on the LIMIT of one approximate trim, so that one call cannot stall the rest."""
 
-BURIED_MAX = 1000
-"""Pending entries looked at for dead letters in one step, so that it cannot stall the rest."""
+DEAD_SCAN_MAX = 500
+"""Pending entries looked at for dead letters before a read: the rest is found later."""
 
-REDRIVE_SCAN_MAX = 10_000
+BURIED_MAX = 50
+"""Dead letters made before a read: each is looked up, appended, recorded and settled, some 50 µs
+to 200. Housekeeping makes the rest, as many at a time."""
+
+REDRIVE_SCAN_MAX = 100_000
 """Dead letters looked at in one redrive: those of other groups may be among them."""
+
+REDRIVEN_AT_ONCE_MAX = 100
+"""Dead letters sent back before others have their turn: each is looked up twice and appended."""
 
 BLOCK_BYTES_MAX = 4 * 2**20
 """What one write takes down, about: large enough to be cheap, small enough not to be waited for."""
@@ -65,9 +72,9 @@ TURN_MS_MAX = 5
 SERVED_AT_ONCE_MAX = 100
 """Blocked reads re-run in one turn: each that is woken costs its caller some 100 µs in the next."""
 
-CLAIM_SCAN_MAX = 10_000
+CLAIM_SCAN_MAX = 2_000
 """Pending entries a read looks at for what it may claim: its consumer's own, those about to be dead
-letters and those whose entry is gone may be in front. Some 5 ms."""
+letters and those whose entry is gone may be in front. 1 ms."""
 
 AUTOCLAIM_SCAN_FACTOR = 10
 """XAUTOCLAIM looks at ten pending entries for each it may return, then gives a cursor."""
@@ -92,7 +99,8 @@ LANES_MAX = 1_000
 """Streams of one read by a command: while it is blocked it stands in as many lanes."""
 
 GROUP_READ_MAX = 2_000
-"""Entries that one XREADGROUP hands out: each costs 3.5 µs, and one that wants more asks again."""
+"""Entries of one stream that one group read hands out: each costs 3.5 µs to 10, and who wants more
+asks again."""
 
 AUTOCLAIM_MAX = 1_000
 """Entries that one XAUTOCLAIM takes over: each costs 6 µs, and its cursor says where to go on."""

@@ -21,6 +21,15 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         """Tell whether something is to be done when nobody asks."""
         return self.max_deliveries is not None or self.consumer_ttl_ms is not None
 
+    def on(self, stream: bytes) -> GroupPolicy:
+        """Return what holds on a stream of this name: none is its own dead letter stream.
+
+        It may have been given that name after the policy was set.
+        """
+        if self.dead_letter_stream != stream:
+            return self
+        return msgspec.structs.replace(self, max_deliveries=None, dead_letter_stream=None)
+
     def is_spent(self, delivery_count: int) -> bool:
         """Tell whether an entry has been delivered so often that it is not delivered again."""
         return self.max_deliveries is not None and delivery_count >= self.max_deliveries

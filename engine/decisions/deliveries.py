@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from heapq import merge
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -26,10 +27,12 @@ from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.limits import (
+    AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
     AUTOCLAIM_SCAN_MAX,
     CLAIM_SCAN_MAX,
     COUNT_MAX,
+    GROUP_READ_MAX,
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
@@ -115,11 +118,11 @@ class GroupAhead:
 
     __slots__ = ("_consumer", "counts", "entries_read", "gained", "last_id", "pel", "policy")
 
-    def __init__(self, group: Group, consumer: bytes) -> None:
-        """Start with the group as it is."""
+    def __init__(self, stream: bytes, group: Group, consumer: bytes) -> None:
+        """Start with the group of a stream as it is."""
         self._consumer = group.consumers.get(consumer) or Consumer(consumer, 0)
         self.pel = group.pel  # as it was before the read
-        self.policy = group.policy
+        self.policy = group.policy.on(stream)
         self.last_id = group.last_id
         self.entries_read = group.entries_read
         self.counts: dict[EntryId, int] = {}  # delivery counts of what this read has made pending
@@ -172,7 +175,7 @@ def groups_ahead(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, Group
         GroupNotFound: for the first stream that has no such group.
     """
     return {
-        stream: GroupAhead(keyspace.group(stream, request.group), request.consumer)
+        stream: GroupAhead(stream, keyspace.group(stream, request.group), request.consumer)
         for stream, _ in request.cursors
     }
 
@@ -181,6 +184,8 @@ def read_stream(
     stream: Stream, group: GroupAhead, request: GroupRequest, cursor: GroupCursor, now_ms: int
 ) -> tuple[GroupRead, Command]:
     """Decide one cursor of a group read; those of `request` are not looked at."""
+    if request.limit is None or request.limit > GROUP_READ_MAX:
+        request = request._replace(limit=GROUP_READ_MAX)
     if cursor.after is None:
         return _read_new(stream, group, request, now_ms)
     return _read_history(stream, group, request, cursor.after, now_ms)
@@ -233,12 +238,23 @@ def ack_through(
         GroupNotFound: there is no such group.
     """
     last = keyspace.group(stream, group).pel.by_id.get(seen)
-    owner = None if last is None else last.owner
-    if last is None or owner is None or owner.name != consumer:
+    if last is None or not last.is_owned_by(consumer):
         return Decision(None, [])
-    through = takewhile(lambda one: one.id <= seen, owner.pending.walk())
-    ids = [one.id for one in through if one.serial <= last.serial]
-    return Decision(None, [Ack(stream, group, ids)])
+    serial = last.serial
+
+    def part(start: EntryId, keyspace: Keyspace, _: int) -> Decision[None]:
+        found = keyspace.group(stream, group).consumers.get(consumer)
+        if found is None:
+            return Decision(None, [])
+        through = takewhile(lambda one: one.id <= seen, found.pending.walk(start))
+        looked_at = list(islice(through, SETTLED_AT_ONCE_MAX))
+        ids = [one.id for one in looked_at if one.serial <= serial]
+        rest = None
+        if len(looked_at) == SETTLED_AT_ONCE_MAX:
+            rest = partial(part, looked_at[-1].id.next())
+        return Decision(None, [Ack(stream, group, ids)] if ids else [], rest)
+
+    return part(MIN_ID, keyspace, 0)
 
 
 def ack_and_delete(
@@ -328,7 +344,7 @@ def nack(
         if outcomes[index] is Outcome.RELEASED:  # Redis: an id named twice is given back twice
             before = 0 if pending is None else pending.delivery_count
             counts[entry_id] = _count_after_nack(counts.pop(entry_id, before), request)
-    policy = keyspace.group(name, group).policy
+    policy = keyspace.group(name, group).policy.on(name)
     rests = {entry_id: _rest_ms(request, policy, count) for entry_id, count in counts.items()}
     released = [(one, count) for one, count in counts.items() if not rests[one]]
     resting = [
@@ -494,6 +510,8 @@ def autoclaim(
 ) -> Decision[Claimed]:
     """Decide to take over idle entries in id order, a page at a time (XAUTOCLAIM).
 
+    However large the page, it ends with what is not to be waited for; the cursor goes on.
+
     Raises:
         GroupNotFound: there is no such group.
     """
@@ -504,6 +522,7 @@ def autoclaim(
     purged: list[EntryId] = []
     deliveries: list[Delivery] = []
     scan = group.pel.walk(start)
+    limit = min(limit, AUTOCLAIM_MAX)
     for _ in range(min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX)):
         # Redis: ids that are gone count towards the page as well.
         if len(deliveries) + len(purged) == limit or (pending := next(scan, None)) is None:
@@ -522,12 +541,13 @@ def autoclaim(
 
 
 def claimable_at(
-    group: Group, claim_idle_ms: int, spared: bytes | None, now_ms: int
+    stream: bytes, group: Group, claim_idle_ms: int, spared: bytes | None, now_ms: int
 ) -> tuple[int | None, bool]:
     """Return when a read may claim something of a group, if nothing happens before.
 
     Args:
-        group: of which it is.
+        stream: of which it reads.
+        group: as a consumer of it.
         claim_idle_ms: it claims what is idle for so long.
         spared: whose entries it does not claim.
         now_ms: unix time.
@@ -538,12 +558,13 @@ def claimable_at(
     """
     found: list[PendingEntry] = []
     is_for_all = True
+    policy = group.policy.on(stream)
     for pending in islice(group.pel.longest_idle_first(now_ms), CLAIM_SCAN_MAX):
         if spared is not None and pending.is_owned_by(spared):
             is_for_all = False
             continue
         is_claimable = pending.is_claimable(now_ms, claim_idle_ms)
-        if is_claimable and group.policy.is_spent(pending.delivery_count):
+        if is_claimable and policy.is_spent(pending.delivery_count):
             continue
         found.append(pending)
         break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,7 +15,13 @@ from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
 from engine.errors import Invalid, InvalidId, StreamError
 from engine.group import Group
 from engine.keyspace import Keyspace
-from engine.limits import BURIED_MAX, COUNT_MAX, REDRIVE_SCAN_MAX
+from engine.limits import (
+    BURIED_MAX,
+    COUNT_MAX,
+    DEAD_SCAN_MAX,
+    REDRIVE_SCAN_MAX,
+    REDRIVEN_AT_ONCE_MAX,
+)
 from engine.pending import PendingEntry
 from engine.policy import GroupPolicy
 from engine.stream import Stream
@@ -74,7 +81,9 @@ def bury(
 ) -> Decision[int]:
     """Decide to move entries that were delivered too often to the dead letter stream.
 
-    They leave the pending entries and appear there in one step. Replies how many.
+    They leave the pending entries and appear there in one step, so many at most that no read waits
+    for it. Replies how many. One that has come from there once stays pending, for whoever claims it
+    by its id: it would go round and grow.
 
     Args:
         keyspace: all streams.
@@ -89,7 +98,7 @@ def bury(
         GroupNotFound: there is no such group.
     """
     group, stream = keyspace.group(name, group_name), keyspace.stream(name)
-    policy = group.policy
+    policy = group.policy.on(name)
     if policy.max_deliveries is None or policy.dead_letter_stream is None:
         return Decision(0, [])
     idle_ms = min(
@@ -128,7 +137,7 @@ def redrive(
     limit: int,
     now_ms: int,
 ) -> Decision[list[Redriven]]:
-    """Decide to send dead letters of a group back, the oldest first.
+    """Decide to send dead letters of a group back, the oldest first, each in one step.
 
     An entry that is still in its stream goes to the group's next reader, as if it had never been
     delivered; one that is gone is appended anew.
@@ -148,16 +157,75 @@ def redrive(
     letters = keyspace.group(name, group_name).policy.dead_letter_stream
     if letters is None:
         raise Invalid("the group's policy names no dead_letter_stream", field="policy")
-    stream, source = keyspace.stream(name), keyspace.find(letters)
-    found = [] if source is None else _letters(source, name, group_name, ids, limit)
+    if letters == name:
+        return Decision([], [])
+    wanted = _Redrive(name, group_name, letters, None if ids is None else list(dict.fromkeys(ids)))
+    return wanted.part([], 0, MIN_ID, limit, keyspace, now_ms)
+
+
+class _Redrive(NamedTuple):
+    """Which dead letters are to be sent back; it is done part by part."""
+
+    stream: bytes
+    group: bytes
+    letters: bytes
+    ids: list[EntryId] | None
+
+    def part(
+        self,
+        before: list[Redriven],
+        looked_at: int,
+        start: EntryId,
+        limit: int,
+        keyspace: Keyspace,
+        now_ms: int,
+    ) -> Decision[list[Redriven]]:
+        """Decide a part: so many have been looked at before, and so many may still be sent."""
+        source, stream = keyspace.find(self.letters), keyspace.find(self.stream)
+        if source is None or stream is None or self.group not in stream.groups:
+            return Decision(before, [])
+        entries = self._page(source, looked_at, start)
+        found: list[tuple[EntryId, EntryId, Fields]] = []
+        for entry in entries:
+            letter = _own_letter(entry, self.stream, self.group)
+            if letter is not None and len(found) < limit:
+                found.append(letter)
+        reply, commands = _send_back(keyspace, stream, self.group, self.letters, found, now_ms)
+        looked_at += REDRIVEN_AT_ONCE_MAX
+        limit -= len(found)
+        most = REDRIVE_SCAN_MAX if self.ids is None else len(self.ids)
+        is_over = not limit or looked_at >= most
+        if self.ids is None:
+            is_over = is_over or len(entries) < REDRIVEN_AT_ONCE_MAX
+            start = entries[-1].id.next() if entries else start
+        rest = None if is_over else partial(self.part, before + reply, looked_at, start, limit)
+        return Decision(before + reply, commands, rest)
+
+    def _page(self, source: Stream, looked_at: int, start: EntryId) -> list[Entry]:
+        if self.ids is None:
+            return source.log.range(start, MAX_ID, REDRIVEN_AT_ONCE_MAX)
+        ids = self.ids[looked_at : looked_at + REDRIVEN_AT_ONCE_MAX]
+        return [one for each in ids if (one := source.log.get(each)) is not None]
+
+
+def _send_back(
+    keyspace: Keyspace,
+    stream: Stream,
+    group: bytes,
+    letters: bytes,
+    found: list[tuple[EntryId, EntryId, Fields]],
+    now_ms: int,
+) -> tuple[list[Redriven], list[Command]]:
+    """Return what becomes of dead letters: released where they still are, or else appended."""
     released = [(origin, 0) for _, origin, _ in found if stream.log.get(origin) is not None]
-    gone = [one for one in found if stream.log.get(one[1]) is None]
-    commands: list[Command] = [Release(name, group_name, released)] if released else []
+    there = {origin for origin, _ in released}
+    gone = [one for one in found if one[1] not in there]
+    commands: list[Command] = [Release(stream.name, group, released)] if released else []
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
         appended = stream_decisions.add(
             keyspace,
-            name,
+            stream.name,
             [Draft(None, fields) for _, _, fields in gone],
             create_stream=False,
             expected_last_id=None,
@@ -178,7 +246,7 @@ def redrive(
         else Redriven(letter, RedriveOutcome.RELEASED, origin)
         for letter, origin, _ in found
     ]
-    return Decision(reply, commands)
+    return reply, commands
 
 
 def forget_consumers(
@@ -203,13 +271,18 @@ def _dead(
     stream: Stream, group: Group, idle_ms: int, now_ms: int
 ) -> list[tuple[PendingEntry, Entry]]:
     dead: list[tuple[PendingEntry, Entry]] = []
-    for pending in islice(group.pel.longest_idle_first(now_ms), BURIED_MAX):
-        if not pending.is_claimable(now_ms, idle_ms):
+    hidden: list[PendingEntry] = []
+    for pending in islice(group.pel.longest_idle_first(now_ms), DEAD_SCAN_MAX):
+        if not pending.is_claimable(now_ms, idle_ms) or len(dead) + len(hidden) == BURIED_MAX:
             break
         if group.policy.is_spent(pending.delivery_count):
             entry = stream.log.get(pending.id)
-            if entry is not None:
+            if entry is not None and not _was_dead_before(entry.fields, stream.name, group.name):
                 dead.append((pending, entry))
+            else:
+                hidden.append(pending)
+    for pending in hidden:  # nobody is given them: they would only be in the way
+        group.pel.hide(pending)
     return dead
 
 
@@ -222,9 +295,22 @@ def _dead_of(
         pending, entry = group.pel.by_id.get(entry_id), stream.log.get(entry_id)
         if pending is None or entry is None or pending.owner is not None:
             continue
-        if pending.is_claimable(now_ms, 0) and group.policy.is_spent(pending.delivery_count):
+        is_spent = group.policy.is_spent(pending.delivery_count)
+        if not is_spent or not pending.is_claimable(now_ms, 0):
+            continue
+        if not _was_dead_before(entry.fields, stream.name, group.name):
             dead.append((pending, entry))
     return dead
+
+
+def _was_dead_before(fields: Fields, name: bytes, group: bytes) -> bool:
+    """Tell whether an entry has been a dead letter of this group, and come back by another."""
+    while fields[-2 * len(ORIGIN) :: 2] == ORIGIN:
+        own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
+        if (behind[1], behind[5]) == (name, group):
+            return True
+        fields = own
+    return False
 
 
 def _letter(name: bytes, group: bytes, pending: PendingEntry, entry: Entry) -> Fields:
@@ -235,23 +321,11 @@ def _letter(name: bytes, group: bytes, pending: PendingEntry, entry: Entry) -> F
     return entry.fields + tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
 
 
-def _letters(
-    source: Stream, name: bytes, group: bytes, ids: Sequence[EntryId] | None, limit: int
-) -> list[tuple[EntryId, EntryId, Fields]]:
-    """Return dead letters of a group: their ids, the ids they had, and their own fields."""
-    if ids is None:
-        entries = source.log.range(MIN_ID, MAX_ID, REDRIVE_SCAN_MAX)
-    else:
-        entries = [one for each in dict.fromkeys(ids) if (one := source.log.get(each)) is not None]
-    found = []
-    for entry in entries:
-        own, behind = entry.fields[: -2 * len(ORIGIN)], entry.fields[-2 * len(ORIGIN) :]
-        origin = _origin(behind, name, group)
-        if origin is not None and own:
-            found.append((entry.id, origin, own))
-        if len(found) == limit:
-            break
-    return found
+def _own_letter(entry: Entry, name: bytes, group: bytes) -> tuple[EntryId, EntryId, Fields] | None:
+    """Return a dead letter's id, the id it had and its own fields, if it comes from the group."""
+    own, behind = entry.fields[: -2 * len(ORIGIN)], entry.fields[-2 * len(ORIGIN) :]
+    origin = _origin(behind, name, group)
+    return (entry.id, origin, own) if origin is not None and own else None
 
 
 def _origin(fields: Fields, name: bytes, group: bytes) -> EntryId | None:

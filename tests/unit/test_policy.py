@@ -16,7 +16,7 @@ from engine.decisions.policies import Redriven, RedriveOutcome
 from engine.entry import MIN_ID, Draft, EntryId
 from engine.errors import GroupNotFound, Invalid
 from engine.keyspace import Keyspace
-from engine.limits import BURIED_MAX, COUNT_MAX
+from engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
 from engine.policy import GroupPolicy
 from engine.replies import GroupState, Outcome
 from engine.views import StreamCursor
@@ -763,3 +763,89 @@ async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Drive
 
     assert [one.id for one in claimed.deliveries] == [entry_id(1)]
     assert await engine.held_numbers(b"b") == [1]
+
+
+# Dead letters that would go round
+
+
+async def test_a_stream_renamed_onto_its_dead_letter_stream_acts_as_without_one(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await nack(engine, 1)
+    assert await dead_numbers(engine) == [1]
+    await engine.perform(lambda keyspace, _: streams.rename(keyspace, S, D))
+    for _ in range(5):
+        reads = await engine.take(claim=0, streams=(D,))
+        assert numbers(reads) == [2]
+        ids = [one.id for one in deliveries(reads)]
+        await engine.nack(D, G, ids, mode=NackMode.FATAL)
+    assert await engine.length(D) == 2
+
+
+async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.create_group(
+        D,
+        G,
+        GroupStart(MIN_ID),
+        create_stream=True,
+        policy=GroupPolicy(max_deliveries=1, dead_letter_stream=S),
+    )
+    for _ in range(5):
+        for stream in (S, D):
+            await engine.take(claim=0, streams=(stream,))
+            await engine.take(claim=0, streams=(stream,))
+    assert (await engine.length(S), await engine.length(D)) == (2, 1)
+    [held] = await engine.held()
+    [entry] = await engine.range(S, held.id)
+    assert entry.fields.count(b"_group") == 2
+    claimed = await engine.claim(S, G, b"z", [held.id], ClaimRequest(0))
+    assert [one.id for one in claimed.deliveries] == [held.id]
+
+
+# Much at once
+
+
+async def test_a_read_makes_few_dead_letters_and_the_next_ones_make_the_others(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, *range(1, 3 * BURIED_MAX + 1))
+    await engine.take()
+    lengths = []
+    for _ in range(4):
+        assert await taken(engine) == []
+        lengths.append(await engine.length(D))
+    assert lengths == [BURIED_MAX, 2 * BURIED_MAX, 3 * BURIED_MAX, 3 * BURIED_MAX]
+
+
+async def test_many_letters_are_sent_back_and_others_have_their_turn_between(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, *range(1, 301))
+    await engine.take()
+    await nack(engine, *range(1, 301), mode=NackMode.FATAL)
+    assert await engine.length(D) == 300
+    redrive = asyncio.get_running_loop().create_task(engine.redrive(S, G, limit=250))
+    await asyncio.sleep(0)
+    assert 0 < await engine.length(D) < 300
+    assert [one.entry_id.ms for one in await redrive] == list(range(1, 251))
+    assert await engine.length(D) == 50
+
+
+async def test_however_much_is_asked_for_one_call_delivers_and_claims_so_much(
+    engine: Driver,
+) -> None:
+    await engine.start(*range(1, 5_001))
+    read = [len(numbers(await engine.take(limit=10_000))) for _ in range(5)]
+    assert read == [GROUP_READ_MAX, GROUP_READ_MAX, 5_000 - 2 * GROUP_READ_MAX, 0, 0]
+    assert len(await taken(engine)) == GROUP_READ_MAX
+    cursor, pages = MIN_ID, list[int]()
+    while not pages or cursor != MIN_ID:
+        page = await engine.autoclaim(S, G, b"z", min_idle_ms=0, start=cursor, limit=10**6)
+        cursor = page.next_start
+        pages.append(len(page.deliveries))
+    assert pages == [AUTOCLAIM_MAX] * 5
+    await engine.ack_through(S, G, b"z", entry_id(4_999))
+    assert await engine.held_numbers() == [5_000]
