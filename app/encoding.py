@@ -1,4 +1,4 @@
-"""Encoding: frames and events that come by the thousand, without a model for each entry in them.
+"""Encoding: what comes by the thousand, without a model for each entry in it.
 
 `frames.Entries`, `frames.Acked` and `frames.Ok`, `schemas.Entry` and `schemas.Delivery` say what
 this looks like; tests hold one against the other. Those who follow a stream side by side are sent
@@ -45,13 +45,14 @@ class LastBatch(Generic[T]):
         return self._encoded
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def entry_wire(entry: Entry) -> dict[str, Any]:
+    """Return the wire form of an entry of a stream."""
     (ms, seq), flat = entry
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
 
 
 def _array(entries: list[Entry]) -> msgspec.Raw:
-    return msgspec.Raw(_encode([_entry(one) for one in entries]))
+    return msgspec.Raw(_encode([entry_wire(one) for one in entries]))
 
 
 _last_array = LastBatch(_array)
@@ -59,12 +60,12 @@ _last_array = LastBatch(_array)
 
 def entry_text(entry: Entry) -> str:
     """Return an entry of a stream as a JSON object."""
-    return _text(_entry(entry))
+    return _text(entry_wire(entry))
 
 
 def delivery_text(delivery: Delivery) -> str:
     """Return a delivery of a group as a JSON object; its entry is there."""
-    return _text(_delivery(delivery))
+    return _text(delivery_wire(delivery))
 
 
 def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap | None) -> str:
@@ -107,7 +108,7 @@ def deliveries_frame(
     frame: dict[str, Any] = {
         "type": "entries",
         "sub": sub,
-        "entries": [_delivery(one) for one in deliveries],
+        "entries": [delivery_wire(one) for one in deliveries],
         "credit_left": credit_left,
     }
     if gone:
@@ -135,7 +136,8 @@ def settled_frame(
     return _text(frame)
 
 
-def _delivery(delivery: Delivery) -> dict[str, Any]:
+def delivery_wire(delivery: Delivery) -> dict[str, Any]:
+    """Return the wire form of a delivery of a group; its entry is there."""
     ms, seq = delivery.id
     found = {
         "id": f"{ms}-{seq}",

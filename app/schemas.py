@@ -19,13 +19,11 @@ from engine.entry import Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.limits import COUNT_MAX
 from engine.policy import GroupPolicy
-from engine.replies import Claimed as EngineClaimed
 from engine.replies import Committed as EngineCommitted
 from engine.replies import ConsumerInfo as EngineConsumerInfo
 from engine.replies import Delivery as EngineDelivery
 from engine.replies import Gap as EngineGap
 from engine.replies import GroupInfo as EngineGroupInfo
-from engine.replies import GroupRead as EngineGroupRead
 from engine.replies import (
     GroupState,
     Outcome,
@@ -36,7 +34,6 @@ from engine.replies import PendingSummary as EnginePendingSummary
 from engine.replies import Portion as EnginePortion
 from engine.replies import StreamDetail as EngineStreamDetail
 from engine.replies import StreamInfo as EngineStreamInfo
-from engine.replies import StreamRead as EngineStreamRead
 from engine.stream import StreamConfig as EngineStreamConfig
 
 # The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
@@ -218,31 +215,11 @@ class Entries(BaseModel):
     last_id: IdText = Field(description="The stream's last id.")
     gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
 
-    @classmethod
-    def of_read(cls, read: EngineStreamRead) -> Self:
-        """Return the wire form."""
-        return cls(**wire_read(read))
-
 
 class StreamEntries(Entries):
     """Entries of one of several streams."""
 
     stream: str
-
-    @classmethod
-    def of_read(cls, read: EngineStreamRead) -> Self:
-        """Return the wire form."""
-        return cls(stream=text_of(read.stream), **wire_read(read))
-
-
-def wire_read(read: EngineStreamRead) -> dict[str, Any]:
-    """Return the wire parts of what one stream had."""
-    return {
-        "entries": [Entry.of(entry) for entry in read.entries],
-        "next_after": str(read.next_after),
-        "last_id": str(read.last_id),
-        "gap": Gap.of(read.gap),
-    }
 
 
 class ReadCursor(Request):
@@ -781,27 +758,6 @@ class GroupEntries(BaseModel):
     pending: int = Field(description="Entries this consumer holds now.")
     state: GroupState = Field(description="Whether there is more, and why not.")
 
-    @classmethod
-    def of(cls, read: EngineGroupRead) -> Self:
-        """Return the wire form."""
-        entries, gone = deliveries_of(read.deliveries)
-        found = cls(entries=entries, lag=read.lag, pending=read.pending_count, state=read.state)
-        if gone:
-            found.deleted_ids = gone
-        return found
-
-
-def deliveries_of(deliveries: Iterable[EngineDelivery]) -> tuple[list[Delivery], list[str]]:
-    """Return those whose entries are still there, and the ids of those whose are gone."""
-    there: list[Delivery] = []
-    gone: list[str] = []
-    for one in deliveries:
-        if one.fields is None:
-            gone.append(str(one.id))
-        else:
-            there.append(Delivery.of_delivery(one))
-    return there, gone
-
 
 class Settled(BaseModel):
     """What became of one id."""
@@ -891,21 +847,11 @@ class Claimed(BaseModel):
         description="Were pending, are gone from the stream, and are pending no more."
     )
 
-    @classmethod
-    def of(cls, claimed: EngineClaimed, *, just_id: bool) -> Self:
-        """Return the wire form."""
-        return cls(**_wire_claimed(claimed, just_id))
-
 
 class Autoclaimed(Claimed):
     """A page of what an autoclaim got."""
 
     next: IdText = Field(description="`start` of the next page; `0-0` when the scan is complete.")
-
-    @classmethod
-    def of_page(cls, claimed: EngineClaimed, *, just_id: bool) -> Self:
-        """Return the wire form."""
-        return cls(next=str(claimed.next_start), **_wire_claimed(claimed, just_id))
 
 
 class PendingEntry(BaseModel):
@@ -1003,16 +949,6 @@ class Limits(BaseModel):
     ping_interval_ms: int = Field(description="How often a WebSocket is pinged.")
     pong_wait_ms: int = Field(description="How long its answer may take.")
     send_ms_max: int = Field(description="How long a client that takes nothing is kept.")
-
-
-def _wire_claimed(claimed: EngineClaimed, just_id: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "ids": [str(delivery.id) for delivery in claimed.deliveries],
-        "deleted_ids": [str(one) for one in claimed.deleted_ids],
-    }
-    if not just_id:
-        found["entries"], _ = deliveries_of(claimed.deliveries)
-    return found
 
 
 def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Deliveries: read as a group, acknowledge, give back, claim, and see what is pending."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
 
 from app.dependencies import (
     BackendDep,
@@ -15,8 +16,10 @@ from app.dependencies import (
     check_at_most,
     gateway_of,
 )
+from app.encoding import delivery_wire
 from app.ids import parse_bound, parse_id, parse_ids
-from app.names import check_name
+from app.json_arrays import array_in_turns, json_answer
+from app.names import check_name, text_of
 from app.operation import Operation
 from app.presence import while_present
 from app.problems import responses
@@ -30,7 +33,6 @@ from app.schemas import (
     Limits,
     Nack,
     PendingEntries,
-    PendingEntry,
     PendingSummary,
     ReadGroup,
     Redrive,
@@ -47,7 +49,8 @@ from engine.decisions.deliveries import (
 )
 from engine.entry import EntryId
 from engine.limits import COUNT_MAX
-from engine.replies import GroupRead
+from engine.replies import Claimed as EngineClaimed
+from engine.replies import Delivery, GroupRead, PendingItem
 from engine.views import PendingRequest
 
 router = APIRouter(
@@ -70,7 +73,7 @@ _TAKE = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "con
 @router.post(
     "/read",
     operation_id="readGroup",
-    response_model_exclude_unset=True,
+    response_model=GroupEntries,
     responses=_TAKE | responses("too_many_waiters"),
 )
 async def read_group(
@@ -81,7 +84,7 @@ async def read_group(
     group: GroupDep,
     consumer: ConsumerDep,
     read: ReadGroup | None = None,
-) -> GroupEntries:
+) -> Response:
     """Read as a consumer of a group (XREADGROUP), waiting if asked to.
 
     First `ack` is acknowledged. Then come entries that were given back or, with `claim_idle_ms`,
@@ -116,7 +119,15 @@ async def read_group(
     may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
     [found] = await (while_present(request, reading, give_back) if may_wait else reading)
     gateway_of(request).metrics.delivered.labels("rest").inc(len(found.deliveries))
-    return GroupEntries.of(found)
+    gone = [str(one.id) for one in found.deliveries if one.fields is None]
+    answer = {
+        "entries": await _wire(found.deliveries),
+        **({"deleted_ids": gone} if gone else {}),
+        "lag": found.lag,
+        "pending": found.pending_count,
+        "state": found.state,
+    }
+    return json_answer(answer)
 
 
 @router.post("/ack", operation_id="ackEntries", responses=_SETTLE)
@@ -204,7 +215,7 @@ async def extend_entries(
 @router.post(
     "/claim",
     operation_id="claimEntries",
-    response_model_exclude_unset=True,
+    response_model=Claimed,
     responses=_TAKE,
 )
 async def claim_entries(
@@ -214,7 +225,7 @@ async def claim_entries(
     group: GroupDep,
     consumer: ConsumerDep,
     claim: Claim,
-) -> Claimed:
+) -> Response:
     """Take over pending entries by id (XCLAIM). Those idle for less are left out."""
     wanted = ClaimRequest(
         claim.min_idle_ms,
@@ -226,13 +237,13 @@ async def claim_entries(
     )
     ids = _ids(claim.ids, limits)
     claimed = await backend.claim(stream, group, consumer, ids, wanted)
-    return Claimed.of(claimed, just_id=claim.just_id)
+    return json_answer(await _wire_claimed(claimed, just_id=claim.just_id))
 
 
 @router.post(
     "/autoclaim",
     operation_id="autoclaimEntries",
-    response_model_exclude_unset=True,
+    response_model=Autoclaimed,
     responses=_TAKE,
 )
 async def autoclaim_entries(
@@ -242,7 +253,7 @@ async def autoclaim_entries(
     group: GroupDep,
     consumer: ConsumerDep,
     wanted: Autoclaim,
-) -> Autoclaimed:
+) -> Response:
     """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`."""
     check_at_most(wanted.limit, limits.ids_max, pointer="/body/limit")
     start = parse_bound(wanted.start, field="/body/start")
@@ -255,10 +266,25 @@ async def autoclaim_entries(
         limit=wanted.limit,
         just_id=wanted.just_id,
     )
-    return Autoclaimed.of_page(claimed, just_id=wanted.just_id)
+    page = await _wire_claimed(claimed, just_id=wanted.just_id)
+    return json_answer(page | {"next": str(claimed.next_start)})
 
 
-@router.get("/pending", operation_id="listPending", responses=_FIND)
+async def _wire_claimed(claimed: EngineClaimed, *, just_id: bool) -> dict[str, Any]:
+    """Return the wire form of what was claimed, as `schemas.Claimed` says."""
+    found: dict[str, Any] = {"ids": [str(one.id) for one in claimed.deliveries]}
+    if not just_id:
+        found["entries"] = await _wire(claimed.deliveries)
+    return found | {"deleted_ids": [str(one) for one in claimed.deleted_ids]}
+
+
+async def _wire(deliveries: Sequence[Delivery]) -> msgspec.Raw:
+    """Return the wire form of those whose entries are still there."""
+    there = [one for one in deliveries if one.fields is not None]
+    return await array_in_turns(there, delivery_wire)
+
+
+@router.get("/pending", operation_id="listPending", response_model=PendingEntries, responses=_FIND)
 async def list_pending(
     backend: BackendDep,
     limits: LimitsDep,
@@ -271,7 +297,7 @@ async def list_pending(
     min_idle_ms: Annotated[
         int, Query(ge=0, le=COUNT_MAX, description="Only those idle for so long.")
     ] = 0,
-) -> PendingEntries:
+) -> Response:
     """List pending entries by id (XPENDING), with who holds them and for how long."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     wanted = PendingRequest(
@@ -282,7 +308,17 @@ async def list_pending(
         min_idle_ms=min_idle_ms,
     )
     found = await backend.pending(stream, group, wanted)
-    return PendingEntries(pending=[PendingEntry.of(item) for item in found])
+    return json_answer({"pending": await array_in_turns(found, _wire_pending)})
+
+
+def _wire_pending(item: PendingItem) -> dict[str, Any]:
+    """Return the wire form of a pending entry, as `schemas.PendingEntry` says."""
+    return {
+        "id": str(item.id),
+        "consumer": None if item.consumer is None else text_of(item.consumer),
+        "idle_ms": item.idle_ms,
+        "deliveries": item.delivery_count,
+    }
 
 
 @router.get("/pending/summary", operation_id="summarizePending", responses=_FIND)

@@ -16,8 +16,10 @@ from app.arrow_body import Bounds as ArrowBounds
 from app.backend import Backend
 from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
+from app.encoding import entry_wire
 from app.ids import parse_after, parse_bound, parse_id, parse_ids
-from app.names import check_name
+from app.json_arrays import array_in_turns, json_answer, json_lines, lines_in_turns
+from app.names import check_name, text_of
 from app.operation import (
     ARROW,
     BatchOperation,
@@ -43,7 +45,6 @@ from app.schemas import (
     EntryInput,
     Limits,
     Read,
-    StreamEntries,
     StreamsRead,
 )
 from app.streaming import PatientResponse
@@ -54,7 +55,7 @@ from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.errors import EntryNotFound, StreamError
 from engine.idempotency import Idempotent, digest_of
-from engine.replies import Added, StreamInfo
+from engine.replies import Added, StreamInfo, StreamRead
 from engine.views import From, StreamCursor
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
@@ -63,7 +64,7 @@ batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
 _JSON = "application/json"
 _NDJSON = "application/x-ndjson"
 _LIMIT = 100
-_PAGE = 1000
+_PAGE = 250
 _PAGE_BYTES = 2**20
 _LONG_LINE_BYTES = 2**16
 _new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
@@ -350,7 +351,7 @@ async def read_entries(
     compression: Annotated[
         arrow.Compression | None, Query(description="With Arrow: of the batches; `none`.")
     ] = None,
-) -> Entries | Response:
+) -> Response:
     """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
 
     `next_after` is the cursor for the next read. A cursor older than the oldest entry is answered
@@ -383,9 +384,7 @@ async def read_entries(
             lines = _range_lines(request, stream, bounds or _EVERYTHING, limit)
             patience_ms = limits.send_ms_max
             return PatientResponse(lines, media_type=_NDJSON, patience_ms=patience_ms)
-        found = await _read_range(backend, stream, bounds or _EVERYTHING, limit, limits)
-        _count(request, len(found.entries))
-        return found
+        return await _read_range(request, stream, bounds or _EVERYTHING, limit)
     _check_one_of(bounds, after)
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     size = limits.read_bytes_max
@@ -393,8 +392,8 @@ async def read_entries(
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
     if wanted == _NDJSON:
-        return Response(b"".join(map(_line, read.entries)), media_type=_NDJSON)
-    return Entries.of_read(read)
+        return Response(await lines_in_turns(read.entries, entry_wire), media_type=_NDJSON)
+    return json_answer(await _wire_read(read))
 
 
 def _check_one_of(bounds: Bounds | None, after: str | None) -> None:
@@ -453,7 +452,7 @@ async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | Fro
 @router.post(
     "/read",
     operation_id="readStreams",
-    response_model_exclude_unset=True,
+    response_model=StreamsRead,
     responses=responses(
         "malformed",
         "invalid_id",
@@ -465,7 +464,7 @@ async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | Fro
 )
 async def read_streams(
     request: Request, backend: BackendDep, limits: LimitsDep, read: Read
-) -> StreamsRead:
+) -> Response:
     """Read several streams at once, each after its own cursor (XREAD), waiting if asked to."""
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
@@ -484,7 +483,8 @@ async def read_streams(
     )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(one.entries) for one in reads))
-    return StreamsRead(streams=[StreamEntries.of_read(one) for one in reads])
+    found = [await _wire_read(one) | {"stream": text_of(one.stream)} for one in reads]
+    return json_answer({"streams": found})
 
 
 @router.get(
@@ -547,18 +547,30 @@ async def delete_entries(
     )
 
 
-async def _read_range(
-    backend: Backend, stream: bytes, bounds: Bounds, limit: int, limits: Limits
-) -> Entries:
-    info = await backend.stream_info(stream)
-    entries = await _page(backend, stream, bounds, limit, limits.read_bytes_max)
+async def _read_range(request: Request, stream: bytes, bounds: Bounds, limit: int) -> Response:
+    gateway = gateway_of(request)
+    info = await gateway.backend.stream_info(stream)
+    entries = await _page(gateway.backend, stream, bounds, limit, gateway.limits.read_bytes_max)
+    _count(request, len(entries))
     has_next = bool(entries) and not bounds[2]
-    return Entries(
-        entries=[Entry.of(entry) for entry in entries],
-        next_after=str(entries[-1].id) if has_next else None,
-        last_id=str(info.last_id),
-        gap=None,
-    )
+    found = {
+        "entries": await array_in_turns(entries, entry_wire),
+        "next_after": str(entries[-1].id) if has_next else None,
+        "last_id": str(info.last_id),
+        "gap": None,
+    }
+    return json_answer(found)
+
+
+async def _wire_read(read: StreamRead) -> dict[str, Any]:
+    """Return the wire form of what one stream had, as `schemas.Entries` says."""
+    gap = read.gap
+    return {
+        "entries": await array_in_turns(read.entries, entry_wire),
+        "next_after": str(read.next_after),
+        "last_id": str(read.last_id),
+        "gap": None if gap is None else {"from": str(gap.after), "to": str(gap.through)},
+    }
 
 
 async def _range_lines(
@@ -576,7 +588,7 @@ async def _range_lines(
             page = await _page(backend, stream, (low, high, is_down), min(left, _PAGE))
             if not page:
                 break
-            yield b"".join(map(_line, page))
+            yield json_lines(map(entry_wire, page))
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
             _count(request, len(page))
             left -= len(page)
@@ -603,10 +615,6 @@ async def _page(
 
 def _count(request: Request, entries: int) -> None:
     gateway_of(request).metrics.delivered.labels("rest").inc(entries)
-
-
-def _line(entry: EngineEntry) -> bytes:
-    return Entry.of(entry).model_dump_json(exclude_unset=True).encode() + b"\n"
 
 
 def _wanted(request: Request) -> str:

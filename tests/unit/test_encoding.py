@@ -1,5 +1,6 @@
 """Encoding: frames and events made quickly are those that their models describe."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from app import encoding, event, frames, schemas
+from app import encoding, event, frames, json_arrays, schemas
 from engine.entry import Entry, EntryId
 from engine.limits import U64_MAX
 from engine.replies import Delivery, Gap, Outcome
@@ -42,6 +43,36 @@ def assert_says(text: str, model: BaseModel) -> None:
     assert type(model).model_validate_json(text).model_dump(exclude_none=True) == model.model_dump(
         exclude_none=True
     )
+
+
+def test_others_come_between_while_much_is_encoded() -> None:
+    between = 0
+
+    async def count() -> None:
+        nonlocal between
+        while True:
+            between += 1
+            await asyncio.sleep(0)
+
+    async def encode() -> bytes:
+        counting = asyncio.create_task(count())
+        found = [Entry(EntryId(number, 0), (b"k", b"v")) for number in range(50_000)]
+        text = await json_arrays.array_in_turns(found, encoding.entry_wire)
+        counting.cancel()
+        return bytes(text)
+
+    entry = {"id": "49999-0", "fields": {"k": "v"}}
+
+    assert json.loads(asyncio.run(encode()))[-1] == entry
+    assert between > 1
+
+
+@given(entries)
+def test_an_array_made_in_turns(found: list[Entry]) -> None:
+    text = asyncio.run(json_arrays.array_in_turns(found, encoding.entry_wire))
+
+    models = [schemas.Entry.of(one).model_dump(exclude_none=True) for one in found]
+    assert json.loads(bytes(text)) == models
 
 
 @given(names, entries, counts, st.none() | st.builds(Gap, ids, ids))
