@@ -29,7 +29,7 @@ from app.operation import (
     media_type_of,
     path_of,
 )
-from app.plain import plain_drafts
+from app.plain import plain_drafts_in_turns
 from app.presence import while_present
 from app.problems import GatewayError, problem_of, responses
 from app.schemas import (
@@ -252,7 +252,7 @@ async def append_entries(
         drafts = (await arrow.aside(partial(arrow.decode, body, bounds))).drafts
         _check_count(drafts, limits)
     else:
-        drafts = _drafts(body, media_type_of(request) == _NDJSON, limits)
+        drafts = await _drafts(body, media_type_of(request) == _NDJSON, limits)
     added = await backend.add_once(
         stream,
         drafts,
@@ -635,8 +635,8 @@ def _wanted(request: Request) -> str:
     raise GatewayError("not_acceptable", text, pointer="/header/Accept")
 
 
-def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
-    plain = plain_drafts(body, is_lines=is_lines)
+async def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
+    plain = await plain_drafts_in_turns(body, is_lines=is_lines)
     if plain is not None:
         _check_count(plain, limits)
         return plain
