@@ -25,7 +25,7 @@ import google_crc32c
 from engine.errors import Broken, Corrupt, NewerFormat
 from engine.limits import BLOCK_BYTES_MAX
 
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 32
 
 _MAGIC = b"HEADGATE"

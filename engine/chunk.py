@@ -3,8 +3,9 @@
 An open chunk is a plain list, fast to append to. A sealed one is one bytes object: its entries as
 rows of msgpack, compressed, so that names and digits that neighbours share are stored once. Rows,
 because msgspec builds them without a line of Python in between: columns pack a quarter smaller and
-take half as long again to read. Reading a sealed chunk unpacks all of it; a small shared cache
-keeps what readers near each other touch.
+take half as long again to read. Where ids are neighbours, as in a batch, only fields are packed: a
+third less, and a fifth slower to read. Reading a sealed chunk unpacks all of it; a small shared
+cache keeps what readers near each other touch.
 
 Deleting sets a tombstone. Positions never move while a chunk lives, unless it is mostly dead and
 gets repacked without its dead; its bounds stay what they were, so trimming by whole chunks does
@@ -16,14 +17,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 import zstandard
 
-from engine.entry import Entry, EntryId
-from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
+from engine.entry import Entry, EntryId, Fields, make_entry, make_id
+from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX, COMPRESSED_BYTES_MAX
 
 _id_of = itemgetter(0)
 
@@ -38,12 +40,22 @@ class ChunkState(NamedTuple):
     tombstones: bytes  # bit i, the lowest first, is set when the entry at position i is dead
     packed: bytes
     is_open: bool
+    is_run: bool = False  # the ids are neighbours, and `packed` has the fields alone
 
 
 class Chunk:
     """Entries with ascending ids, some of them dead. Open until `seal` is called."""
 
-    __slots__ = ("_entries", "_packed", "count", "first_id", "last_id", "size_bytes", "tombstones")
+    __slots__ = (
+        "_entries",
+        "_packed",
+        "count",
+        "first_id",
+        "is_run",
+        "last_id",
+        "size_bytes",
+        "tombstones",
+    )
 
     def __init__(self) -> None:
         """Start open and empty; the first append sets the bounds."""
@@ -54,6 +66,25 @@ class Chunk:
         self.tombstones = 0  # bit i is set when the entry at position i is dead
         self._entries: list[Entry] | None = []  # None once sealed
         self._packed = b""  # empty while open
+        self.is_run = False  # the ids are neighbours, and only fields are packed
+
+    @classmethod
+    def sealed(
+        cls, first_id: EntryId, last_id: EntryId, count: int, packed: bytes, *, is_run: bool
+    ) -> Chunk:
+        """Return a chunk of entries that were packed before.
+
+        Args:
+            first_id: of the first entry.
+            last_id: of the last one.
+            count: how many there are.
+            packed: what `pack_entries`, or for a run `pack_fields`, has made of them.
+            is_run: their ids are neighbours.
+        """
+        chunk = cls()
+        chunk.first_id, chunk.last_id, chunk.count = first_id, last_id, count
+        chunk._entries, chunk._packed, chunk.is_run = None, packed, is_run
+        return chunk
 
     @property
     def live_count(self) -> int:
@@ -78,13 +109,13 @@ class Chunk:
     def seal(self) -> None:
         """Pack the entries; nothing can be appended any more."""
         assert self._entries is not None
-        self._packed = _pack(self._entries)
+        self._packed = pack_entries(self._entries)
         self._entries = None
         self.size_bytes = 0
 
     def dump(self) -> ChunkState:
         """Return what `load` makes the same chunk of."""
-        packed = self._packed if self._entries is None else _pack(self._entries)
+        packed = self._packed if self._entries is None else pack_entries(self._entries)
         return ChunkState(
             self.first_id,
             self.last_id,
@@ -93,6 +124,7 @@ class Chunk:
             self.tombstones.to_bytes((self.count + 7) // 8, "little"),
             packed,
             self.is_open,
+            self.is_run,
         )
 
     @classmethod
@@ -103,6 +135,7 @@ class Chunk:
         chunk.tombstones = int.from_bytes(state.tombstones, "little")
         chunk._entries = _unpack(state.packed) if state.is_open else None
         chunk._packed = b"" if state.is_open else state.packed
+        chunk.is_run = state.is_run
         return chunk
 
     def close(self) -> None:
@@ -116,6 +149,9 @@ class Chunk:
         if self._entries is not None:
             return self._entries
         is_small = len(self._packed) <= CACHED_CHUNK_BYTES_MAX
+        if self.is_run:
+            unpack_run = _unpack_run_cached if is_small else _unpack_run
+            return unpack_run(self._packed, self.first_id)
         return _unpack_cached(self._packed) if is_small else _unpack(self._packed)
 
     def position(self, entry_id: EntryId) -> int | None:
@@ -160,7 +196,8 @@ class Chunk:
 
     def _repack(self) -> None:
         alive = self.between(self.first_id, self.last_id)
-        self._packed = _pack(alive)
+        self._packed = pack_entries(alive)
+        self.is_run = False
         self.count = len(alive)
         self.tombstones = 0
 
@@ -171,13 +208,41 @@ _compress = zstandard.ZstdCompressor(level=1, write_content_size=True).compress
 _decompress = zstandard.ZstdDecompressor().decompress
 
 
-def _pack(entries: list[Entry]) -> bytes:
+_decode_fields = msgspec.msgpack.Decoder(list[Fields]).decode
+_COMPRESSED = zstandard.FRAME_HEADER  # no array of msgpack begins with it
+
+
+def pack_entries(entries: Sequence[Entry]) -> bytes:
+    """Return entries as a sealed chunk keeps them."""
+    return _shrunk(_encode(entries))
+
+
+def pack_fields(many: Sequence[Fields]) -> bytes:
+    """Return the fields of entries whose ids are neighbours as a sealed chunk keeps them."""
+    return _shrunk(_encode(many))
+
+
+def _shrunk(encoded: bytes) -> bytes:
+    if len(encoded) > COMPRESSED_BYTES_MAX:
+        return encoded
     # zstandard leaves the room for the worst case on its result: a copy has only what it needs.
-    return bytes(memoryview(_compress(_encode(entries))))
+    return bytes(memoryview(_compress(encoded)))
+
+
+def _grown(packed: bytes) -> bytes:
+    return _decompress(packed) if packed.startswith(_COMPRESSED) else packed
 
 
 def _unpack(packed: bytes) -> list[Entry]:
-    return _decode(_decompress(packed))
+    return _decode(_grown(packed))
+
+
+def _unpack_run(packed: bytes, first_id: EntryId) -> list[Entry]:
+    many = _decode_fields(_grown(packed))
+    ms, seq = first_id
+    ids = map(make_id, zip(repeat(ms), range(seq, seq + len(many)), strict=False))
+    return list(map(make_entry, zip(ids, many, strict=True)))
 
 
 _unpack_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(_unpack)
+_unpack_run_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(_unpack_run)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from engine.chunk import Chunk
 from engine.defaults import Defaults
 from engine.entry import Entry, EntryId
 from engine.idempotency import Made
@@ -253,6 +255,27 @@ class Flush(msgspec.Struct, frozen=True, array_like=True, tag=29):
     """All streams go, with their groups."""
 
 
+class PackedChunk(NamedTuple):
+    """A sealed chunk that is appended as it is."""
+
+    first_id: EntryId
+    last_id: EntryId
+    entry_count: int
+    packed: bytes
+    is_run: bool  # its ids are neighbours, and `packed` has the fields alone
+
+    def chunk(self) -> Chunk:
+        """Return the chunk."""
+        return Chunk.sealed(*self[:4], is_run=self.is_run)
+
+
+class AddPacked(msgspec.Struct, frozen=True, array_like=True, tag=30):
+    """Entries of a long batch are appended, in order, in chunks of their own."""
+
+    stream: bytes
+    chunks: list[PackedChunk]
+
+
 Command = (
     CreateStream
     | ConfigureStream
@@ -283,6 +306,7 @@ Command = (
     | Rest
     | CommitBatch
     | Flush
+    | AddPacked
 )
 
 _encoder = msgspec.msgpack.Encoder()

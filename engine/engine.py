@@ -39,6 +39,7 @@ from engine.limits import (
     SPLITS_AT_ONCE_MAX,
     WAITERS_MAX,
 )
+from engine.packed import Packed, PackedDrafts, is_worth_packing, pack
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
     Added,
@@ -214,7 +215,7 @@ class Engine:
         decision = streams.add(
             self._keyspace,
             stream,
-            drafts,
+            await self._packed(drafts),
             create_stream=create_stream,
             expected_last_id=expected_last_id,
             idempotent=idempotent,
@@ -386,15 +387,26 @@ class Engine:
         create_streams: bool = True,
     ) -> Committed:
         """Append a writer's batch, once. See `decisions.writes.commit_batch`."""
+        packed = {name: await self._packed(wanted) for name, wanted in drafts.items()}
         decision = writes.commit_batch(
             self._keyspace,
             writer,
             batch,
-            drafts,
+            packed,
             create_streams=create_streams,
             now_ms=self._now_ms(),
         )
         return await self._run(decision)
+
+    async def _packed(self, drafts: Sequence[Draft]) -> Sequence[Draft] | PackedDrafts:
+        """Return drafts, packed with requests in between if they are many."""
+        if not is_worth_packing(drafts):
+            return drafts
+        chunks: list[Packed] = []
+        for some in pack(drafts, self._everything.defaults.node_limits):
+            chunks += some
+            await asyncio.sleep(0)
+        return PackedDrafts(drafts, chunks)
 
     async def last_commit(self, writer: bytes) -> Commit | None:
         """Return what a writer has committed last; None if nothing is known of it."""
@@ -992,7 +1004,7 @@ class Engine:
         """Tell the waiters what a command may mean to them."""
         waiters = self._waiters
         match command:
-            case c.Add():
+            case c.Add() | c.AddPacked():
                 waiters.appended(command.stream)
             case c.Flush():
                 waiters.all_changed()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from engine.errors import InvalidId
-from engine.limits import U64_MAX
+from engine.limits import ENTRY_BYTES_MAX, U64_MAX
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
 _TEXT_MAX = 127
@@ -91,6 +91,15 @@ class Entry(NamedTuple):
 # The constructor of a NamedTuple is a Python function; that of a tuple is not. For long runs.
 make_id: Callable[[Iterable[int]], EntryId] = partial(tuple.__new__, EntryId)
 make_entry: Callable[[Iterable[Any]], Entry] = partial(tuple.__new__, Entry)
+
+
+def fault_of(fields: Fields) -> str | None:
+    """Return what keeps an entry from being stored, in Redis's words; None if nothing does."""
+    if not fields or len(fields) % 2:
+        return "ERR wrong number of arguments for 'xadd' command"
+    if sum(map(len, fields)) > ENTRY_BYTES_MAX:
+        return "ERR Elements are too large to be stored"
+    return None
 
 
 class PartialId(NamedTuple):

@@ -151,6 +151,9 @@ class GroupExists(Conflict):
         self.group = group
 
 
+ID_TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+
+
 class IdNotGreater(Conflict):
     """An explicit id is not above the last; `index` is the entry's place in its batch, from 0."""
 

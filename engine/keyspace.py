@@ -66,6 +66,7 @@ class Keyspace:
             c.Rest: self._rest,
             c.CommitBatch: self._commit_batch,
             c.Flush: self._flush,
+            c.AddPacked: self._add_packed,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -158,6 +159,11 @@ class Keyspace:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
         stream.extend(command.entries, self.defaults.node_limits)
+
+    def _add_packed(self, command: c.AddPacked) -> None:
+        stream = self.streams[command.stream]
+        assert command.chunks[0].first_id > stream.last_id
+        stream.attach([one.chunk() for one in command.chunks])
 
     def _trim(self, command: c.Trim) -> None:
         self.streams[command.stream].trim(command.through)

@@ -60,6 +60,21 @@ LOOKUPS_AT_ONCE_MAX = 256
 SETTLED_AT_ONCE_MAX = 2_000
 """Pending entries acknowledged or given back before others have their turn: 3 µs each."""
 
+PACKED_COUNT_MIN = 1_000
+"""Entries of a batch from which on it is packed before it is appended, with others in between."""
+
+PACKED_BYTES_MIN = 256 * 1024
+"""The same for names and values, which cost as much by their size: packed in one turn, about."""
+
+PACKED_PART_MAX = 500
+"""Entries packed before others have their turn: each costs some 5 µs."""
+
+COMMIT_STREAMS_MAX = 10_000
+"""Streams of one batch: each costs 20 µs in the one step in which all of them get theirs."""
+
+COMPRESSED_BYTES_MAX = 128 * 1024
+"""A chunk that is larger is kept as it is: to compress 16 MB takes 50 ms."""
+
 FREED_AT_ONCE_MAX = 2_000
 """Objects freed before others have their turn: each costs some 200 ns."""
 

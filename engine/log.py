@@ -14,12 +14,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from engine.chunk import Chunk, ChunkState
 from engine.dismantling import Pieces
-from engine.entry import MIN_ID, Entry, EntryId
+from engine.entry import MIN_ID, Draft, Entry, EntryId
 from engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
+
+E = TypeVar("E", Entry, Draft)
 
 _fields_of = itemgetter(1)
 
@@ -32,10 +34,10 @@ class Cut(NamedTuple):
     is_whole: bool = True  # false: it ends with the last chunk that was looked at
 
 
-class Run(NamedTuple):
+class Run(NamedTuple, Generic[E]):
     """Neighbouring entries that go into one chunk, and their size together."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[E]
     size_bytes: int
 
 
@@ -45,7 +47,7 @@ class NodeLimits(NamedTuple):
     entries_max: int
     size_bytes_max: int
 
-    def runs(self, last: Chunk | None, entries: Sequence[Entry]) -> list[Run]:
+    def runs(self, last: Chunk | None, entries: Sequence[E]) -> list[Run[E]]:
         """Split entries as they will be laid into chunks (Redis: XADD).
 
         Args:
@@ -145,6 +147,16 @@ class Log:
         for run in others:
             self._new_chunk(run.entries[0].id).extend(*run)
         self.length += len(entries)
+
+    def attach(self, chunks: Sequence[Chunk]) -> None:
+        """Add sealed chunks, in order, whose ids are above all ids ever held."""
+        if not self._chunks:
+            self._first_id = chunks[0].first_id
+        elif self._chunks[-1].is_open:
+            self._chunks[-1].seal()
+        self._chunks += chunks
+        self._firsts += [chunk.first_id for chunk in chunks]
+        self.length += sum(chunk.count for chunk in chunks)
 
     def free_above(self, last_id: EntryId) -> None:
         """Let ids above `last_id` come again, which is not below a live entry."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from sortedcontainers import SortedDict
 
+from engine.chunk import Chunk
 from engine.dismantling import Pieces
 from engine.entry import MIN_ID, Entry, EntryId
 from engine.group import Group
@@ -25,6 +26,11 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     max_age_ms: int | None = None  # by the time in the entry's id
     idempotency_window_ms: int | None = None  # how long a key protects; None: the engine's default
     idempotency_max: int | None = None  # keys of one producer; None: the engine's default
+
+    @property
+    def retains(self) -> bool:
+        """Tell whether entries go by themselves."""
+        return self.max_length is not None or self.max_age_ms is not None
 
 
 class Stream:
@@ -71,6 +77,12 @@ class Stream:
         self.log.extend(entries, limits)
         self.last_id = entries[-1].id
         self.entries_added += len(entries)
+
+    def attach(self, chunks: Sequence[Chunk]) -> None:
+        """Add sealed chunks above `last_id`, in order."""
+        self.log.attach(chunks)
+        self.last_id = chunks[-1].last_id
+        self.entries_added += sum(chunk.count for chunk in chunks)
 
     def delete(self, entry_id: EntryId) -> None:
         """Remove a live entry."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import google_crc32c
 
 from engine import commands, recovery
-from engine.blocks import HEADER_BYTES
+from engine.blocks import HEADER_BYTES, VERSION
 from engine.engine import Engine
 from engine.journal import FsyncPolicy, Growth, Journal
 from engine.keyspace import Keyspace
@@ -75,7 +75,7 @@ def states_after(records: list[bytes]) -> list[dict[str, Any]]:
 
 def newer(data: bytes) -> bytes:
     """Return a file as the next version might write it."""
-    plain = data[:8] + struct.pack("<H", 2) + data[10:28]
+    plain = data[:8] + struct.pack("<H", VERSION + 1) + data[10:28]
     return plain + struct.pack("<I", google_crc32c.value(plain)) + data[HEADER_BYTES:]
 
 

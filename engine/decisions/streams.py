@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from engine.commands import (
     Add,
+    AddPacked,
     Command,
     ConfigureStream,
     CountDuplicate,
@@ -19,6 +20,7 @@ from engine.commands import (
     Evict,
     Flush,
     ForgetKeys,
+    PackedChunk,
     Purge,
     Remember,
     RenameStream,
@@ -36,10 +38,12 @@ from engine.entry import (
     Fields,
     IdRequest,
     PartialId,
+    fault_of,
     make_entry,
     make_id,
 )
 from engine.errors import (
+    ID_TOO_SMALL,
     IdempotencyMismatch,
     IdNotGreater,
     IdsExhausted,
@@ -60,7 +64,8 @@ from engine.limits import (
     U64_MAX,
 )
 from engine.log import Cut, Log, NodeLimits
-from engine.replies import Added
+from engine.packed import Packed, PackedDrafts
+from engine.replies import Added, Written
 from engine.stream import Stream, StreamConfig
 
 
@@ -138,7 +143,7 @@ def flush(keyspace: Keyspace) -> Decision[None]:
 def add(
     keyspace: Keyspace,
     name: bytes,
-    drafts: Sequence[Draft],
+    drafts: Sequence[Draft] | PackedDrafts,
     *,
     create_stream: bool,
     expected_last_id: EntryId | None,
@@ -147,6 +152,8 @@ def add(
     now_ms: int,
 ) -> Decision[Added]:
     """Decide to append entries, all or none (XADD); a retry under a key replies what it made.
+
+    What packed drafts push out goes in a part of its own.
 
     Raises:
         StreamNotFound: there is none and `create_stream` is false.
@@ -167,37 +174,101 @@ def add(
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected_last_id is not None and expected_last_id != last_id:
         raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
-    entries = _entries(drafts, last_id, now_ms)
-    commands: list[Command] = []
+    creation: list[Command] = []
     if stream is None:
         epoch = keyspace.next_epoch(now_ms)
-        commands.append(CreateStream(name, epoch, StreamConfig()))
+        creation.append(CreateStream(name, epoch, StreamConfig()))
         stream = Stream(name, epoch, StreamConfig())
-    if entries:
-        commands.append(Add(name, entries))
-        if idempotent is not None:
-            made = Made(entries[0].id, len(entries), idempotent.digest, now_ms)
-            producer, key, _ = idempotent
-            commands.append(Remember(name, producer, key, made, keys_max(keyspace, stream)))
-        commands += _trims_after(keyspace, stream, entries, trim, now_ms)
-    return Decision(Added([entry.id for entry in entries], is_repeat=False), commands)
+    appended = append(keyspace, stream, drafts, trim, now_ms)
+    ids = _ids_in(appended.commands, drafts)
+    if ids and idempotent is not None:
+        made = Made(ids[0], len(ids), idempotent.digest, now_ms)
+        producer, key, _ = idempotent
+        remembered = Remember(name, producer, key, made, keys_max(keyspace, stream))
+        appended.commands.insert(1, remembered)
+    appended.commands[:0] = creation
+    return appended.replied_as(lambda _: Added(ids, is_repeat=False))
 
 
 def append(
-    keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft], now_ms: int
-) -> Decision[list[Entry]]:
+    keyspace: Keyspace,
+    stream: Stream,
+    drafts: Sequence[Draft] | PackedDrafts,
+    trim: TrimRequest | None,
+    now_ms: int,
+) -> Decision[Written | None]:
     """Decide to append entries, all or none, to a stream that is there, or will be by then.
+
+    Replies what was written, None for nothing. What packed drafts push out goes in a part of its
+    own.
+
+    Args:
+        keyspace: all streams.
+        stream: the stream.
+        drafts: what to append.
+        trim: what to keep then.
+        now_ms: unix time.
 
     Raises:
         IdNotGreater: an explicit id is not above the one before it.
         IdsExhausted: there is no greater id.
         Invalid: an entry has no fields, half a pair, or more than 1 GiB.
     """
+    chunks = None
+    if isinstance(drafts, PackedDrafts):
+        drafts, packed = drafts
+        chunks = _chunks(packed, stream.last_id, now_ms)
+    if chunks is not None:
+        written = Written(stream.name, len(drafts), chunks[0].first_id, chunks[-1].last_id)
+        has_trims = trim is not None or stream.config.retains
+        rest = partial(_trims_later, written, trim) if has_trims else None
+        return Decision(written, [AddPacked(stream.name, chunks)], rest)
     entries = _entries(drafts, stream.last_id, now_ms)
     if not entries:
-        return Decision([], [])
-    trims = _trims_after(keyspace, stream, entries, None, now_ms)
-    return Decision(entries, [Add(stream.name, entries), *trims])
+        return Decision(None, [])
+    trims = _trims_after(keyspace, stream, entries, trim, now_ms)
+    written = Written(stream.name, len(entries), entries[0].id, entries[-1].id)
+    return Decision(written, [Add(stream.name, entries), *trims])
+
+
+def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[PackedChunk] | None:
+    """Say which ids packed drafts have; None if some of them have no neighbours for ids."""
+    chunks: list[PackedChunk] = []
+    index = 0
+    for count, data, bounds in packed:
+        first_id = _id(None if bounds is None else bounds[0], last_id, now_ms, index)
+        last_id = EntryId(first_id.ms, first_id.seq + count - 1) if bounds is None else bounds[1]
+        if last_id.seq > U64_MAX:
+            return None
+        chunks.append(PackedChunk(first_id, last_id, count, data, bounds is None))
+        index += count
+    return chunks
+
+
+def _ids_in(commands: Sequence[Command], drafts: Sequence[Draft] | PackedDrafts) -> list[EntryId]:
+    """Return the ids that an append gives to its drafts."""
+    if not commands:
+        return []
+    if isinstance(commands[0], Add):
+        return [entry.id for entry in commands[0].entries]
+    assert isinstance(commands[0], AddPacked)
+    assert isinstance(drafts, PackedDrafts)
+    ids: list[EntryId] = []
+    for (ms, seq), _, count, _, is_run in commands[0].chunks:
+        if is_run:
+            ids += map(make_id, zip(repeat(ms), range(seq, seq + count), strict=False))
+        else:
+            wanted = (draft.id for draft in drafts.drafts[len(ids) : len(ids) + count])
+            ids += [one for one in wanted if isinstance(one, EntryId)]
+    return ids
+
+
+def _trims_later(
+    written: Written, trim: TrimRequest | None, keyspace: Keyspace, now_ms: int
+) -> Decision[Written | None]:
+    stream = keyspace.find(written.stream)
+    commands = [] if stream is None else _trims_after(keyspace, stream, [], trim, now_ms)
+    return Decision(written, commands)
 
 
 def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
@@ -206,7 +277,7 @@ def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Ent
     faulty = _first_faulty(fields)
     ids = _ids([draft.id for draft in drafts[:faulty]], last_id, now_ms)
     if faulty is not None:
-        text = _fault_of(fields[faulty]) or ""
+        text = fault_of(fields[faulty]) or ""
         raise Invalid(text, field=f"entries[{faulty}].fields")
     return list(map(make_entry, zip(ids, fields, strict=True)))
 
@@ -432,21 +503,12 @@ def check_trim(request: TrimRequest) -> None:
         raise Invalid(f"ERR syntax error, {text}", field="limit")
 
 
-def _fault_of(fields: Fields) -> str | None:
-    """Return what keeps an entry from being stored, None if nothing does."""
-    if not fields or len(fields) % 2:
-        return "ERR wrong number of arguments for 'xadd' command"
-    if sum(map(len, fields)) > ENTRY_BYTES_MAX:
-        return "ERR Elements are too large to be stored"
-    return None
-
-
 def _first_faulty(many: Sequence[Fields]) -> int | None:
     """Return the index of the first fields that cannot be stored, None if all can."""
     unpaired = [fields for fields in many if not fields or len(fields) % 2]
     if not unpaired and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
         return None  # seen at once: together they are no larger than one alone may be
-    return next((at for at, fields in enumerate(many) if _fault_of(fields) is not None), None)
+    return next((at for at, fields in enumerate(many) if fault_of(fields) is not None), None)
 
 
 def _ids(requests: Sequence[IdRequest], last_id: EntryId, now_ms: int) -> list[EntryId]:
@@ -488,8 +550,7 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
     else:
         wanted = request
     if wanted <= last_id:
-        text = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
-        raise IdNotGreater(text, last_id=last_id, index=index)
+        raise IdNotGreater(ID_TOO_SMALL, last_id=last_id, index=index)
     return wanted
 
 

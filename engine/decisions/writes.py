@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from engine.commands import Command, CommitBatch, CreateStream
-from engine.decisions import Decision
+from engine.decisions import Decision, Step
 from engine.decisions.streams import append
 from engine.entry import Draft
-from engine.errors import IdNotGreater, StreamNotFound
+from engine.errors import IdNotGreater, Invalid, StreamNotFound
 from engine.keyspace import Keyspace
+from engine.limits import COMMIT_STREAMS_MAX
+from engine.packed import PackedDrafts
 from engine.replies import Committed, Written
 from engine.stream import Stream, StreamConfig
 
@@ -18,7 +21,7 @@ def commit_batch(
     keyspace: Keyspace,
     writer: bytes,
     batch: int,
-    drafts: Mapping[bytes, Sequence[Draft]],
+    drafts: Mapping[bytes, Sequence[Draft] | PackedDrafts],
     *,
     create_streams: bool,
     now_ms: int,
@@ -42,11 +45,15 @@ def commit_batch(
     last = keyspace.writers.by_name.get(writer)
     if last is not None and batch <= last.batch:
         return Decision(Committed(is_repeat=True, streams=[]), [])
+    if len(drafts) > COMMIT_STREAMS_MAX:
+        text = f"a batch names at most {COMMIT_STREAMS_MAX} streams, not {len(drafts)}"
+        raise Invalid(text, field="streams")
     commands: list[Command] = []
     written: list[Written] = []
+    rests: list[Step[Written | None]] = []
     epoch = keyspace.next_epoch(now_ms)
     for name, wanted in drafts.items():
-        if not wanted:
+        if not wanted:  # packed drafts are never none
             continue
         stream = keyspace.find(name)
         if stream is None:
@@ -56,11 +63,24 @@ def commit_batch(
             commands.append(CreateStream(name, epoch, stream.config))
             epoch += 1  # the next one is younger
         try:
-            entries, appending, _ = append(keyspace, stream, wanted, now_ms)
+            one, appending, rest = append(keyspace, stream, wanted, None, now_ms)
         except IdNotGreater as error:
             error.stream = name
             raise
         commands += appending
-        written.append(Written(name, len(entries), entries[0].id, entries[-1].id))
+        assert one is not None
+        written.append(one)
+        if rest is not None:
+            rests.append(rest)
     commands.append(CommitBatch(writer, batch, now_ms))
-    return Decision(Committed(is_repeat=False, streams=written), commands)
+    reply = Committed(is_repeat=False, streams=written)
+    return Decision(reply, commands, partial(_go_on, reply, rests) if rests else None)
+
+
+def _go_on(
+    reply: Committed, rests: Sequence[Step[Written | None]], keyspace: Keyspace, now_ms: int
+) -> Decision[Committed]:
+    """Decide what is left to do for the first of the streams; then comes the next one."""
+    first, *others = rests
+    commands = first(keyspace, now_ms).commands
+    return Decision(reply, commands, partial(_go_on, reply, others) if others else None)

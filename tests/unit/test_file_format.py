@@ -20,6 +20,7 @@ from engine.disk import SystemDisk
 from engine.engine import Engine
 from engine.entry import MIN_ID, Draft, EntryId
 from engine.journal import FsyncPolicy, Journal
+from engine.limits import PACKED_COUNT_MIN
 from engine.rewrite import in_process_of_its_own
 
 README = (Path(__file__).parents[2] / "engine" / "README.md").read_text()
@@ -53,7 +54,7 @@ def crc32c(data: bytes) -> int:
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
     magic, version, found, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
-    assert (magic, version, found, checksum) == (b"HEADGATE", 1, kind, crc32c(data[:28]))
+    assert (magic, version, found, checksum) == (b"HEADGATE", 2, kind, crc32c(data[:28]))
     assert (salt == 0) == (kind == 2)
     at = 32
     while at < len(data):
@@ -77,6 +78,16 @@ async def keep(directory: Path) -> None:
     await running
 
 
+async def keep_batch(directory: Path, drafts: list[Draft]) -> None:
+    """Run an engine that is given one batch."""
+    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
+    engine = Engine(journal)
+    running = asyncio.create_task(engine.run())
+    await engine.add(b"s", drafts)
+    await engine.close()
+    await running
+
+
 def test_a_journal_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
     asyncio.run(keep(tmp_path))
 
@@ -88,6 +99,24 @@ def test_a_journal_can_be_read_with_nothing_but_its_description(tmp_path: Path) 
     assert (number, synced, create[:2]) == (1, 0, [1, b"s"])
     assert add == [4, b"s", [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]]
     assert second == (2, 1, [[[7, b"s", b"g", [0, 0], None]]])
+
+
+def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    many = [(b"n", b"%d" % number) for number in range(PACKED_COUNT_MIN)]
+    asyncio.run(keep_batch(tmp_path, [Draft(None, pair) for pair in many]))
+
+    [path] = tmp_path.glob("journal-*")
+    [(_, _, [[_, (kind, stream, chunks)]])] = blocks(path.read_bytes(), kind=1)
+
+    assert (kind, stream) == (30, b"s")
+    found, seq = [], 0
+    for first_id, last_id, count, packed, is_run in chunks:
+        assert first_id == [chunks[0][0][0], seq]
+        assert last_id == [chunks[0][0][0], seq + count - 1]
+        assert is_run
+        found += msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
+        seq += count
+    assert found == [list(pair) for pair in many]
 
 
 def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
@@ -103,9 +132,9 @@ def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path)
     keyspace, stream, [_, chunk], group, end = items
     assert (first, synced, keyspace[0], end) == (0, 0, 1, [7, 4])
     assert stream[:2] + stream[4:8] == [2, b"s", [1, 1], [0, 0], [0, 0], 2]
-    first_id, last_id, count, size_bytes, dead, packed, is_open = chunk
+    first_id, last_id, count, size_bytes, dead, packed, is_open, is_run = chunk
     assert (first_id, last_id, count, size_bytes) == ([1, 0], [1, 1], 2, 4)
-    assert (dead, is_open) == (b"\0", True)
+    assert (dead, is_open, is_run) == (b"\0", True, False)
     entries = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
     assert entries == [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]
     no_policy: list[object] = [None, None, None, [], None, False, None]
