@@ -222,6 +222,11 @@ def pack_fields(many: Sequence[Fields]) -> bytes:
     return _shrunk(_encode(many))
 
 
+def unpacked_bytes(packed: bytes) -> int:
+    """Return what packed entries say they will take; negative if they do not say it."""
+    return zstandard.frame_content_size(packed) if packed.startswith(_COMPRESSED) else len(packed)
+
+
 def _shrunk(encoded: bytes) -> bytes:
     if len(encoded) > COMPRESSED_BYTES_MAX:
         return encoded

@@ -12,10 +12,9 @@ from itertools import islice
 from typing import NamedTuple
 
 import msgspec
-import zstandard
 
 from engine.blocks import Block, Header, Kind, pack_block, pack_header
-from engine.chunk import ChunkState
+from engine.chunk import ChunkState, unpacked_bytes
 from engine.defaults import Defaults
 from engine.entry import EntryId
 from engine.errors import Corrupt
@@ -270,7 +269,7 @@ _PAGE = 4096
 
 def _check_chunk(chunk: ChunkState) -> None:
     """Raise `ValueError` for a chunk that says of itself what cannot be."""
-    size_bytes = zstandard.frame_content_size(chunk.packed)
+    size_bytes = unpacked_bytes(chunk.packed)
     if not 0 <= size_bytes <= _UNPACKED_BYTES_MAX:
         raise ValueError(f"a chunk of {size_bytes} bytes")
     dead = int.from_bytes(chunk.tombstones, "little")
