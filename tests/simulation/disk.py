@@ -73,10 +73,12 @@ class SimulatedDisk:
     # The files
 
     def names(self) -> list[str]:
+        self._pause()
         self._check_alive()
         return sorted(self._platter.names)
 
     def size_bytes(self, name: str) -> int:
+        self._pause()
         self._check_alive()
         return len(self._inode(name).data)
 
@@ -85,6 +87,7 @@ class SimulatedDisk:
         return 2**62 if capacity is None else max(capacity - self._platter.size_bytes, 0)
 
     def open(self, name: str) -> BinaryIO:
+        self._pause()
         self._check_alive()
         return io.BufferedReader(_Raw(self, self._inode(name)), 512)
 
