@@ -131,3 +131,13 @@ DESCRIBED_MAX = 10_000
 
 SPLITS_AT_ONCE_MAX = 64
 """Cuts of a range made before others have their turn: each may unpack a chunk."""
+
+SPARE_DESCRIPTORS = 12
+"""Kept open for nothing: what a rewrite takes to begin, and a file for each thread of the disk."""
+
+ENGINE_DESCRIPTORS = 32
+"""What the engine may have open at once, spare ones included: who bounds connections by the number
+of descriptors leaves it so many."""
+
+RESERVE_BYTES_MAX = 16 * 2**20
+"""Disk space kept in a file: what deletes, acks and a rewrite need until they have made room."""
