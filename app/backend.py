@@ -57,6 +57,11 @@ class Backend(Protocol):
         """
         ...
 
+    @property
+    def refusal(self) -> str | None:
+        """Return why not everything can be changed, for now or for ever, None if all is well."""
+        ...
+
     # Streams
 
     async def list_streams(

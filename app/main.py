@@ -49,6 +49,7 @@ from engine.errors import Unavailable
 from engine.journal import Growth, Journal
 from engine.recovery import Progress
 from engine.rewrite import in_process_of_its_own
+from engine.room import DiskBounds
 from engine.storage import MemoryStorage
 
 log = logging.getLogger("headgate")
@@ -192,7 +193,7 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         return Engine(MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max)
     disk = SystemDisk(settings.data_dir)
     try:
-        loaded = recovery.recover(disk, progress)
+        loaded = recovery.load_safely(disk, progress)
     except BaseException:
         disk.close()
         raise
@@ -203,9 +204,11 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
     journal = Journal(
         disk,
         settings.fsync,
-        in_process_of_its_own(settings.data_dir),
+        in_process_of_its_own(settings.data_dir, disk.spare),
         position=loaded.position,
+        torn=loaded.torn,
         growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
+        bounds=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
         tell=_log,
     )
     return Engine(journal, keyspace=loaded.keyspace, waiters_max=settings.waiters_max)

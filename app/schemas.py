@@ -931,6 +931,12 @@ class Limits(BaseModel):
 
     body_bytes_max: int = Field(description="Largest request body.")
     batch_entries_max: int = Field(description="Entries in one batch.")
+    disk_bytes_max: int | None = Field(
+        description="Size of the journal from which appends are refused; null: any."
+    )
+    disk_free_bytes_min: int = Field(
+        description="Free bytes of the disk below which appends are refused."
+    )
     staged_bytes_max: int = Field(description="Chunks of batches that are not committed yet.")
     staged_ttl_ms: int = Field(description="A batch that gets no chunk for so long is forgotten.")
     read_entries_max: int = Field(description="Entries in one JSON answer.")
@@ -988,7 +994,9 @@ class JournalState(BaseModel):
     position: int = Field(description="Records taken.")
     durable_position: int = Field(description="Records that are safe.")
     size_bytes: int = Field(description="Size of snapshot and segments.")
-    failure: str | None = Field(description="Why nothing can be written any more.")
+    failure: str | None = Field(description="Why nothing can be written until a restart.")
+    fault: str | None = Field(description="Why nothing can be written for now.")
+    shortage: str | None = Field(description="Why appends are refused for now: no room.")
     is_rewriting: bool = Field(description="Whether a snapshot is being made.")
     rewrite_count: int = Field(description="Snapshots made since the start.")
     rewrite_failure: str | None = Field(description="Why the last rewrite did not work.")
@@ -996,4 +1004,4 @@ class JournalState(BaseModel):
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
         """Return the wire form."""
-        return cls(**status._asdict())
+        return cls.model_validate(status._asdict())

@@ -51,6 +51,12 @@ class Settings(BaseSettings):
     rewrite_bytes_min: int = Field(
         64 * 2**20, ge=0, description="A journal smaller than this is not rewritten by itself."
     )
+    disk_bytes_max: int | None = Field(
+        None, ge=2**20, description="Size of the journal from which appends are refused."
+    )
+    disk_free_bytes_min: int = Field(
+        64 * 2**20, ge=2**20, description="Free bytes of the disk below which appends are refused."
+    )
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     loop_delay_warn_ms: int = Field(
         100, ge=10, description="What holds the event loop for longer is named in a warning."

@@ -109,6 +109,18 @@ class Metrics:
             "durable_position": ("Records that are safe.", lambda: status().durable_position),
             "bytes": ("Size of snapshot and segments.", lambda: status().size_bytes),
             "failed": ("1 once the disk has failed.", lambda: status().failure is not None),
+            "fault": (
+                "1 while nothing can be written for now.",
+                lambda: status().fault is not None,
+            ),
+            "shortage": (
+                "1 while appends are refused for want of room.",
+                lambda: status().shortage is not None,
+            ),
+            "disk_free_bytes": (
+                "Free bytes of its disk, when that was last looked at.",
+                lambda: status().free_bytes or 0,
+            ),
             "rewrites": ("Rewrites since the start.", lambda: status().rewrite_count),
             "rewrite_failed": (
                 "1 if the last rewrite did not work.",

@@ -73,6 +73,8 @@ _TOO_MUCH = "ERR this changes too much for a transaction: run it by itself"
 
 _BROKEN = "the state is not what the records lead to, so the process ends"
 
+_ENDED = "the gateway has failed"
+
 HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""
 
@@ -129,8 +131,9 @@ class Engine:
     @property
     def _keyspace(self) -> Keyspace:
         """Return the state without streams whose time is over: nobody sees them again."""
-        if self._everything.expiring and self.failure is None:
-            self._commit(streams.expire(self._everything, self._now_ms()).commands)
+        if self._everything.expiring:
+            with suppress(Unavailable):  # they go later
+                self._commit(streams.expire(self._everything, self._now_ms()).commands)
         return self._everything
 
     @property
@@ -597,7 +600,8 @@ class Engine:
         if stream in self._everything.governed:
             now_ms = self._now_ms()
             decision = policies.bury(self._keyspace, stream, group, claim_idle_ms, now_ms)
-            self._commit(decision.commands)
+            with suppress(Unavailable):  # there may be no room for it: it waits where it is
+                self._commit(decision.commands)
 
     def _bury_before(self, request: GroupRequest) -> None:
         """Move what a read would claim, and what was delivered too often, out of its way."""
@@ -773,31 +777,45 @@ class Engine:
         """Return why nothing can be changed any more, None if all is well."""
         return self._storage.failure
 
+    @property
+    def refusal(self) -> str | None:
+        """Return why not everything can be changed, for now or for ever, None if all is well."""
+        return self._storage.refusal
+
     async def run(self) -> None:
         """Keep storage and house, until `close`.
 
         If the storage fails, everything that was not durable yet is forgotten; what was stays to be
-        read, and nothing can be changed until a restart.
+        read, and nothing can be changed until the storage takes it again or, if it never will, a
+        restart.
 
         Raises:
             Exception: something happened that nothing here can mend. The process has to end.
         """
-        async with asyncio.TaskGroup() as tasks:
-            house = tasks.create_task(self.keep_house())
-            breaking = tasks.create_task(self._until_broken())
-            disposing = tasks.create_task(self._disposal.run())
-            try:
-                await self._storage.run()
-                await self._closed.wait()
-            except Unavailable as failure:
-                house.cancel()  # at once: it changes things
-                self._waiters.fail(failure)
-                recalled = await self._storage.recall()
-                if recalled is not None:
-                    self._everything = self._adopted(recalled)
-            house.cancel()
-            breaking.cancel()
-            disposing.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                others = [
+                    tasks.create_task(self.keep_house()),
+                    tasks.create_task(self._until_broken()),
+                    tasks.create_task(self._disposal.run()),
+                ]
+                try:
+                    await self._storage.run(self._go_back)
+                    await self._closed.wait()
+                except Unavailable as failure:
+                    self._waiters.fail(failure)
+                for task in others:
+                    task.cancel()
+        except BaseException:
+            self._waiters.fail(Unavailable(_ENDED))
+            raise
+
+    def _go_back(self, keyspace: Keyspace) -> None:
+        """Take a state for the one there is; who waits may wait for what was given up."""
+        self._waiters.fail(Unavailable(self.refusal or ""))
+        self._everything.apply(c.Flush())  # it is freed bit by bit
+        self._everything = self._adopted(keyspace)
+        self._last_read = None, []
 
     def _adopted(self, keyspace: Keyspace) -> Keyspace:
         keyspace.dispose = self._disposal.take

@@ -41,7 +41,9 @@ def tell_nobody(done: int, total: int) -> None:
 
 _JOURNAL = "journal-"
 _SNAPSHOT = "snapshot-"
-_UNFINISHED = ".new"
+UNFINISHED = ".new"
+"""How the name of a file ends that nobody reads yet."""
+
 _DIGITS = 20
 
 
@@ -116,24 +118,52 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
 def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
     """Return what the files stand for, and leave them fit to go on with.
 
-    A torn tail is put aside; what was replaced by a snapshot is removed. All that was read is safe
-    then: a process may have ended between a write and its sync, and what follows builds on it.
-
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
         OSError: the disk fails, or is full.
     """
+    loaded = load_safely(disk, progress)
+    mend(disk, loaded.torn)
+    return loaded
+
+
+def load_safely(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
+    """Return what the files stand for, once all of that is safe. It takes no room.
+
+    A process may have ended between a write and its sync. What it wrote last is there to be read,
+    and what comes next counts on it, so it must not be lost when that is kept; nor may the newest
+    snapshot be, once what it replaces is gone.
+
+    Raises:
+        Corrupt: a file is damaged, missing, or of a newer version.
+        OSError: the disk fails.
+    """
     loaded = load(disk, progress=progress)
-    if loaded.torn is not None:
-        put_aside(disk, loaded.torn.name, loaded.torn.offset)
-    # What a killed process wrote last is there to be read, and perhaps not yet safe. What comes
-    # next counts on it, so it must not be lost when that is kept; nor may the newest snapshot be,
-    # once what it replaces is gone.
     for name in names_in_use(disk)[-1:]:  # the others were safe before it was begun
         disk.sync(name)
     disk.sync_names()
-    clean(disk)
     return loaded
+
+
+def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
+    """Leave files that were loaded fit to go on with; it may be done again if it did not end.
+
+    A torn tail is put aside; what was replaced by a snapshot, and what is unfinished, is removed.
+
+    Returns:
+        The sizes in bytes of what is in use, by name.
+
+    Raises:
+        OSError: the disk fails, or is full.
+    """
+    names = disk.names()
+    is_there = torn is not None and torn.name in names
+    if torn is not None and is_there and disk.size_bytes(torn.name) >= max(torn.offset, 1):
+        put_aside(disk, torn.name, torn.offset)
+    for name in names:
+        if name.startswith(_JOURNAL) and name.endswith(UNFINISHED):
+            disk.remove(name)
+    return clean(disk)
 
 
 def repair(disk: Disk) -> list[str]:
@@ -183,7 +213,7 @@ def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
         return put_aside(disk, name, offset)
     kept = _copy_aside(disk, name, offset)
     payload = commands.join([commands.encode(one) for one in good])
-    unfinished = name + _UNFINISHED
+    unfinished = name + UNFINISHED
     if unfinished in disk.names():
         disk.remove(unfinished)
     disk.append(unfinished, before + pack_block(header, block.first, block.synced, payload))
@@ -247,21 +277,21 @@ def clean(disk: Disk) -> dict[str, int]:
 
 
 def _is_ours(name: str) -> bool:
-    finished = name.removesuffix(_UNFINISHED) if name.startswith(_SNAPSHOT) else name
+    finished = name.removesuffix(UNFINISHED) if name.startswith(_SNAPSHOT) else name
     return any(_number(finished, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
 
 
 def remove_unfinished(disk: Disk) -> None:
     """Remove snapshots whose writing did not end, and will not."""
     for name in disk.names():
-        if name.startswith(_SNAPSHOT) and name.endswith(_UNFINISHED):
+        if name.startswith(_SNAPSHOT) and name.endswith(UNFINISHED):
             disk.remove(name)
 
 
 def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
     """Write the snapshot of a state; from then on it stands for everything up to `position`."""
     name = snapshot_name(position)
-    unfinished = name + _UNFINISHED
+    unfinished = name + UNFINISHED
     if unfinished in disk.names():
         disk.remove(unfinished)
     unsynced_bytes = 0

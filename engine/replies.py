@@ -204,7 +204,10 @@ class JournalStatus(NamedTuple):
     position: int
     durable_position: int
     size_bytes: int  # of snapshot and segments
+    free_bytes: int | None  # of the disk, when it was last looked at
     failure: str | None  # why nothing is taken any more
+    fault: str | None  # why nothing is taken for now
+    shortage: str | None  # why nothing that takes room is taken for now
     is_rewriting: bool
     rewrite_count: int
     rewrite_failure: str | None  # why the last rewrite did not work

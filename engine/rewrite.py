@@ -13,10 +13,12 @@ import gc
 import os
 import sys
 import threading
+from asyncio.subprocess import Process
 from contextlib import suppress
 from pathlib import Path
 
 from engine import recovery
+from engine.descriptors import SpareDescriptors, none_are_left
 from engine.disk import SystemDisk
 from engine.errors import Corrupt
 from engine.journal import Rewriter
@@ -25,13 +27,19 @@ _NICENESS = 10
 """Requests come first."""
 
 
-def in_process_of_its_own(directory: Path) -> Rewriter:
-    """Return who writes snapshots of that directory."""
+def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None) -> Rewriter:
+    """Return who writes snapshots of that directory.
+
+    Args:
+        directory: where the files are.
+        spare: descriptors to begin with when no other is left.
+    """
+    spares = spare or SpareDescriptors(0)
     command = [sys.executable, "-m", __name__, str(directory.absolute())]
     importable = Path(__file__).parent.parent
 
-    async def rewrite(through: int) -> None:
-        process = await asyncio.create_subprocess_exec(
+    async def begin(through: int) -> Process:
+        return await asyncio.create_subprocess_exec(
             *command,
             str(through),
             cwd=importable,
@@ -39,6 +47,15 @@ def in_process_of_its_own(directory: Path) -> Rewriter:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
+
+    async def rewrite(through: int) -> None:
+        try:
+            process = await begin(through)
+        except OSError as error:
+            if not none_are_left(error):
+                raise
+            with spares.given_up():
+                process = await begin(through)
         assert process.stderr is not None
         try:
             said = await process.stderr.read()  # not `communicate`: it ends the standard input

@@ -9,11 +9,15 @@ keeps nothing need not.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from engine.commands import Command, encode
 from engine.errors import Unavailable
 from engine.keyspace import Keyspace
+
+GoBack = Callable[[Keyspace], None]
+"""Told that the state is another one: what came behind it was promised to nobody."""
 
 
 class Storage(Protocol):
@@ -54,6 +58,11 @@ class Storage(Protocol):
         """Return why no records are taken any more, None if all is well."""
         ...
 
+    @property
+    def refusal(self) -> str | None:
+        """Return why not all records are taken, for now or for ever, None if all are."""
+        ...
+
     async def wait_durable(self, position: int) -> None:
         """Return as soon as everything up to `position` is durable.
 
@@ -62,8 +71,11 @@ class Storage(Protocol):
         """
         ...
 
-    async def run(self) -> None:
+    async def run(self, go_back: GoBack) -> None:
         """Do what makes records durable, until `close`.
+
+        Args:
+            go_back: told the state that is durable when records behind it had to be given up.
 
         Raises:
             Unavailable: that cannot be done any more.
@@ -72,10 +84,6 @@ class Storage(Protocol):
 
     async def close(self) -> None:
         """Make durable what was taken, and end `run`."""
-        ...
-
-    async def recall(self) -> Keyspace | None:
-        """Return the state that is durable, after a failure; None if that is lost too."""
         ...
 
 
@@ -111,14 +119,16 @@ class MemoryStorage:
         """Take nothing any more."""
         self.failure = reason
 
+    @property
+    def refusal(self) -> str | None:
+        """Return why nothing is taken any more, None if all is well."""
+        return self.failure
+
     async def wait_durable(self, position: int) -> None:
         """Return at once."""
 
-    async def run(self) -> None:
-        """Return at once: there is nothing to do."""
+    async def run(self, go_back: GoBack) -> None:
+        """Return at once: there is nothing to do, and nothing to go back to."""
 
     async def close(self) -> None:
         """Return at once."""
-
-    async def recall(self) -> None:
-        """Return None: there is nothing to go back to."""

@@ -13,6 +13,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, TypeVar
 
+from engine.disk import SyncError
+
 T = TypeVar("T")
 
 
@@ -39,10 +41,13 @@ class MemoryDisk:
         self.synced: list[str] = []  # which file, each time
         self.appended: list[str] = []  # likewise
         self.sync_failure: OSError | None = None  # raised by every sync from now on
+        self.faults: dict[str, int] = {}  # errors (errno) of calls, until they are taken away
+        self.reserved_bytes = 0
         self.is_closed = False
         self._safe_bytes = {name: len(data) for name, data in self.files.items()}
 
     def names(self) -> list[str]:
+        self._check("names")
         return sorted(self.files)
 
     def size_bytes(self, name: str) -> int:
@@ -51,14 +56,35 @@ class MemoryDisk:
     def free_bytes(self) -> int:
         return self.size_bytes_max - sum(map(len, self.files.values()))
 
+    def _room(self) -> int:
+        return max(self.free_bytes() - self.reserved_bytes, 0)
+
+    def _check(self, call: str) -> None:
+        if call in self.faults:
+            raise OSError(self.faults[call], os.strerror(self.faults[call]))
+
+    def reserve(self, size_bytes: int) -> None:
+        more = size_bytes - self.reserved_bytes
+        if more > self._room():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.reserved_bytes = max(size_bytes, self.reserved_bytes)
+
+    def give_up_reserve(self) -> bool:
+        had, self.reserved_bytes = self.reserved_bytes, 0
+        return had > 0
+
     def open(self, name: str) -> BinaryIO:
+        self._check("open")
         return io.BytesIO(self._file(name))
 
     def append(self, name: str, data: bytes) -> None:
         self.appended.append(name)
         file = self.files.setdefault(name, bytearray())
-        room = self.free_bytes()
-        file += data[: max(room, 0)]
+        if "append" in self.faults:
+            file += data[: len(data) // 2]
+        self._check("append")
+        room = self._room()
+        file += data[:room]
         if room < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -66,17 +92,19 @@ class MemoryDisk:
         self.synced.append(name)
         self._file(name)
         if self.sync_failure is not None:
-            raise self.sync_failure
+            raise SyncError(self.sync_failure.errno, self.sync_failure.strerror)
         self._safe_bytes[name] = len(self._file(name))
 
     def sync_names(self) -> None:
         """Do nothing: names are safe at once."""
 
     def truncate(self, name: str, size_bytes: int) -> None:
+        self._check("truncate")
         del self._file(name)[size_bytes:]
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
+        self._check("rename")
         self._file(name)
         self.files[to] = self.files.pop(name)
         self._safe_bytes[to] = self._safe_bytes.pop(name, 0)

@@ -29,11 +29,11 @@ async def healthz() -> Health:
     responses=responses("invalid_request", "draining", "unavailable"),
 )
 async def readyz(backend: BackendDep) -> Health:
-    """Tell that the gateway takes requests: it can write, and is not about to stop."""
+    """Tell that the gateway takes every request: it can write, has room, is not about to stop."""
     if backend.is_draining:
         raise Draining
-    if backend.failure is not None:
-        raise Unavailable(backend.failure)
+    if backend.refusal is not None:
+        raise Unavailable(backend.refusal)
     return Health(status="ok")
 
 

@@ -1,4 +1,4 @@
-"""A disk that is full: nothing promised is lost, nothing more is promised, everybody is told."""
+"""A disk that is full: nothing promised is lost, everybody is told, and all goes on with room."""
 
 import asyncio
 import os
@@ -14,68 +14,51 @@ from tests.api.conftest import said as problem_said
 from tests.crash.gateway import Gateway
 
 STREAM = "/v1/streams/orders"
-SIZE_BYTES = 2 * 2**20
+GROUP = f"{STREAM}/groups/billing"
+SIZE_BYTES = 8 * 2**20
+FREE_BYTES_MIN = 2 * 2**20
 VALUE = "v" * 10_000
-NEVER = {"rewrite_percentage": 0, "fsync": "always"}
+SETTINGS = {"fsync": "always", "disk_free_bytes_min": FREE_BYTES_MIN}
+FULL = "the disk is full: "
 
 
-class Shortage:
-    """A directory in which so much fits, until it is lifted."""
-
-    reason: str
-    file_size_bytes_max = resource.RLIM_INFINITY
+class SmallDisk:
+    """A file system of its own, eight megabytes large."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-
-    def lift(self) -> None:
-        """Make room."""
-
-    def end(self) -> None:
-        """Leave nothing behind."""
-
-
-class FullFileSystem(Shortage):
-    """A file system of its own, two megabytes large."""
-
-    reason = "No space left on device"
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
         directory.mkdir()
-        mounted = _mount("-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", directory)
+        mounted = self._mount("-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", directory)
         if mounted.returncode != 0:
             pytest.skip(f"nothing can be mounted here: {mounted.stderr.strip()}")
 
-    def lift(self) -> None:
-        assert _mount("-o", f"remount,size={4 * SIZE_BYTES}", self.directory).returncode == 0
+    def fill(self) -> None:
+        """Take all room that is left, as another program may."""
+        with (self.directory / "of-somebody-else").open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def empty(self) -> None:
+        """Give that back."""
+        (self.directory / "of-somebody-else").unlink()
 
     def end(self) -> None:
+        """Leave nothing behind."""
         subprocess.run(["umount", "--lazy", self.directory], check=True)
 
-
-class LimitedFiles(Shortage):
-    """A system that lets no file of the gateway grow above two megabytes; needs no rights."""
-
-    reason = "File too large"
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.file_size_bytes_max = SIZE_BYTES
-
-    def lift(self) -> None:
-        self.file_size_bytes_max = resource.RLIM_INFINITY
+    @staticmethod
+    def _mount(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
 
 
-def _mount(*words: str | Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(params=[FullFileSystem, LimitedFiles])
-def shortage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shortage]:
-    if request.param is FullFileSystem and os.geteuid() != 0:
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    if os.geteuid() != 0:
         pytest.skip("only root can mount")
-    found: Shortage = request.param(tmp_path / "data")
+    found = SmallDisk(tmp_path / "data")
     yield found
     found.end()
 
@@ -91,13 +74,6 @@ async def fill(http: httpx.AsyncClient) -> tuple[list[str], httpx.Response]:
         ids.append(answer.json()["id"])
 
 
-async def until_readable(http: httpx.AsyncClient) -> None:
-    """Return once the gateway has read again what is durable: it forgets the rest."""
-    async with asyncio.timeout(10):
-        while (await http.get(f"{STREAM}/entries")).status_code == 503:
-            await asyncio.sleep(0.001)
-
-
 async def entries(http: httpx.AsyncClient) -> list[tuple[str, str]]:
     """Return id and number of each entry."""
     answer = await http.get(f"{STREAM}/entries", params={"limit": 10_000})
@@ -105,78 +81,135 @@ async def entries(http: httpx.AsyncClient) -> list[tuple[str, str]]:
     return [(entry["id"], entry["fields"]["n"]) for entry in answer.json()["entries"]]
 
 
-async def test_a_full_disk_is_told_and_what_was_answered_stays(shortage: Shortage) -> None:
-    gateway = await Gateway.start(
-        shortage.directory, NEVER, file_size_bytes_max=shortage.file_size_bytes_max
-    )
+async def until_ready(http: httpx.AsyncClient, status: int = 200) -> httpx.Response:
+    """Return once the gateway is ready, or not any more."""
+    async with asyncio.timeout(20):
+        while (answer := await http.get("/readyz")).status_code != status:
+            await asyncio.sleep(0.05)
+        return answer
+
+
+def times(gateway: Gateway, event: str) -> int:
+    return sum(f'"{event}"' in line for line in gateway.said)
+
+
+async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_restart(
+    disk: SmallDisk,
+) -> None:
+    gateway = await Gateway.start(disk.directory, SETTINGS | {"rewrite_percentage": 0})
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
-        await http.put(f"{STREAM}/groups/billing", json={"start": "0", "create_stream": True})
+        await http.put(GROUP, json={"start": "0", "create_stream": True})
         ids, refusal = await fill(http)
-        expected = [(entry_id, str(number)) for number, entry_id in enumerate(ids)]
-        assert SIZE_BYTES * 0.8 < len(ids) * len(VALUE) < SIZE_BYTES
-
         assert problem_said(refusal) == (503, "unavailable", "")
-        reason = f"the journal cannot be written: {shortage.reason}"
-        assert refusal.json()["detail"] == reason
-        for _ in range(2):
-            for path in ("/entries", "/groups/billing/read?consumer=c"):
-                body = {"fields": {"n": "late"}} if path == "/entries" else {}
-                later = await http.post(STREAM + path, json=body)
-                assert problem_said(later) == (503, "unavailable", "")
-                assert later.json()["detail"] == reason
-            await until_readable(http)
-            assert await entries(http) == expected
-        ready = await http.get("/readyz")
-        assert (ready.status_code, ready.json()["detail"]) == (503, reason)
-        assert (await http.get("/healthz")).status_code == 200
-        assert "headgate_journal_failed 1.0" in (await http.get("/metrics")).text
-        assert (await http.get("/v1/admin/journal")).json()["failure"] == reason
-        rewrite = await http.post("/v1/admin/rewrite")
-        assert problem_said(rewrite) == (503, "unavailable", "")
-    await gateway.stop()
-    [line] = [line for line in gateway.said if "journal failed" in line]
-    assert reason in line
-    assert '"level": "ERROR"' in line
-    assert not any("Traceback" in line for line in gateway.said)
+        assert refusal.json()["detail"].startswith(FULL)
+        assert refusal.headers["Retry-After"] == "1"
+        disk.fill()
 
-    shortage.lift()
-    again = await Gateway.start(
-        shortage.directory, NEVER, file_size_bytes_max=shortage.file_size_bytes_max
-    )
-    async with httpx.AsyncClient(base_url=again.url, timeout=30) as http:
-        # An append that was refused may be there all the same, if only its answer was impossible.
-        assert (await entries(http))[: len(ids)] == expected
-        assert len(await entries(http)) <= len(ids) + 1
+        # What was there is read, given out, acknowledged and deleted.
+        expected = [(entry_id, str(number)) for number, entry_id in enumerate(ids)]
+        assert await entries(http) == expected
+        read = await http.post(f"{GROUP}/read?consumer=c", json={"limit": 5})
+        assert [one["id"] for one in read.json()["entries"]] == ids[:5], read.text
+        acked = await http.post(f"{GROUP}/ack?consumer=c", json={"ids": ids[:5]})
+        assert acked.status_code == 200, acked.text
+        assert (await http.delete(f"{STREAM}/entries/{ids[0]}")).status_code == 204
+        command = await http.post("/v1/commands", json=["XADD", "orders", "*", "a", "1"])
+        assert command.status_code == 503
+        assert command.json()["error"].startswith(f"MISCONF {FULL}")
+        for path in ("/v1/streams/other", f"{STREAM}/entries"):
+            again = await http.put(path, json={}) if "other" in path else refusal
+            assert problem_said(again) == (503, "unavailable", "")
+
+        # It is told everywhere, and it is no reason to be restarted.
+        assert (await http.get("/readyz")).json()["detail"].startswith(FULL)
+        assert (await http.get("/healthz")).status_code == 200
+        metrics = (await http.get("/metrics")).text
+        assert "headgate_journal_shortage 1.0" in metrics
+        assert "headgate_journal_failed 0.0" in metrics
+        assert (await http.get("/v1/admin/journal")).json()["shortage"].startswith(FULL)
+
+        disk.empty()
+        trimmed = await http.post("/v1/commands", json=["XTRIM", "orders", "MAXLEN", "10"])
+        assert trimmed.status_code == 200, trimmed.text
+        await until_ready(http)  # a rewrite has made room
         answer = await http.post(f"{STREAM}/entries", json={"fields": {"n": "new", "v": VALUE}})
         assert answer.status_code == 201
-        assert (await entries(http))[-1] == (answer.json()["id"], "new")
-        assert (await http.get("/readyz")).status_code == 200
-    await again.stop()
+        kept = await entries(http)
+        assert kept == [*expected[-10:], (answer.json()["id"], "new")]
+    await gateway.stop()
+    assert times(gateway, "room is short") == times(gateway, "there is room again") == 1
+    assert not any("Traceback" in line for line in gateway.said)
+
+    second = await Gateway.start(disk.directory, SETTINGS)
+    async with httpx.AsyncClient(base_url=second.url, timeout=30) as http:
+        assert await entries(http) == kept
+    await second.stop()
 
 
-async def test_a_gateway_on_a_disk_that_stays_full_says_so_and_keeps_its_files(
-    shortage: Shortage,
+async def test_a_gateway_that_starts_on_a_full_disk_is_read_and_ready_when_there_is_room(
+    disk: SmallDisk,
 ) -> None:
-    """Nothing is given up to make room; a start that has no room for its segment is not ready."""
-    gateway = await Gateway.start(
-        shortage.directory, NEVER, file_size_bytes_max=shortage.file_size_bytes_max
-    )
+    gateway = await Gateway.start(disk.directory, SETTINGS)
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
         ids, _ = await fill(http)
     await gateway.kill()
-    if isinstance(shortage, LimitedFiles):
-        shortage.file_size_bytes_max = 10
-    second = await Gateway.begin(
-        shortage.directory, NEVER, file_size_bytes_max=shortage.file_size_bytes_max
-    )
-    with pytest.raises(ChildProcessError, match=f"Error: .*: .*{shortage.reason}"):
-        await second.until_greeting()
-    assert await second.until_end() == 1
+    (disk.directory / "reserve").unlink(missing_ok=True)
+    disk.fill()
+
+    second = await Gateway.start(disk.directory, SETTINGS)
+    async with httpx.AsyncClient(base_url=second.url, timeout=30) as http:
+        await until_ready(http, 503)
+        assert [entry_id for entry_id, _ in await entries(http)] == ids
+        late = await http.post(f"{STREAM}/entries", json={"fields": {"n": "late"}})
+        assert problem_said(late) == (503, "unavailable", "")
+        assert (await http.get("/healthz")).status_code == 200
+        disk.empty()
+        async with asyncio.timeout(20):  # it can write again; there is still little room
+            while (await http.delete(f"{STREAM}/entries/{ids[0]}")).status_code != 204:
+                await asyncio.sleep(0.05)
+        assert (await http.delete(STREAM)).status_code == 204
+        await until_ready(http)
+        answer = await http.post(f"{STREAM}/entries", json={"fields": {"n": "new"}})
+        assert answer.status_code == 201
+    await second.stop()
     assert not any("Traceback" in line for line in second.said)
 
-    shortage.lift()
-    third = await Gateway.start(shortage.directory, NEVER)
-    async with httpx.AsyncClient(base_url=third.url, timeout=30) as http:
-        found = await entries(http)
-        assert [entry_id for entry_id, _ in found][: len(ids)] == ids
-    await third.stop()
+
+async def test_a_journal_that_may_not_grow_refuses_appends_until_it_is_smaller(
+    tmp_path: Path,
+) -> None:
+    bound = {"disk_bytes_max": 2**20, "fsync": "no", "rewrite_percentage": 0}
+    gateway = await Gateway.start(tmp_path, bound)
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        limits = (await http.get("/v1/limits")).json()
+        assert (limits["disk_bytes_max"], limits["disk_free_bytes_min"]) == (2**20, 64 * 2**20)
+        await http.put(STREAM, json={"max_length": 20})
+        count = 0  # what goes by itself makes room by itself
+        async with asyncio.timeout(60):
+            while (await http.get("/v1/admin/journal")).json()["rewrite_count"] < 2:
+                body = {"fields": {"n": str(count), "v": VALUE}}
+                count += (await http.post(f"{STREAM}/entries", json=body)).status_code == 201
+        await until_ready(http)
+        assert len(await entries(http)) == 20
+    await gateway.stop()
+    assert times(gateway, "room is short") >= 2
+
+
+def segments(directory: Path) -> list[Path]:
+    return list(directory.glob("journal-*"))
+
+
+async def test_a_file_that_may_not_grow_is_followed_by_another(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path, file_size_bytes_max=2**20)
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        for number in range(250):
+            body = {"fields": {"n": str(number), "v": VALUE}}
+            answer = await http.post(f"{STREAM}/entries", json=body)
+            assert answer.status_code == 201, answer.text
+    await gateway.kill()
+    assert len(segments(tmp_path)) >= 3
+
+    again = await Gateway.start(tmp_path, file_size_bytes_max=resource.RLIM_INFINITY)
+    async with httpx.AsyncClient(base_url=again.url, timeout=30) as http:
+        assert [number for _, number in await entries(http)] == [str(n) for n in range(250)]
+    await again.stop()

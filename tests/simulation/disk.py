@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import os
 from collections import Counter, deque
 from collections.abc import Callable
 from random import Random
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from engine import recovery
+from engine.disk import SyncError
 from engine.errors import Corrupt
 from tests.simulation.platter import Inode, Platter
 from tests.simulation.strands import Strand
@@ -34,6 +36,15 @@ class CrashError(BaseException):
     """Everything ends here. No error of the program, so nothing may catch it."""
 
 
+class Outage(NamedTuple):
+    """A kind of call that does not work for a while: it raises, and nothing has happened."""
+
+    call: str  # the name of the method
+    first: int  # which of these calls is the first that does not work, from 0
+    calls: int  # how many do not
+    number: int  # errno
+
+
 class Faults(NamedTuple):
     """What will go wrong, counted from the start of the process."""
 
@@ -41,7 +52,9 @@ class Faults(NamedTuple):
     crash_at: tuple[str, int] | None = None  # a kind of point, and which of them, from 0
     is_power_lost: bool = False  # or else only the process ends
     capacity_bytes: int | None = None
+    outages: tuple[Outage, ...] = ()
     sync_fails: int | None = None  # which sync, from 0
+    names_sync_fails: int | None = None  # likewise
     latency_s_max: float = 0.01
     slow_sync: int | None = None  # which sync takes long, from 0
     slow_sync_s: float = 0.0
@@ -57,6 +70,7 @@ class SimulatedDisk:
         self.has_crashed = False
         self.violations: list[str] = []
         self.errors: list[str] = []  # told to the engine
+        self.has_lost = False  # a sync has failed
         self.on_crash: Callable[[], None] = lambda: None
         self._platter = platter
         self._random = random
@@ -64,6 +78,10 @@ class SimulatedDisk:
         self._point_count = 0
         self._passed: Counter[str] = Counter()  # points by kind
         self._sync_count = 0
+        self._names_sync_count = 0
+        self._calls: Counter[str] = Counter()
+        self._capacity_bytes = faults.capacity_bytes
+        self._outages = faults.outages
         self._failed: set[Inode] = set()  # a sync of them did not work
         self._waiting: deque[tuple[Strand[Any], asyncio.Future[Any]]] = deque()
         self._strands: dict[Strand[Any], asyncio.Future[Any]] = {}  # begun, in order
@@ -73,32 +91,48 @@ class SimulatedDisk:
     # The files
 
     def names(self) -> list[str]:
-        self._pause()
-        self._check_alive()
+        self._call("names")
         return sorted(self._platter.names)
 
     def size_bytes(self, name: str) -> int:
-        self._pause()
-        self._check_alive()
+        self._call("size_bytes")
         return len(self._inode(name).data)
 
     def free_bytes(self) -> int:
-        capacity = self.faults.capacity_bytes
-        return 2**62 if capacity is None else max(capacity - self._platter.size_bytes, 0)
+        self._call("free_bytes")
+        return self._room() + self._platter.reserved_bytes
 
-    def open(self, name: str) -> BinaryIO:
+    def reserve(self, size_bytes: int) -> None:
+        self._call("reserve")
+        if size_bytes > self._platter.reserved_bytes + self._room():
+            self._fail(errno.ENOSPC)
+        self._platter.reserved_bytes = max(size_bytes, self._platter.reserved_bytes)
+
+    def give_up_reserve(self) -> bool:
         self._pause()
         self._check_alive()
+        had, self._platter.reserved_bytes = self._platter.reserved_bytes, 0
+        return had > 0
+
+    def open(self, name: str) -> BinaryIO:
+        self._call("open")
         return io.BufferedReader(_Raw(self, self._inode(name)), 512)
 
     def append(self, name: str, data: bytes) -> None:
         self._pause()
         self._point("append", name)
-        inode = self._platter.names.get(name) or self._platter.link(name)
-        room = self.free_bytes()
+        inode = self._platter.names.get(name)
+        try:
+            self._check_outage("append")
+        except OSError:
+            if inode is not None:  # some of it may have got there
+                inode.append(data[: self._random.randint(0, len(data) - 1)])
+            raise
+        inode = inode or self._platter.link(name)
+        room = self._room()
         if len(data) > room:
             inode.append(data[: self._random.randint(0, room)])
-            self._fail(errno.ENOSPC, "No space left on device")
+            self._fail(errno.ENOSPC)
         half = self._random.randint(0, len(data))
         inode.append(data[:half])
         self._point("half appended", name)
@@ -115,36 +149,54 @@ class SimulatedDisk:
         if number == self.faults.sync_fails:
             self._failed.add(inode)
             inode.fail_to_sync(self._random)
-            self._fail(errno.EIO, "Input/output error")
+            self._fail_to_sync()
         inode.sync()
         self._point("synced", name)
 
     def sync_names(self) -> None:
         self._pause()
         self._point("sync names", "")
+        number, self._names_sync_count = self._names_sync_count, self._names_sync_count + 1
+        if number == self.faults.names_sync_fails:
+            self._fail_to_sync()
         self._platter.sync_names()
         self._point("names synced", "")
 
     def truncate(self, name: str, size_bytes: int) -> None:
-        self._pause()
+        self._call("truncate")
         self._point("truncate", name)
         self._inode(name).cut(size_bytes)
         self._point("truncated", name)
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
-        self._pause()
+        self._call("rename")
         self._point("rename", name)
         self._inode(name)
         self._platter.rename(name, to)
         self._point("renamed", to)
 
     def remove(self, name: str) -> None:
-        self._pause()
+        self._call("remove")
         self._point("remove", name)
         self._inode(name)
         self._platter.unlink(name)
         self._point("removed", name)
+
+    def looked_at(self) -> list[str]:
+        """Return the names of all files, as nobody else can see them: at once."""
+        return sorted(self._platter.names)
+
+    def heal(self) -> None:
+        """Let everything work from now on, but what was lost."""
+        self._outages = ()
+        self._capacity_bytes = None
+
+    def _room(self) -> int:
+        if self._capacity_bytes is None:
+            return 2**40
+        taken_bytes = self._platter.size_bytes + self._platter.reserved_bytes
+        return max(self._capacity_bytes - taken_bytes, 0)
 
     def _inode(self, name: str) -> Inode:
         inode = self._platter.names.get(name)
@@ -284,11 +336,31 @@ class SimulatedDisk:
         if self._trace is not None:
             self._trace(f"  disk {self._point_count}: {what} {name}")
 
-    def _fail(self, number: int, text: str) -> None:
+    def _call(self, name: str) -> None:
+        """Begin a call: others may come before it, and it may not work."""
+        self._pause()
+        self._check_alive()
+        self._check_outage(name)
+
+    def _check_outage(self, name: str) -> None:
+        number, self._calls[name] = self._calls[name], self._calls[name] + 1
+        for outage in self._outages:
+            if name == outage.call and 0 <= number - outage.first < outage.calls:
+                self._fail(outage.number)
+
+    def _fail(self, number: int) -> None:
+        self._note_error(os.strerror(number))
+        raise OSError(number, os.strerror(number))
+
+    def _fail_to_sync(self) -> None:
+        self.has_lost = True
+        self._note_error(os.strerror(errno.EIO))
+        raise SyncError(errno.EIO, os.strerror(errno.EIO))
+
+    def _note_error(self, text: str) -> None:
         if self._trace is not None:
             self._trace(f"  disk: {text}")
         self.errors.append(text)
-        raise OSError(number, text)
 
 
 class _Raw(io.RawIOBase):

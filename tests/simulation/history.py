@@ -11,6 +11,8 @@ from engine.commands import Command
 from engine.entry import MIN_ID, Entry, EntryId
 from engine.journal import Journal
 from engine.keyspace import Keyspace
+from engine.storage import GoBack
+from tests.model.snapshot import snapshot
 
 Reader = tuple[bytes, bytes]  # group, consumer
 
@@ -44,6 +46,7 @@ class History:
         self.added_at: dict[Entry, int] = {}  # no two entries have the same fields
         self.delivered_at: dict[DeliveryKey, list[int]] = {}
         self.answers: list[tuple[float, int]] = []  # in this life: when, and what `answer` notes
+        self.open_requests: set[Request] = set()
         self._shadow = Keyspace()
         self._shadow_position = 0
         self._greatest_ids: dict[int, EntryId] = {}  # by epoch
@@ -59,7 +62,8 @@ class History:
         # A timer that a request has set runs on its behalf too, and is no part of its reply.
         if request is not None and request.task is asyncio.current_task():
             request.position = position
-            if any(isinstance(command, c.Add) for command in record):
+            kinds = {type(command) for command in record}
+            if c.Add in kinds and c.Ack not in kinds:  # dead letters are of who is served by it
                 request.added_at.add(position)
         for command in record:
             self._index(position, command)
@@ -69,6 +73,19 @@ class History:
         if not self.is_over and position > self.acknowledged:
             self.acknowledged = position
             self.answers.append((at_s, position))
+
+    def give_up(self, position: int) -> None:
+        """Forget what the engine has given up, which nobody has heard of."""
+        if self.is_over:
+            return
+        assert self.acknowledged <= position, "what was promised is not given up"
+        del self.records[position:]
+        self.added_at = {key: at for key, at in self.added_at.items() if at <= position}
+        for key, places in self.delivered_at.items():
+            self.delivered_at[key] = [at for at in places if at <= position]
+        for request in self.open_requests:
+            request.asked_at = min(request.asked_at, position)
+            request.position = min(request.position, position)
 
     def recover(self, position: int) -> Keyspace:
         """Forget what a crash took, and return what should be left."""
@@ -121,6 +138,17 @@ class RecordedJournal(Journal):
     """A journal whose records are also noted in a history."""
 
     history: History
+
+    async def run(self, go_back: GoBack) -> None:
+        def noting(keyspace: Keyspace) -> None:
+            if not self.history.is_over:
+                if self.failure is None:  # or else a restart may find it all the same
+                    self.history.give_up(self.position)
+                expected = self.history.state_at(self.position)
+                assert snapshot(keyspace) == snapshot(expected), "not what is durable"
+            go_back(keyspace)
+
+        await super().run(noting)
 
     def append(self, record: list[Command]) -> int:
         position = super().append(record)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -12,16 +13,18 @@ from typing import Any, NamedTuple
 import engine.journal
 import engine.snapshot
 from engine import recovery
+from engine.disk import Disk
 from engine.engine import Engine
-from engine.errors import Corrupt, StreamError
+from engine.errors import Corrupt, StreamError, Unavailable
 from engine.journal import FsyncPolicy, Growth
-from engine.keyspace import Keyspace
+from engine.recovery import Loaded
+from engine.room import DiskBounds
 from tests.simulation import checkers
 from tests.simulation.checkers import ViolationError, ensure
-from tests.simulation.disk import CrashError, Faults, SimulatedDisk
+from tests.simulation.disk import CrashError, Faults, Outage, SimulatedDisk
 from tests.simulation.history import History, RecordedJournal, Request, asking
 from tests.simulation.platter import Platter
-from tests.simulation.workload import Workload, name_of
+from tests.simulation.workload import StepError, Workload, name_of
 from tests.virtual_time import VirtualClock, VirtualLoop
 
 LIVES_MAX = 4
@@ -39,8 +42,11 @@ class Plan(NamedTuple):
     faults: Faults
     is_orderly: bool  # it ends with a close, unless it crashes before
     growth: Growth
+    bounds: DiskBounds
     client_count: int
     request_count: int  # of each client
+    poison_chance: float  # that a transaction decides what cannot be applied
+    tell_fails: int | None  # which event cannot be told, from 0: a task dies of that
 
 
 class Simulation:
@@ -70,7 +76,8 @@ class Simulation:
                 self._say(f"life {number + 1}")
                 self._live(self._plan())
             self._say("after all")
-            self._recover(SimulatedDisk(self._platter, self._random, Faults(), self._trace))
+            last = SimulatedDisk(self._platter, self._random, Faults(), self._trace)
+            self._recover(last, recovery.recover)
             if self._policy is FsyncPolicy.ALWAYS and recovery.names_in_use(
                 SimulatedDisk(self._platter, self._random, Faults())
             ):
@@ -79,13 +86,29 @@ class Simulation:
     def _plan(self) -> Plan:
         random = self._random
         growth = Growth(random.choice([0, 50, 100]), random.choice([500, 4_000]))
+        bounds = DiskBounds(random.choice([None, None, None, 6_000]), random.choice([0, 0, 600]))
         return Plan(
             self._policy,
             self._faults(),
             random.random() < 0.2,
             growth,
+            bounds,
             client_count=random.randint(1, 6),
             request_count=random.randint(3, 30),
+            poison_chance=random.choice([0.0, 0.0, 0.0, 0.2]),
+            tell_fails=random.randint(0, 3) if random.random() < 0.03 else None,
+        )
+
+    def _outages(self) -> tuple[Outage, ...]:
+        random = self._random
+        return tuple(
+            Outage(
+                random.choice(_CALLS),
+                random.randint(0, random.choice([3, 30])),
+                random.choice([1, 1, 2, 8, 40]),
+                random.choice([errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EINTR]),
+            )
+            for _ in range(random.choice([1, 1, 2, 5]))
         )
 
     def _faults(self) -> Faults:
@@ -105,7 +128,10 @@ class Simulation:
             sync_fails = random.randint(0, random.choice([10, 40]))
         if random.random() < 0.15:  # what fails may take its time
             slow_sync = sync_fails or random.randint(0, 20)
+        names_sync_fails = random.randint(0, 10) if random.random() < 0.03 else None
         return Faults(
+            outages=self._outages() if random.random() < 0.3 else (),
+            names_sync_fails=names_sync_fails,
             crash_after=crash_after,
             crash_at=crash_at,
             is_power_lost=random.random() < 0.5,
@@ -120,25 +146,26 @@ class Simulation:
         self._say(f"{plan}")
         disk = SimulatedDisk(self._platter, self._random, plan.faults, self._trace)
         try:
-            keyspace = self._recover(disk)
+            loaded = self._recover(disk, recovery.load_safely)
         except CrashError:
             self._note_crash(plan, is_new=False)
             return
-        except OSError as error:  # a disk that fails or is full: the start is refused
+        except OSError as error:  # a disk that cannot be read: the start is refused
             self._say(f"no start: {error}")
-            self._floor = self._floor_without_power  # a sync that fails may lose what it was for
+            if disk.has_lost:
+                self._floor = self._floor_without_power
             return
-        _Life(self, plan, disk, keyspace).live()
+        _Life(self, plan, disk, loaded).live()
 
-    def _recover(self, disk: SimulatedDisk) -> Keyspace:
+    def _recover(self, disk: SimulatedDisk, recover: Callable[[Disk], Loaded]) -> Loaded:
         try:
-            loaded = recovery.recover(disk)
+            loaded = recover(disk)
         except Corrupt as error:
             raise ViolationError(f"recovery was refused: {error}") from error
         self._say(f"recovered {loaded.position} records, torn: {loaded.torn}")
         checkers.recovered(self._history, loaded, self._floor)
         self._floor = self._floor_without_power = loaded.position
-        return loaded.keyspace
+        return loaded
 
     def _note_crash(self, plan: Plan, *, is_new: bool) -> None:
         if plan.faults.is_power_lost:
@@ -155,7 +182,7 @@ class _Life:
     """From a start to a stop or a crash."""
 
     def __init__(
-        self, simulation: Simulation, plan: Plan, disk: SimulatedDisk, keyspace: Keyspace
+        self, simulation: Simulation, plan: Plan, disk: SimulatedDisk, loaded: Loaded
     ) -> None:
         self._simulation = simulation
         self._random = simulation._random
@@ -170,18 +197,22 @@ class _Life:
             disk,
             plan.policy,
             disk.rewrite,
-            position=self._history.position,
+            position=loaded.position,
+            torn=loaded.torn,
             growth=plan.growth,
+            bounds=plan.bounds,
             chance=self._random,
             tell=self._tell,
         )
         self._journal.history = self._history
         self._engine = Engine(
-            self._journal, keyspace=keyspace, clock=self._clock, waiters_max=1_000
+            self._journal, keyspace=loaded.keyspace, clock=self._clock, waiters_max=1_000
         )
         self._workload = Workload(self._engine, self._random, simulation._serial)
-        self._is_unreadable = False
+        self._workload.poison_chance = plan.poison_chance
+        self._told_count = 0
         self._has_drained = False
+        self._has_died = False
         self._errors: list[BaseException] = []
 
     def live(self) -> None:
@@ -213,19 +244,21 @@ class _Life:
         simulation._serial = self._workload.serial
         simulation._floor_without_power = self._floor_without_power(now_s)
         simulation._floor = history.acknowledged
-        if self._disk.errors:  # what was written and not synced may be gone with the failure
+        if self._disk.has_lost:  # what was written and not synced may be gone with the failure
             simulation._floor = simulation._floor_without_power
         if self._disk.has_crashed:
             simulation._note_crash(self._plan, is_new=True)
         elif self._plan.faults.is_power_lost and self._journal.status.failure is None:
-            self._disk.crash()  # now that everything should be safe
+            self._disk.crash()
+            if self._has_died:  # or else everything should be safe by now
+                simulation._note_crash(self._plan, is_new=True)
 
     def _floor_without_power(self, now_s: float) -> int:
         history, faults, policy = self._history, self._plan.faults, self._plan.policy
         if policy is FsyncPolicy.ALWAYS:
             return history.acknowledged
         synced = max(history.safe, self._journal._synced)
-        if policy is FsyncPolicy.EVERYSEC and not self._disk.errors:
+        if policy is FsyncPolicy.EVERYSEC and not self._disk.errors and not self._has_died:
             # A sync that is under way may be followed by another, and wait for others before it.
             late_s = 1.0 + 20 * faults.latency_s_max
             late_s += faults.slow_sync_s if faults.slow_sync is not None else 0.0
@@ -251,20 +284,39 @@ class _Life:
         running = asyncio.create_task(self._engine.run())
         clients = [asyncio.create_task(self._ask()) for _ in range(plan.client_count)]
         await asyncio.wait(clients, timeout=self._random.choice([5, PATIENCE_S]))
-        if running.done():
-            running.result()
-        if self._journal.status.failure is None and not plan.is_orderly:
+        if self._disk.errors and not running.done():
+            await self._see_recovery(running)
+        if self._journal.failure is None and not plan.is_orderly and not running.done():
             self._disk._check_alive()
             self._disk.crash()
             self._stop()
             return
         await self._stop_orderly(running, clients)
 
+    async def _see_recovery(self, running: asyncio.Task[None]) -> None:
+        """See that all is well as soon as the disk is, if nothing was lost."""
+        self._disk.heal()
+        await asyncio.wait([running], timeout=PATIENCE_S)
+        if running.done() or self._journal.failure is not None:
+            return
+        status = self._journal.status
+        ensure(status.fault is None, f"the disk is well, and yet: {status.fault}")
+        is_full = (status.shortage or "").startswith("the journal is full")
+        ensure(status.shortage is None or is_full, f"there is room, and yet: {status.shortage}")
+        if not is_full and not running.done():
+            request = Request("add", 0)
+            asking.set(request)
+            request.task = asyncio.current_task()
+            with suppress(Unavailable):  # it has just failed, or broken
+                await self._engine.add(b"after all", [self._workload._draft()])
+                return
+            ensure(self._engine.refusal is not None, "nothing is wrong, and yet it was refused")
+
     async def _stop_orderly(
         self, running: asyncio.Task[None], clients: list[asyncio.Task[None]]
     ) -> None:
-        if self._journal.status.failure is not None:
-            await self._see_failure()
+        if self._journal.status.failure is not None and self._engine._broken is None:
+            await self._see_failure(running)
         self._has_drained = True
         self._engine.drain()
         _, hanging = await asyncio.wait(clients, timeout=PATIENCE_S)
@@ -274,7 +326,11 @@ class _Life:
         ensure(self._engine.waiter_count == 0, "somebody is still waited for")
         has_failed = self._journal.status.failure is not None
         await asyncio.wait_for(self._engine.close(), PATIENCE_S)
-        await asyncio.wait_for(running, PATIENCE_S)
+        try:
+            await asyncio.wait_for(running, PATIENCE_S)
+        except ExceptionGroup as error:
+            self._see_end(error)
+            return
         self._simulation._say("stopped")
         if not has_failed and self._journal.status.failure is None:
             position = self._journal.position
@@ -283,12 +339,22 @@ class _Life:
             expected = self._history.state_at(position)
             checkers.same_state(self._engine._everything, expected, "at the end")
 
-    async def _see_failure(self) -> None:
+    def _see_end(self, error: ExceptionGroup[Exception]) -> None:
+        """See that the engine has ended for a reason."""
+        self._simulation._say(f"ended: {error.exceptions}")
+        self._has_died = True
+        _, others = error.split(_is_meant)
+        if others is not None:
+            raise others
+
+    async def _see_failure(self, running: asyncio.Task[None]) -> None:
         """Look at what is left to be read once the disk has failed."""
         journal = self._journal
         await asyncio.sleep(PATIENCE_S)
+        if running.done() and running.exception() is not None:
+            return  # it ended for more than that
         ensure(self._engine.waiter_count == 0, "a read waits, and nothing can ever come")
-        if self._is_unreadable:
+        if self._journal._is_given_up:  # and nothing can be read of what is not sure to last
             ensure(self._plan.policy is not FsyncPolicy.ALWAYS, "what is durable cannot be read")
             return
         durable = journal.durable_position
@@ -312,6 +378,7 @@ class _Life:
         position = 0 if name == "start_rewrite" else self._journal.position
         request = Request(name, position, self._workload.reader)
         asking.set(request)
+        self._history.open_requests.add(request)
         self._simulation._say(f"{self._loop.time():.6f} {name}")
         request.task = asked = asyncio.create_task(_await(ask))
         patience_s = (
@@ -321,6 +388,7 @@ class _Life:
         if not asked.done():
             asked.cancel()
             await asyncio.wait([asked])
+        self._history.open_requests.discard(request)
         self._hear(request, asked)
 
     def _hear(self, request: Request, asked: asyncio.Task[Any]) -> None:
@@ -329,8 +397,10 @@ class _Life:
         if asked.cancelled():
             said = "gone"
         elif isinstance(error := asked.exception(), StreamError):
-            checkers.refused(self._journal, error)
+            checkers.refused(self._journal, self._disk, error)
             said = name_of(error)
+        elif isinstance(error, StepError) or self._engine._broken is not None:
+            said = repr(error)
         else:
             reply = asked.result()
             position = checkers.answered(self._history, self._journal, request, reply)
@@ -341,7 +411,9 @@ class _Life:
 
     def _tell(self, event: str, facts: Mapping[str, object]) -> None:
         self._simulation._say(f"  {event}: {facts}")
-        self._is_unreadable |= event == "journal cannot be read"
+        number, self._told_count = self._told_count, self._told_count + 1
+        if number == self._plan.tell_fails:
+            raise TellError
         try:
             if not self._history.is_over:
                 checkers.told(self._disk, event, facts)
@@ -352,6 +424,19 @@ class _Life:
         error = context.get("exception")
         self._errors.append(error or AssertionError(context["message"]))
 
+
+class TellError(Exception):
+    """What happened cannot be told."""
+
+
+def _is_meant(error: BaseException) -> bool:
+    return isinstance(error, TellError) or "the process ends" in str(error)
+
+
+_CALLS = [
+    *["append"] * 8,
+    *["names", "size_bytes", "free_bytes", "reserve", "open", "truncate", "rename", "remove"],
+]
 
 _RARE_POINTS = [
     "rename",

@@ -97,6 +97,7 @@ class Platter:
 
     def __init__(self) -> None:
         self.names: dict[str, Inode] = {}
+        self.reserved_bytes = 0  # of a file that holds nothing else
         self._safe_names: dict[str, Inode] = {}
         self._unsynced: list[Link | Unlink | Rename] = []
 

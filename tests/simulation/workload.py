@@ -45,8 +45,15 @@ IDLE_MS = [0, 1, 20, 500]
 Ask = Callable[[], Awaitable[Any]]
 
 
+class StepError(Exception):
+    """A mistake in a step: nothing that the engine knows of."""
+
+
 class Workload:
     """Chooses requests."""
+
+    poison_chance = 0.0
+    """How many transactions decide what cannot be applied."""
 
     def __init__(self, engine: Engine, random: Random, serial: int) -> None:
         self.serial = serial  # of the next entry: all entries differ
@@ -402,6 +409,10 @@ class Workload:
 
     def perform_all(self) -> Ask:
         steps = [self._step() for _ in range(self._random.randint(1, 4))]
+        if self._random.random() < 0.1:
+            steps.insert(self._random.randint(0, len(steps)), _mistaken)
+        if self._random.random() < self.poison_chance:
+            steps.append(_poisonous)
         return lambda: self._engine.perform_all(steps)
 
     def _step(self) -> Callable[[Keyspace, int], Decision[Any]]:
@@ -472,6 +483,14 @@ class Workload:
             return journal.start_rewrite()
 
         return start
+
+
+def _mistaken(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+    raise StepError("a mistake in a step")
+
+
+def _poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+    return Decision(None, [c.Trim(b"missing", MIN_ID)])
 
 
 def name_of(error: StreamError) -> str:

@@ -2,18 +2,24 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from engine import recovery
-from engine.commands import Add, Command, CreateStream
+from engine.blocks import Header, Kind, pack_header
+from engine.commands import Ack, Add, Command, CreateGroup, CreateStream, Delete, DeleteStream
 from engine.engine import Engine
-from engine.entry import Entry, EntryId
+from engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from engine.errors import Unavailable
 from engine.journal import (
+    LOOK_INTERVAL_S,
+    PATIENCE_S,
+    PAUSE_S_MAX,
     REDIS_GROWTH,
     SYNC_INTERVAL_S,
     SYNC_PATIENCE_S,
@@ -24,6 +30,7 @@ from engine.journal import (
 )
 from engine.keyspace import Keyspace
 from engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
+from engine.room import DiskBounds
 from engine.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.virtual_time import HandClock, in_virtual_time, now_ms, settle
@@ -56,15 +63,18 @@ class Running:
         *,
         growth: Growth = REDIS_GROWTH,
         rewriter: Rewriter | None = None,
+        bounds: DiskBounds = DiskBounds(),  # noqa: B008
     ) -> None:
         self.disk = disk
         self.told: list[tuple[str, dict[str, Any]]] = []
+        self.went_back: list[Keyspace] = []
         self.journal = Journal(
             disk,
             policy,
             rewriter or rewriting(disk),
             position=recovery.recover(disk).position,
             growth=growth,
+            bounds=bounds,
             tell=self._tell,
         )
 
@@ -79,7 +89,7 @@ class Running:
 async def running(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator[Running]:
     """Run a journal that nothing happens to."""
     found = Running(disk, *args, **options)
-    run = asyncio.create_task(found.journal.run())
+    run = asyncio.create_task(found.journal.run(found.went_back.append))
     await asyncio.sleep(disk.sync_s)  # the first segment is open by then
     await settle()
     yield found
@@ -91,7 +101,7 @@ async def running(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator
 async def failing(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator[Running]:
     """Run a journal that will fail."""
     found = Running(disk, *args, **options)
-    run = asyncio.create_task(found.journal.run())
+    run = asyncio.create_task(found.journal.run(found.went_back.append))
     await settle()
     yield found
     with pytest.raises(Unavailable):
@@ -279,7 +289,7 @@ def test_what_a_killed_process_wrote_is_safe_before_anything_is_built_on_it(
     async def test() -> None:
         disk = MemoryDisk(sync_s=SYNC_S)
         killed = Running(disk, policy)
-        run = asyncio.create_task(killed.journal.run())
+        run = asyncio.create_task(killed.journal.run(killed.went_back.append))
         await asyncio.sleep(2 * SYNC_S)
         disk.sync_failure = OSError(errno.EINTR, "killed before that")
         killed.journal.append(CREATE)
@@ -309,7 +319,8 @@ async def test_a_segment_that_is_full_is_followed_by_another() -> None:
         for number in range(1, 7):
             await one.put(adding(number, large))
         first, second = disk.names()
-        assert disk.synced == [first, first, second]  # the full one is safe before the next begins
+        # The full one is safe before the next begins.
+        assert disk.synced == [f"{first}.new", first, f"{second}.new"]
     assert (first, second) == (recovery.journal_name(1), recovery.journal_name(6))
     assert length(recovery.load(disk).keyspace) == 6
 
@@ -382,24 +393,28 @@ async def test_a_rewrite_starts_when_the_files_have_doubled() -> None:
 
 
 @in_virtual_time
-async def test_a_rewrite_that_fails_is_told_and_tried_after_as_much_growth() -> None:
+async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pauses() -> None:
     disk = MemoryDisk()
+    begun_s: list[float] = []
 
     async def rewriter(through: int) -> None:
-        raise OSError(f"no rewrite through {through}")
+        begun_s.append(now_ms() / 1000)
+        raise OSError(errno.EMFILE, f"no rewrite through {through}")
 
     async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as one:
         await one.put(CREATE)
-        for number in range(1, 60):
+        for number in range(1, 600):
             await one.put(adding(number, bytes(100)))
-            await rewritten(one)
+            await asyncio.sleep(0.1)
         status = one.journal.status
         failures = [facts for event, facts in one.told if event == "rewrite failed"]
-        assert 2 <= len(failures) <= 4
+        assert len(failures) == len(begun_s) == 6
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert all(1.8 * short < long for short, long in pairwise(pauses_s))
         assert status.rewrite_failure == failures[-1]["reason"]
         assert "no rewrite through" in failures[-1]["reason"]
-        assert (status.rewrite_count, status.failure) == (0, None)
-    assert length(recovery.load(disk).keyspace) == 59
+        assert (status.rewrite_count, status.failure, status.fault) == (0, None, None)
+    assert length(recovery.load(disk).keyspace) == 599
 
 
 @in_virtual_time
@@ -497,44 +512,216 @@ async def test_everyone_who_waits_is_told_of_a_failure() -> None:
 
 
 @in_virtual_time
-async def test_a_full_disk_takes_nothing_and_keeps_what_was_promised() -> None:
-    disk = MemoryDisk(size_bytes_max=2000)
-    async with failing(disk) as one:
-        await one.put(CREATE)
-        with pytest.raises(Unavailable, match="No space left on device"):
-            await put_on(one)
-        durable = one.journal.durable_position
-        recalled = await one.journal.recall()
-        assert recalled is not None
-        assert length(recalled) == durable - 1 == one.journal.position - 1
-    assert disk.free_bytes() == 0  # the block that did not fit is there in part
-    with pytest.raises(OSError, match="No space left on device"):
-        recovery.recover(disk)
-    disk.size_bytes_max *= 2
-    loaded = recovery.recover(disk)
-    assert (loaded.position, length(loaded.keyspace)) == (durable, durable - 1)
-
-
-@in_virtual_time
-async def test_what_cannot_be_read_again_is_not_recalled() -> None:
+async def test_a_failed_sync_is_followed_by_what_is_durable() -> None:
     disk = MemoryDisk()
     async with failing(disk) as one:
         await one.put(CREATE)
         disk.sync_failure = OSError(errno.EIO, "Input/output error")
         with pytest.raises(Unavailable):
             await one.put(adding(1))
-        [segment] = disk.names()
-        disk.files[segment][30] ^= 1
-        assert await one.journal.recall() is None
-        assert one.told[-1][0] == "journal cannot be read"
+        await settle()
+        [durable] = one.went_back
+        assert length(durable) == 0
+        assert one.journal.position == one.journal.durable_position == 1
 
 
 @in_virtual_time
-async def test_a_disk_that_fails_at_the_start_is_known_at_once() -> None:
-    async with failing(MemoryDisk(size_bytes_max=10)) as one:
-        assert one.journal.failure is not None
+async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:
+    disk = MemoryDisk()
+    async with failing(disk) as one:
+        await one.put(CREATE)
+        disk.sync_failure = OSError(errno.EIO, "Input/output error")
+        disk.faults["open"] = errno.EMFILE
+        with pytest.raises(Unavailable):
+            await one.put(adding(1))
+        await asyncio.sleep(10)
+        assert [event for event, _ in one.told] == ["journal failed", "journal cannot be read"]
+        with pytest.raises(Unavailable):  # it never was promised
+            await one.journal.wait_durable(2)
+        disk.faults.clear()
+        await asyncio.sleep(PAUSE_S_MAX)
+        assert len(one.went_back) == 1
+
+
+# What ends by itself
+
+
+@pytest.mark.parametrize("policy", list(FsyncPolicy))
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EINTR])
+def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
+    number: int, policy: FsyncPolicy
+) -> None:
+    @in_virtual_time
+    async def test() -> None:
+        disk = MemoryDisk()
+        async with running(disk, policy) as one:
+            await one.put(CREATE)
+            disk.faults["append"] = number
+            putting = [asyncio.create_task(one.put(adding(value))) for value in (1, 2, 3)]
+            await asyncio.sleep(PATIENCE_S / 2)
+            assert not any(task.done() for task in putting)
+            with pytest.raises(Unavailable, match=os.strerror(number)):
+                one.journal.append(adding(9))
+            assert one.journal.refusal == one.journal.status.fault
+            assert one.journal.failure is None
+            disk.faults.clear()
+            await asyncio.gather(*putting)
+            assert one.journal.refusal is None
+            await one.put(adding(4))
+            assert one.went_back == []
+            events = [event for event, _ in one.told]
+            assert events == ["journal not written for now", "journal written again"]
+        assert length(recovery.load(disk).keyspace) == 4
+
+    test()
+
+
+@in_virtual_time
+async def test_what_the_disk_does_not_take_for_long_is_given_up_and_then_all_goes_on() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as one:
+        await one.put(CREATE)
+        await one.put(adding(1))
+        disk.faults |= {"append": errno.ENOSPC, "truncate": errno.EIO}
+        began_ms = now_ms()
+        with pytest.raises(Unavailable, match="No space left on device"):
+            await one.put(adding(2))
+        assert PATIENCE_S * 1000 <= now_ms() - began_ms <= (PATIENCE_S + PAUSE_S_MAX) * 1000
+        await settle()
+        assert [length(keyspace) for keyspace in one.went_back] == [1]
+        assert one.journal.position == one.journal.durable_position == 2
+        await one.journal.wait_durable(2)
+        await asyncio.sleep(100)
+        assert one.journal.refusal is not None
+        disk.faults.clear()
+        await asyncio.sleep(PAUSE_S_MAX)
+        assert one.journal.refusal is None
+        await one.put(adding(3))
+    loaded = recovery.load(disk).keyspace
+    assert [entry.id.ms for entry in loaded.streams[b"s"].log.range(MIN_ID, MAX_ID)] == [1, 3]
+
+
+@in_virtual_time
+async def test_a_fault_that_lasts_until_the_end_is_a_failure_then() -> None:
+    disk = MemoryDisk()
+    async with failing(disk) as one:
+        await one.put(CREATE)
+        disk.faults["append"] = errno.EIO
+        putting = asyncio.create_task(one.put(adding(1)))
+        await asyncio.sleep(0.5)
+        closing = asyncio.create_task(one.journal.close())
+        with pytest.raises(Unavailable, match="Input/output error"):
+            await putting
+        await closing
+    disk.faults.clear()
+    assert recovery.recover(disk).position == 1
+
+
+@pytest.mark.parametrize("call", ["append", "names", "rename"])
+def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> None:
+    @in_virtual_time
+    async def test() -> None:
+        disk = MemoryDisk(
+            {recovery.journal_name(1): begun(), "journal-00000000000000000001.new": b""}
+        )
+        one = Running(disk)
+        disk.faults[call] = errno.ENOSPC
+        run = asyncio.create_task(one.journal.run(one.went_back.append))
+        await asyncio.sleep(60)
+        assert one.journal.refusal == "the journal cannot be written: No space left on device"
         with pytest.raises(Unavailable, match="No space left on device"):
             one.journal.append(CREATE)
+        await one.journal.wait_durable(0)
+        disk.faults.clear()
+        await asyncio.sleep(PAUSE_S_MAX)
+        await one.put(CREATE)
+        await one.journal.close()
+        await run
+        assert recovery.load(disk).position == 1
+
+    test()
+
+
+def begun() -> bytes:
+    return pack_header(Header(Kind.JOURNAL, 1))
+
+
+@in_virtual_time
+async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as one:
+        await one.put(CREATE)
+        disk.faults["rename"] = errno.EMFILE
+        one.journal.start_rewrite()
+        await rewritten(one)
+        await one.put(adding(1))
+        assert one.journal.status.rewrite_failure is not None
+        assert one.journal.refusal is None
+        disk.faults.clear()
+        one.journal.start_rewrite()
+        await rewritten(one)
+        await one.put(adding(2))
+    assert disk.names() == [recovery.journal_name(3), recovery.snapshot_name(2)]
+    assert length(recovery.load(disk).keyspace) == 2
+
+
+# Room
+
+DELETE: list[Command] = [Delete(b"s", [EntryId(1, 0)])]
+
+
+@in_virtual_time
+async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_room() -> None:
+    disk = MemoryDisk()
+    async with running(disk, growth=Growth(0), bounds=DiskBounds(size_bytes_max=3000)) as one:
+        await one.put(CREATE)
+        with pytest.raises(Unavailable, match=r"the journal is full: it has 3\d* bytes"):
+            await put_on(one)
+        await rewritten(one)  # it makes room, as much is alike
+        await asyncio.sleep(LOOK_INTERVAL_S)
+        await one.put(adding(one.journal.position, b"%d" % 7**4500))
+        with pytest.raises(Unavailable, match="the journal is full"):
+            one.journal.append(adding(one.journal.position))
+        await one.put(DELETE)
+        await one.put([DeleteStream(b"s")])
+        await asyncio.sleep(60)
+        assert one.journal.refusal is None
+        await one.put(CREATE)
+        events = [event for event, _ in one.told if "room" in event]
+        assert events == ["room is short", "there is room again"] * 2
+    assert list(recovery.load(disk).keyspace.streams) == [b"s"]
+
+
+@in_virtual_time
+async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() -> None:
+    disk = MemoryDisk()
+    bounds = DiskBounds(free_bytes_min=4000)
+    async with running(disk, growth=Growth(0), bounds=bounds, rewriter=no_rewriter) as one:
+        await one.put([*CREATE, CreateGroup(b"s", b"g", MIN_ID, 0)])
+        await one.put(adding(1))
+        assert disk.reserved_bytes == 2000
+        disk.size_bytes_max = disk.size_bytes_max - disk.free_bytes() + 2000  # by somebody else
+        await one.put(adding(2, bytes(1000)))  # nobody has looked yet
+        assert disk.reserved_bytes == 0
+        with pytest.raises(Unavailable, match="the disk is full: No space left on device"):
+            one.journal.append(adding(3))
+        await one.put(DELETE)
+        await asyncio.sleep(LOOK_INTERVAL_S)
+        with pytest.raises(Unavailable, match=r"the disk is full: \d+ bytes are free, and 4000"):
+            one.journal.append(adding(3))
+        await one.put([Ack(b"s", b"g", [])])
+        disk.size_bytes_max += 10_000
+        await asyncio.sleep(LOOK_INTERVAL_S)
+        await one.put(adding(3))
+        assert disk.reserved_bytes == 2000
+        assert one.went_back == []
+        events = [event for event, _ in one.told if "room" in event]
+        assert events == ["room is short", "there is room again"]
+    assert recovery.load(disk).position == 6
+
+
+async def no_rewriter(through: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # Together with the engine
@@ -549,10 +736,10 @@ async def test_after_a_failure_the_engine_knows_what_was_durable_and_nothing_els
     await workload.begin()
     await workload.run(300)
     expected = recovery.load(disk.copy()).keyspace
-    disk.size_bytes_max = 0
-    while engine.failure is None:
+    disk.faults["append"] = errno.EIO
+    while engine.refusal is None:
         await workload.step()
-    await settle()
+    await asyncio.sleep(PATIENCE_S + PAUSE_S_MAX)
     assert list(engine.keyspace.streams) == list(expected.streams)
     for name, stream in expected.streams.items():
         assert list(engine.keyspace.streams[name].log.dump()) == list(stream.log.dump())
