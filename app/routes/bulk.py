@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app import arrow
 from app.arrow_body import Bounds
 from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_id
+from app.json_arrays import array_in_turns, json_answer
 from app.names import check_name, text_of
 from app.operation import ARROW, ArrowOperation, Operation, WholeRequest
 from app.presence import while_present
@@ -23,7 +24,6 @@ from app.schemas import (
     Committed,
     PlanBulkRead,
     Portion,
-    Split,
     Splits,
     Staged,
     Writer,
@@ -34,6 +34,7 @@ from app.structure import ITEMS_MAX
 from engine.bulk import BulkCursor
 from engine.limits import COUNT_MAX, U64_MAX
 from engine.replies import Committed as EngineCommitted
+from engine.replies import Split
 from engine.views import From
 
 router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
@@ -87,6 +88,7 @@ async def plan_bulk_read(
 @router.get(
     "/streams/{stream}/splits",
     operation_id="splitRange",
+    response_model=Splits,
     responses=responses("invalid_id", "stream_not_found", "invalid_request"),
 )
 async def split_range(
@@ -97,17 +99,19 @@ async def split_range(
         str | None, Query(description="Up to and including this id; the last one unless given.")
     ] = None,
     parts: Annotated[int, Query(ge=1, le=_PARTS_MAX, description="Ranges at most.")] = 1,
-) -> Splits:
+) -> Response:
     """Cut a range by count into parts that differ by one entry at most; none if it is empty."""
     low = parse_id(after, field="/query/after")
     info = await backend.stream_info(stream)
     high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
     found = await backend.split(stream, low, high, parts)
-    return Splits(
-        stream=text_of(stream),
-        epoch=str(info.epoch),
-        splits=[Split(after=str(one.after), to=str(one.end), entries=one.entries) for one in found],
-    )
+    splits = await array_in_turns(found, _wire_split)
+    return json_answer({"stream": text_of(stream), "epoch": str(info.epoch), "splits": splits})
+
+
+def _wire_split(split: Split) -> dict[str, Any]:
+    """Return the wire form of a part of a range, as `schemas.Split` says."""
+    return {"after": str(split.after), "to": str(split.end), "entries": split.entries}
 
 
 def writer_name(

@@ -1,10 +1,12 @@
 """Groups and their consumers: create, describe, change, delete."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
 from app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
+from app.json_arrays import array_in_turns, json_answer
+from app.names import text_of
 from app.operation import Operation, PatchOperation
 from app.problems import GatewayError, responses
 from app.schemas import (
@@ -17,6 +19,7 @@ from app.schemas import (
     Groups,
 )
 from engine.errors import GroupExists, GroupNotFound
+from engine.replies import ConsumerInfo
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=PatchOperation)
@@ -117,11 +120,26 @@ async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) 
         raise GroupNotFound(stream, group)
 
 
-@router.get("/groups/{group}/consumers", operation_id="listConsumers", responses=_FIND)
-async def list_consumers(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Consumers:
+@router.get(
+    "/groups/{group}/consumers",
+    operation_id="listConsumers",
+    response_model=Consumers,
+    responses=_FIND,
+)
+async def list_consumers(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Response:
     """List the consumers of a group by name (XINFO CONSUMERS)."""
     found = await backend.consumers(stream, group)
-    return Consumers(consumers=[GroupConsumer.of(info) for info in found])
+    return json_answer({"consumers": await array_in_turns(found, _wire_consumer)})
+
+
+def _wire_consumer(info: ConsumerInfo) -> dict[str, Any]:
+    """Return the wire form of a consumer, as `schemas.GroupConsumer` says."""
+    return {
+        "name": text_of(info.name),
+        "pending": info.pending_count,
+        "idle_ms": info.idle_ms,
+        "inactive_ms": info.inactive_ms,
+    }
 
 
 @router.put(
