@@ -1,6 +1,6 @@
 """JSON arrays: answers of any size, encoded in turns, so that others come between."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -8,6 +8,7 @@ import msgspec
 from fastapi import Response
 
 from app.turns import Turn
+from engine.entry import EntryId
 
 T = TypeVar("T")
 
@@ -45,3 +46,14 @@ async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> byt
 def json_answer(value: object) -> Response:
     """Return an answer whose large parts are encoded already."""
     return Response(_encoder.encode(value), media_type="application/json")
+
+
+async def outcomes_answer(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Response:
+    """Return what became of each id, as `schemas.SettledEntries` says."""
+    pairs = zip(ids, outcomes, strict=True)
+    return json_answer({"results": await array_in_turns(pairs, _wire_outcome)})
+
+
+def _wire_outcome(pair: tuple[EntryId, str]) -> dict[str, str]:
+    (ms, seq), outcome = pair
+    return {"id": f"{ms}-{seq}", "outcome": outcome}

@@ -771,12 +771,6 @@ class SettledEntries(BaseModel):
 
     results: list[Settled]
 
-    @classmethod
-    def of(cls, ids: Iterable[EntryId], outcomes: Iterable[Outcome]) -> Self:
-        """Return the wire form."""
-        pairs = zip(ids, outcomes, strict=True)
-        return cls(results=[Settled(id=str(one), outcome=outcome) for one, outcome in pairs])
-
 
 class Nack(Ids):
     """Deliveries to give back."""

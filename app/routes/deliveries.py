@@ -18,7 +18,7 @@ from app.dependencies import (
 )
 from app.encoding import delivery_wire
 from app.ids import parse_bound, parse_id, parse_ids
-from app.json_arrays import array_in_turns, json_answer
+from app.json_arrays import array_in_turns, json_answer, outcomes_answer
 from app.names import check_name, text_of
 from app.operation import Operation
 from app.presence import while_present
@@ -130,7 +130,7 @@ async def read_group(
     return json_answer(answer)
 
 
-@router.post("/ack", operation_id="ackEntries", responses=_SETTLE)
+@router.post("/ack", operation_id="ackEntries", response_model=SettledEntries, responses=_SETTLE)
 async def ack_entries(
     backend: BackendDep,
     limits: LimitsDep,
@@ -138,16 +138,16 @@ async def ack_entries(
     group: GroupDep,
     consumer: OptionalConsumerDep,
     request: Ids,
-) -> SettledEntries:
+) -> Response:
     """Acknowledge entries (XACK), with the outcome of each.
 
     If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
     """
     ids = _ids(request.ids, limits)
-    return SettledEntries.of(ids, await backend.ack(stream, group, ids, consumer=consumer))
+    return await outcomes_answer(ids, await backend.ack(stream, group, ids, consumer=consumer))
 
 
-@router.post("/nack", operation_id="nackEntries", responses=_SETTLE)
+@router.post("/nack", operation_id="nackEntries", response_model=SettledEntries, responses=_SETTLE)
 async def nack_entries(
     backend: BackendDep,
     limits: LimitsDep,
@@ -155,7 +155,7 @@ async def nack_entries(
     group: GroupDep,
     consumer: OptionalConsumerDep,
     request: Nack,
-) -> SettledEntries:
+) -> Response:
     """Give entries back (XNACK), with the outcome of each.
 
     The next reader gets them at once, or once they have rested: for `delay_ms`, or after `fail` as
@@ -170,7 +170,7 @@ async def nack_entries(
         delay_ms=request.delay_ms,
         consumer=consumer,
     )
-    return SettledEntries.of(ids, outcomes)
+    return await outcomes_answer(ids, outcomes)
 
 
 @router.post("/dead-letters/redrive", operation_id="redriveDeadLetters", responses=_SETTLE)
@@ -198,7 +198,9 @@ async def redrive_dead_letters(
     )
 
 
-@router.post("/extend", operation_id="extendEntries", responses=_TAKE)
+@router.post(
+    "/extend", operation_id="extendEntries", response_model=SettledEntries, responses=_TAKE
+)
 async def extend_entries(
     backend: BackendDep,
     limits: LimitsDep,
@@ -206,10 +208,11 @@ async def extend_entries(
     group: GroupDep,
     consumer: ConsumerDep,
     request: Ids,
-) -> SettledEntries:
+) -> Response:
     """Restart the idle clock of one's own entries (XCLAIM JUSTID), with the outcome of each."""
     ids = _ids(request.ids, limits)
-    return SettledEntries.of(ids, await backend.extend(stream, group, ids, consumer=consumer))
+    outcomes = await backend.extend(stream, group, ids, consumer=consumer)
+    return await outcomes_answer(ids, outcomes)
 
 
 @router.post(

@@ -18,7 +18,13 @@ from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.encoding import entry_wire
 from app.ids import parse_after, parse_bound, parse_id, parse_ids
-from app.json_arrays import array_in_turns, json_answer, json_lines, lines_in_turns
+from app.json_arrays import (
+    array_in_turns,
+    json_answer,
+    json_lines,
+    lines_in_turns,
+    outcomes_answer,
+)
 from app.names import check_name, text_of
 from app.operation import (
     ARROW,
@@ -37,7 +43,6 @@ from app.schemas import (
     Append,
     Appended,
     AppendedBatch,
-    Deleted,
     DeletedEntries,
     Deletions,
     Entries,
@@ -527,13 +532,14 @@ async def delete_entry(
 @router.post(
     "/streams/{stream}/entries/delete",
     operation_id="deleteEntries",
+    response_model=DeletedEntries,
     responses=responses(
         "malformed", "invalid_id", "stream_not_found", "unsupported_media_type", "invalid_request"
     ),
 )
 async def delete_entries(
     backend: BackendDep, limits: LimitsDep, stream: StreamDep, request: Deletions
-) -> DeletedEntries:
+) -> Response:
     """Delete entries (XDELEX), with the outcome of each.
 
     Where they are pending they stay so, unless `references` asks otherwise.
@@ -541,10 +547,7 @@ async def delete_entries(
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
     await backend.stream_info(stream)
-    outcomes = zip(ids, await backend.delete(stream, ids, request.references), strict=True)
-    return DeletedEntries(
-        results=[Deleted(id=str(one), outcome=outcome) for one, outcome in outcomes]
-    )
+    return await outcomes_answer(ids, await backend.delete(stream, ids, request.references))
 
 
 async def _read_range(request: Request, stream: bytes, bounds: Bounds, limit: int) -> Response:
