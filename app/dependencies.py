@@ -49,6 +49,7 @@ class Gateway:
     staging: Staging  # of batches that are not committed yet
     random: random.Random  # for jitter and the names of nameless consumers
     draining: Draining = field(default_factory=Draining)  # it is about to stop
+    died: asyncio.Event = field(default_factory=asyncio.Event)  # what it cannot do without has
 
     def check_room(self) -> None:
         """Refuse one more connection that stays open.

@@ -5,7 +5,7 @@ import logging
 import mimetypes
 import os
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, cast
@@ -234,6 +234,15 @@ def _runner(backend: Backend, limits: Limits) -> CommandRunner | None:
     return CommandRunner(backend, bounds) if isinstance(backend, Engine) else None
 
 
+async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
+    """Do what the gateway cannot do without; if that fails, the process has to end."""
+    try:
+        await run
+    except Exception as error:
+        log.critical("the gateway has failed, and ends", exc_info=error)
+        gateway.died.set()
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
     """Own what runs beside the requests; yields what each of them finds in its `state`."""
@@ -241,10 +250,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
     backend, staging = gateway.backend, gateway.staging
     loop_delay: LoopDelay = app.state.loop_delay
     async with asyncio.TaskGroup() as tasks:
-        measuring = tasks.create_task(loop_delay.run())
+        measuring = tasks.create_task(_watched(loop_delay.run(), gateway))
         if isinstance(backend, Engine):
-            tasks.create_task(backend.run())
-        sweeping = tasks.create_task(staging.run())
+            tasks.create_task(_watched(backend.run(), gateway))
+        sweeping = tasks.create_task(_watched(staging.run(), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)

@@ -50,6 +50,16 @@ class Server(uvicorn.Server):
             port = self.servers[0].sockets[0].getsockname()[1]
             self._on_listening(f"http://{self.config.host}:{port}")
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop; ends the process with 1 if something else was the reason."""
+        super().run(sockets)
+        if self._gateway.died.is_set() or not self.started:
+            sys.exit(1)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is to be done now and then; tells whether to stop."""
+        return await super().on_tick(counter) or self._gateway.died.is_set()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, then stop."""
         self._gateway.draining.set()

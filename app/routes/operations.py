@@ -16,9 +16,15 @@ _ASYNCAPI = to_json(asyncapi.document())
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", operation_id="checkHealth", responses=responses("invalid_request"))
-async def healthz() -> Health:
-    """Tell that the gateway is alive."""
+@router.get(
+    "/healthz",
+    operation_id="checkHealth",
+    responses=responses("invalid_request", "unavailable"),
+)
+async def healthz(request: Request) -> Health:
+    """Tell that the gateway is alive. A disk that takes nothing is no reason to say otherwise."""
+    if gateway_of(request).died.is_set():
+        raise Unavailable("the gateway has failed, and ends")
     return Health(status="ok")
 
 

@@ -1,0 +1,79 @@
+"""When a task without which nothing works has died, the process ends, and it is told why."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from app.dependencies import Gateway
+from app.main import create_app
+from app.settings import MEMORY, Settings
+from engine.commands import DeleteStream
+from engine.decisions import Decision
+from engine.engine import Engine
+from tests.crash.gateway import END_S_MAX, ROOT, headgate
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from app.main import create_app, open_engine
+from app.server import Server
+from app.settings import Settings
+from app.telemetry import set_up_logging
+from engine.engine import Engine
+from engine.entry import Draft
+
+async def keep_house(self):
+    await self.add(b"s", [Draft(None, (b"f", b"v"))])
+    raise RuntimeError("a mistake in housekeeping")
+
+Engine.keep_house = keep_house
+settings = Settings(port=0, data_dir=Path(sys.argv[1]))
+set_up_logging(settings.log_level)
+Server(create_app(settings, open_engine(settings)), settings).run()
+"""
+
+
+def test_a_task_that_dies_ends_the_process_with_a_code(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=END_S_MAX,
+        check=False,
+    )
+    assert ended.returncode == 1
+    [line] = [line for line in ended.stderr.splitlines() if "CRITICAL" in line]
+    assert "the gateway has failed, and ends" in line
+    assert "a mistake in housekeeping" in line
+    checked = headgate("check", "--data-dir", tmp_path)
+    assert "1 streams, 1 entries" in checked.stdout
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/streams"])
+async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
+    app = create_app(Settings(data_dir=MEMORY))
+    gateway: Gateway = app.state.gateway
+    engine = gateway.backend
+    assert isinstance(engine, Engine)
+
+    async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "state": {"gateway": gateway}}, receive, send)
+
+    transport = httpx.ASGITransport(with_state)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http,
+    ):
+        assert (await http.get(path)).status_code == 200
+        with pytest.raises(KeyError):
+            await engine.perform(lambda *_: Decision(None, [DeleteStream(b"missing")]))
+        async with asyncio.timeout(10):
+            await gateway.died.wait()
+        answer = await http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
