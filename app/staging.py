@@ -163,6 +163,7 @@ class Staging:
         self._check_room(more_bytes, more)
         try:
             directory = self._root() / folder
+            self._root().mkdir(0o700, parents=True, exist_ok=True)  # nobody else may look below it
             directory.mkdir(parents=True, exist_ok=True)
             unfinished = directory / _UNFINISHED
             unfinished.write_bytes(data)

@@ -149,3 +149,9 @@ async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
         await found.sweep()
         with pytest.raises(GatewayError, match="cannot be staged"):
             await found.put(BATCH, CHUNK, ROWS)
+
+
+async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
+    async with staging(tmp_path / "data" / "staged") as found:
+        await found.put(BATCH, CHUNK, ROWS)
+    assert (tmp_path / "data" / "staged").stat().st_mode & 0o777 == 0o700
