@@ -1,0 +1,116 @@
+"""Random commands: each is answered or refused, and the records make the same state again."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from app.answers import Answers
+from app.commands import CommandRunner
+from app.redis_syntax.table import COMMANDS, SUBCOMMANDS
+from app.redis_syntax.words import Bounds
+from engine import commands, snapshot
+from engine.blocks import Kind, read_blocks, read_header
+from engine.engine import Engine
+from engine.errors import StreamError
+from engine.keyspace import Keyspace
+from engine.storage import MemoryStorage
+from tests.fuzz import grammar, rounds
+from tests.model.snapshot import snapshot as everything_in
+from tests.virtual_time import HandClock
+
+COUNT = 300
+TURNS = 200
+"""A command that does not end in so many turns of the loop waits for something."""
+
+
+def test_every_command_has_a_grammar() -> None:
+    known = {(*form.split(), "")[:2] for form in grammar.COMMANDS}
+    names = {name for name, _ in known}
+    assert names == {name.decode() for name in COMMANDS | SUBCOMMANDS} | {"INFO"}
+    for name, below in SUBCOMMANDS.items():
+        subcommands = {second for first, second in known if first == name.decode()}
+        assert subcommands == {one.decode() for one in below}
+
+
+class Spoken:
+    """An engine that is spoken to, and its records."""
+
+    def __init__(self, seed: int) -> None:
+        self.pick = random.Random(seed)
+        self.said: list[list[bytes]] = []
+        self._clock = HandClock(10)
+        self._storage = MemoryStorage()
+        self.engine = Engine(self._storage, clock=self._clock)
+        self._runner = CommandRunner(self.engine, Bounds(50, 20_000))
+
+    async def go_on(self) -> None:
+        """Say something, one command or some at one moment."""
+        self._clock.now_ms += self.pick.choice([0, 0, 1, 1, 7, 2000])
+        if self.pick.random() < 0.1:
+            many = [grammar.command(self.pick) for _ in range(self.pick.randint(0, 6))]
+            self.said += [[b"MULTI"], *many, [b"EXEC"]]
+            await self._answered(self._runner.run_all(many), is_many=True)
+        else:
+            await self.say(grammar.command(self.pick))
+
+    async def say(self, words: list[bytes]) -> None:
+        """Run a command, as long as it does not wait."""
+        self.said.append(words)
+        await self._answered(self._runner.run(words))
+
+    async def _answered(self, running: Coroutine[Any, Any, Any], *, is_many: bool = False) -> None:
+        task = asyncio.ensure_future(running)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+            if task.done():
+                break
+        task.cancel()
+        try:
+            reply = await task
+        except (StreamError, asyncio.CancelledError):
+            return
+        answers = Answers(is_base64=bool(self.pick.getrandbits(1)))
+        for one in reply if is_many else [reply]:
+            await answers.add(one)
+        assert answers.all()
+
+    def check(self) -> None:
+        """Check that records and a snapshot make the same state."""
+        keyspace = Keyspace()
+        for record in self._storage.records:
+            for command in commands.decode(record):
+                keyspace.apply(command)
+        assert everything_in(keyspace) == everything_in(self.engine.keyspace)
+        file = io.BytesIO(b"".join(snapshot.pieces(self.engine.keyspace, 7)))
+        header = read_header(file, "x", Kind.SNAPSHOT)
+        loaded = snapshot.load(read_blocks(file, "x", header), "x")
+        assert everything_in(loaded) == everything_in(self.engine.keyspace)
+
+
+async def test_random_commands_are_answered_or_refused() -> None:
+    for seed in rounds.seeds():
+        spoken = Spoken(seed)
+        with rounds.told(seed, spoken.said):
+            for _ in range(COUNT):
+                await spoken.go_on()
+            spoken.check()
+
+
+@pytest.mark.parametrize("number", grammar.NUMBERS)
+async def test_every_number_of_a_command_may_be_extreme(number: bytes) -> None:
+    spoken = Spoken(grammar.NUMBERS.index(number))
+    with rounds.told(0, spoken.said):
+        for form in grammar.COMMANDS:
+            await spoken.say([b"XADD", b"s", b"*", b"f", b"v"])
+            await spoken.say(b"XGROUP CREATE s g 0".split())
+            await spoken.say(b"XREADGROUP GROUP g g STREAMS s >".split())
+            words = grammar.words_of(form.replace("[", "").replace("]", ""), spoken.pick)
+            for at in [at for at, word in enumerate(words) if word.lstrip(b"-").isdigit()]:
+                await spoken.say([*words[:at], number, *words[at + 1 :]])
+        spoken.check()
