@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from app.dependencies import gateway_of
 from app.parameters import Errors, Parameters, missing
 from app.problems import NOWHERE, GatewayError, pointer_to
-from app.structure import SIZE_BYTES_MIN, check_members
+from app.structure import SIZE_BYTES_MIN, check_dense, check_members
 
 JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
@@ -214,6 +214,7 @@ def body_of(content: bytes) -> Any:
         GatewayError: it has more members than any request here.
     """
     try:
+        check_dense(content)
         return json_of(content)
     except json.JSONDecodeError as error:
         wrong = {"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}

@@ -2,18 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel
 
 from app import arrow
 from app.arrow_body import Bounds as ArrowBounds
 from app.backend import Backend
+from app.batch import check_count, drafts_of
 from app.bulk import BulkRange
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.encoding import entry_wire
@@ -31,11 +29,9 @@ from app.operation import (
     BatchOperation,
     Operation,
     WholeRequest,
-    body_of,
     media_type_of,
     path_of,
 )
-from app.plain import plain_drafts_in_turns
 from app.presence import while_present
 from app.problems import GatewayError, problem_of, responses
 from app.schemas import (
@@ -47,13 +43,10 @@ from app.schemas import (
     Deletions,
     Entries,
     Entry,
-    EntryInput,
-    Limits,
     Read,
     StreamsRead,
 )
 from app.streaming import PatientResponse
-from app.structure import check_members
 from engine.bulk import gap_after
 from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
@@ -71,8 +64,6 @@ _NDJSON = "application/x-ndjson"
 _LIMIT = 100
 _PAGE = 250
 _PAGE_BYTES = 2**20
-_LONG_LINE_BYTES = 2**16
-_new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
 
 
 def expected_last_id(
@@ -255,9 +246,10 @@ async def append_entries(
     if media_type_of(request) == ARROW:
         bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
         drafts = (await arrow.aside(partial(arrow.decode, body, bounds))).drafts
-        _check_count(drafts, limits)
+        check_count(len(drafts), limits.batch_entries_max)
     else:
-        drafts = await _drafts(body, media_type_of(request) == _NDJSON, limits)
+        is_lines = media_type_of(request) == _NDJSON
+        drafts = await drafts_of(body, is_lines=is_lines, entries_max=limits.batch_entries_max)
     added = await backend.add_once(
         stream,
         drafts,
@@ -636,61 +628,3 @@ def _wanted(request: Request) -> str:
         return _JSON
     text = f"this answers with {_JSON}, {_NDJSON} or {ARROW}"
     raise GatewayError("not_acceptable", text, pointer="/header/Accept")
-
-
-async def _drafts(body: bytes, is_lines: bool, limits: Limits) -> list[Draft]:
-    plain = await plain_drafts_in_turns(body, is_lines=is_lines)
-    if plain is not None:
-        _check_count(plain, limits)
-        return plain
-    entries = _entries_of_lines(body, limits) if is_lines else _entries_of_array(body)
-    _check_count(entries, limits)
-    return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries)]
-
-
-def _check_count(entries: Sequence[object], limits: Limits) -> None:
-    if not entries:
-        raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
-    check_at_most(len(entries), limits.batch_entries_max, pointer="/body")
-
-
-def _entries_of_array(body: bytes) -> list[EntryInput]:
-    try:
-        return _new_entries.validate_python(body_of(body))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise RequestValidationError(
-            [{**one, "loc": ("body", *one["loc"])} for one in found]
-        ) from None
-
-
-def _entries_of_lines(body: bytes, limits: Limits) -> list[EntryInput]:
-    lines = body.split(b"\n")
-    if not lines[-1].strip():
-        lines.pop()
-    check_at_most(len(lines), limits.batch_entries_max, pointer="/body")
-    entries = []
-    for index, line in enumerate(lines):
-        try:
-            if len(line) > _LONG_LINE_BYTES:
-                _check_long_line(line, index)
-            entries.append(EntryInput.model_validate_json(line))
-        except ValidationError as error:
-            raise RequestValidationError(_at_line(error, index)) from None
-    return entries
-
-
-def _check_long_line(line: bytes, index: int) -> None:
-    with suppress(ValueError):  # what is no JSON is told with its place by the model
-        check_members(from_json(line), f"/body/{index}")
-
-
-def _at_line(error: ValidationError, index: int) -> list[Any]:
-    """Return what is wrong with a line, with its place in the body and its number for people."""
-    found = []
-    for one in error.errors(include_url=False, include_input=False):
-        context = {**one.get("ctx", {}), "line": index + 1}
-        if one["type"] == "json_invalid":  # it counts from the line on
-            context["error"] = context["error"].replace(" at line 1 column", " at column")
-        found.append({**one, "loc": ("body", index, *one["loc"]), "ctx": context})
-    return found

@@ -1,6 +1,5 @@
 """Plain entries are read as the models read them, or not at all."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from app.operation import json_of
-from app.plain import plain_drafts, plain_drafts_in_turns
+from app.plain import plain_drafts
 from app.problems import GatewayError
 from app.schemas import EntryInput
 from engine.entry import Draft
@@ -75,33 +74,3 @@ def test_whatever_else_is_left_to_the_models(line: bytes) -> None:
 def test_an_entry_of_too_many_fields_is_left_to_the_models() -> None:
     fields = {str(number): "" for number in range(1025)}
     assert plain_drafts(json.dumps([{"fields": fields}]).encode(), is_lines=False) is None
-
-
-@pytest.mark.parametrize("is_lines", [False, True])
-async def test_a_large_body_is_read_in_turns(is_lines: bool) -> None:
-    texts = [json.dumps({"fields": {"n": str(number), "v": "v" * 90}}) for number in range(50_000)]
-    body = "\n".join(texts).encode() if is_lines else f"[{','.join(texts)}]".encode()
-    between = 0
-
-    async def count() -> None:
-        nonlocal between
-        while True:
-            between += 1
-            await asyncio.sleep(0)
-
-    counting = asyncio.create_task(count())
-    found = await plain_drafts_in_turns(body, is_lines=is_lines)
-    counting.cancel()
-
-    assert found == plain_drafts(body, is_lines=is_lines)
-    assert between > 1
-
-
-@pytest.mark.parametrize("wrong", ['{"fields": {}}', "", "{", '{"fields": {"k": 1}}'])
-@pytest.mark.parametrize("is_lines", [False, True])
-async def test_a_large_body_with_something_wrong_is_not_plain(is_lines: bool, wrong: str) -> None:
-    texts = [json.dumps({"fields": {"v": "v" * 90}})] * 5000
-    texts.insert(4000, wrong)
-    body = "\n".join(texts).encode() if is_lines else f"[{','.join(texts)}]".encode()
-
-    assert await plain_drafts_in_turns(body, is_lines=is_lines) is None
