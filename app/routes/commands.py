@@ -17,7 +17,6 @@ from app.operation import Operation, UncheckedOperation, WholeRequest
 from app.presence import while_present
 from app.problems import GatewayError, responses
 from app.redis_syntax.words import CommandError, Reply, shown
-from app.turns import Turn
 from engine.errors import StreamError, Unavailable
 from engine.limits import TRANSACTION_COMMANDS_MAX
 
@@ -120,9 +119,7 @@ async def run_commands(
     """
     check_at_most(len(commands), limits.batch_entries_max, pointer="/body")
     answers = _answers(encoding)
-    turn = Turn()
     for command in commands:
-        await turn.pause()
         try:
             if answers.size_bytes > limits.read_bytes_max:
                 raise CommandError(_TOO_MUCH)

@@ -1,0 +1,131 @@
+"""Memory: garbage is collected once memory has grown, and what is free goes back to the system.
+
+Python collects garbage by count, and the counts are set high, as looking through a million pending
+entries takes long. Few objects can hold much memory, so growth is a reason to collect as well.
+glibc keeps what is freed, for it may be needed again: 800 MiB of deleted entries stayed. It is told
+to give that back, in a thread. Who allocates waits meanwhile, 0.2 ms for each MiB, so it is told
+often: there is little to do each time.
+"""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+log = logging.getLogger("headgate")
+
+_LOOK_S = 0.2
+
+GROWTH_SHARE = 0.25
+GROWTH_BYTES_MIN = 32 * 2**20
+"""Memory has grown if it has by this share and by so much: then there may be garbage."""
+
+FREE_BYTES_MIN = 8 * 2**20
+"""Less that is free is left to the allocator: it will be needed again."""
+
+_LONG_COLLECTION_S = 0.01
+
+
+class Usage(NamedTuple):
+    """What the process has of the system, and what the allocator has of that and nobody uses."""
+
+    resident_bytes: int
+    free_bytes: int
+
+
+class Keeper:
+    """Decides when to collect, and when to give back."""
+
+    def __init__(self, usage: Usage) -> None:
+        """Begin with what is used now."""
+        self._collected_at_bytes = usage.resident_bytes
+        self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
+
+    def must_collect(self, usage: Usage) -> bool:
+        """Tell whether memory has grown since the last collection; there is one then."""
+        before = self._collected_at_bytes
+        if usage.resident_bytes < before + max(GROWTH_BYTES_MIN, GROWTH_SHARE * before):
+            self._collected_at_bytes = min(before, usage.resident_bytes)
+            return False
+        self._collected_at_bytes = usage.resident_bytes
+        return True
+
+    def must_give_back(self, usage: Usage) -> bool:
+        """Tell whether enough has been freed since it was last given back; it is then."""
+        if usage.free_bytes < self._given_back_bytes + FREE_BYTES_MIN:
+            # What was given back and is used again can be given back again.
+            self._given_back_bytes = min(self._given_back_bytes, usage.free_bytes)
+            return False
+        self._given_back_bytes = usage.free_bytes
+        return True
+
+
+class _Allocation(ctypes.Structure):
+    """glibc's `struct mallinfo2`."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            [
+                "arena",
+                "ordblks",
+                "smblks",
+                "hblks",
+                "hblkhd",
+                "usmblks",
+                "fsmblks",
+                "uordblks",
+                "fordblks",
+                "keepcost",
+            ]
+        )
+    ]
+
+
+async def keep_low() -> None:
+    """Collect and give back as long as the process runs; nothing where there is no glibc."""
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        return
+    libc.mallinfo2.restype = _Allocation
+    look = _looking(libc.mallinfo2)
+    keeper = Keeper(await asyncio.to_thread(look))
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        usage = await asyncio.to_thread(look)
+        if keeper.must_collect(usage):
+            _collect()
+        if keeper.must_give_back(usage):
+            await asyncio.to_thread(libc.malloc_trim, 0)
+
+
+def _looking(mallinfo: Callable[[], _Allocation]) -> Callable[[], Usage]:
+    page_bytes, statm = os.sysconf("SC_PAGESIZE"), Path("/proc/self/statm")
+
+    def look() -> Usage:
+        resident_pages = int(statm.read_text().split()[1])
+        return Usage(resident_pages * page_bytes, mallinfo().fordblks)
+
+    return look
+
+
+def _collect() -> None:
+    """Collect all garbage; what survives a long collection is not looked at in the next one.
+
+    Nothing that lives long is part of a cycle once it is dropped: connections see to it.
+    """
+    began_s = time.perf_counter()
+    count = gc.collect()
+    took_s = time.perf_counter() - began_s
+    if took_s > _LONG_COLLECTION_S:
+        gc.freeze()
+    facts = {"objects": count, "took_ms": round(took_s * 1000, 1)}
+    log.debug("garbage collected", extra=facts)
