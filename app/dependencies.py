@@ -15,6 +15,7 @@ from app.commands import CommandRunner
 from app.names import check_name
 from app.problems import GatewayError
 from app.schemas import Limits
+from app.sockets import Sockets
 from app.staging import Staging
 from app.telemetry import Metrics
 from engine.journal import Journal
@@ -47,6 +48,7 @@ class Gateway:
     commands: CommandRunner | None  # where the backend can run Redis commands
     journal: Journal | None  # where this process keeps one
     staging: Staging  # of batches that are not committed yet
+    sockets: Sockets
     random: random.Random  # for jitter and the names of nameless consumers
     draining: Draining = field(default_factory=Draining)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # what it cannot do without has

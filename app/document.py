@@ -17,6 +17,7 @@ _EVERYWHERE = responses(
     "unsupported_media_type",
     "header_too_large",
     "internal",
+    "overloaded",
     "unavailable",
     "draining",
 )

@@ -11,6 +11,7 @@ from typing import Any
 from websockets.frames import CloseCode, Frame
 
 from app.portions import Unparsed
+from app.sockets import Sockets
 from app.turns import Turn
 from app.websocket import SocketProtocol
 
@@ -31,6 +32,7 @@ class BoundedWebSocket(SocketProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""
         super().__init__(*args, **kwargs)
+        self._sockets: Sockets = self.app_state["gateway"].sockets
         self._unparsed = Unparsed()
         self._message = bytearray()
         self._turn = Turn()  # of the app: how long it has taken what was here already
@@ -43,6 +45,7 @@ class BoundedWebSocket(SocketProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was read; parser, error and connection know each other, and would keep it."""
+        self._sockets.free(self.transport)
         super().connection_lost(exc)
         self._unparsed.clear()
         self.conn.parser.close()
@@ -64,8 +67,14 @@ class BoundedWebSocket(SocketProtocol):
         await super().send(message)
         self._parse()
 
+    def pause_writing(self) -> None:
+        """Wait for a peer that does not take what it is sent."""
+        super().pause_writing()
+        self._sockets.stuck(self.transport)
+
     def resume_writing(self) -> None:
         """Go on with a peer that takes something again."""
+        self._sockets.free(self.transport)
         super().resume_writing()
         self._parse()
 

@@ -39,6 +39,7 @@ from app.routes import (
 )
 from app.schemas import Limits
 from app.settings import MEMORY, Settings
+from app.sockets import Sockets, sockets_max_of
 from app.staging import Staging
 from app.subscriber import remove_stranded
 from app.telemetry import Metrics, RequestMetrics
@@ -104,7 +105,16 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    limits = Limits(**settings.model_dump(include=set(Limits.model_fields)))
+    limits = Limits(
+        **settings.model_dump(include=set(Limits.model_fields) - {"sockets_max"}),
+        sockets_max=sockets_max_of(settings.sockets_max),
+    )
+    sockets = Sockets(
+        limits.sockets_max,
+        arriving_bytes_max=limits.arriving_bytes_max,
+        unsent_bytes_max=limits.unsent_bytes_max,
+    )
+    sockets.watch(metrics.registry)
     app.state.gateway = Gateway(
         chosen,
         limits,
@@ -112,6 +122,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         _runner(chosen, limits),
         journal,
         _staging(settings),
+        sockets,
         random.Random(),
     )
     app.state.loop_delay = LoopDelay(metrics.registry, settings.loop_delay_warn_ms)

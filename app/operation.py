@@ -176,26 +176,33 @@ class WholeRequest(Request):
         """Wait for the body.
 
         Raises:
-            GatewayError: it is too large; then what is left of it is not read.
+            GatewayError: it is too large, or too much is on its way; what is left is not read.
             ClientDisconnect: the client has gone.
         """
         if not self.has_body():
             return
-        most = gateway_of(self).limits.body_bytes_max
+        gateway = gateway_of(self)
+        most = gateway.limits.body_bytes_max
         if self._declared_bytes() > most:
             raise _too_large(most)
         chunks: list[bytes] = []
-        left, more = most, True
-        while more:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            chunk = message.get("body", b"")
-            chunks.append(chunk)
-            left -= len(chunk)
-            if left < 0:
-                raise _too_large(most)
-            more = message.get("more_body", False)
+        here_bytes, noted_bytes, more = 0, 0, True
+        try:
+            while more:
+                message = await self.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                chunk = message.get("body", b"")
+                chunks.append(chunk)
+                here_bytes += len(chunk)
+                if here_bytes > most:
+                    raise _too_large(most)
+                more = message.get("more_body", False)
+                if more:
+                    gateway.sockets.arrive(len(chunk))
+                    noted_bytes += len(chunk)
+        finally:
+            gateway.sockets.arrived(noted_bytes)
         self.content = b"".join(chunks)
 
     def _declared_bytes(self) -> int:

@@ -37,6 +37,7 @@ Code = Literal[
     "idempotency_mismatch",
     "too_many_waiters",
     "too_many_connections",
+    "overloaded",
     "unavailable",
     "draining",
     "extra_missing",
@@ -108,6 +109,7 @@ _STATUS: dict[Code, int] = {
     "too_many_connections": 429,
     "internal": 500,
     "extra_missing": 501,
+    "overloaded": 503,
     "unavailable": 503,
     "draining": 503,
 }
@@ -131,7 +133,7 @@ _CODE_OF: dict[type[Exception], Code] = {
 }
 
 _RETRYABLE: frozenset[Code] = frozenset(
-    {"too_many_waiters", "too_many_connections", "unavailable", "draining"}
+    {"too_many_waiters", "too_many_connections", "overloaded", "unavailable", "draining"}
 )
 _RETRY_AFTER_MS = 1000
 

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from app.portions import Unparsed
 from app.problems import Code, make_problem
+from app.sockets import Sockets
 from app.turns import Turn
 from app.upgrade import DecliningHttp
 
@@ -52,17 +53,33 @@ class BoundedHttp(DecliningHttp):
         self._is_refused = False
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
         self._flow: _Flow
+        self._sockets: Sockets
 
     def connection_made(self, transport: Any) -> None:
         """Begin to read."""
         super().connection_made(transport)
+        self._sockets = self.app_state["gateway"].sockets
+        if not self._sockets.has_room(len(self.connections)):
+            self._is_refused = True
+            transport.abort()
         self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was read."""
         self._unparsed.clear()
+        self._sockets.free(self.transport)
         super().connection_lost(exc)
         self._flow.forget()
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not take its answer."""
+        super().pause_writing()
+        self._sockets.stuck(self.transport)
+
+    def resume_writing(self) -> None:
+        """Go on with a client that takes something again."""
+        self._sockets.free(self.transport)
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take what was read."""

@@ -938,6 +938,9 @@ class Limits(BaseModel):
     ids_max: int = Field(description="Ids in one ack, nack, extend, claim or delete.")
     wait_ms_max: int = Field(description="Longest wait of a long poll.")
     waiters_max: int = Field(description="Reads blocked at once.")
+    sockets_max: int = Field(description="Connections of any kind at once.")
+    arriving_bytes_max: int = Field(description="Request bodies that arrive at once, together.")
+    unsent_bytes_max: int = Field(description="What clients have not taken of answers, together.")
     connections_max: int = Field(description="Event streams and WebSockets at once.")
     subscriptions_max: int = Field(description="Subscriptions of one WebSocket.")
     connection_ms_max: int | None = Field(

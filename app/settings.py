@@ -86,6 +86,17 @@ class Settings(BaseSettings):
     )
     wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
     waiters_max: int = Field(100_000, ge=1, description="Reads blocked at once.")
+    sockets_max: int | None = Field(
+        None,
+        ge=16,
+        description="Connections of any kind at once; if not set, what open files allow.",
+    )
+    arriving_bytes_max: int = Field(
+        256 * 2**20, ge=2**20, description="Request bodies that arrive at once, together."
+    )
+    unsent_bytes_max: int = Field(
+        256 * 2**20, ge=2**20, description="What clients have not taken of answers, together."
+    )
     connections_max: int = Field(10_000, ge=1, description="Event streams and WebSockets at once.")
     subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
     connection_ms_max: int | None = Field(

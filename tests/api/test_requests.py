@@ -4,12 +4,13 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, until
+from app.settings import Settings
+from tests.api.conftest import Live, running, until
 
 BODY = b'{"fields":{"v":"%d"}}'
 POST = b"POST /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"
@@ -51,7 +52,7 @@ class Wire:
 @asynccontextmanager
 async def connected(live: Live) -> AsyncIterator[Wire]:
     host, _, port = live.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(host, int(port), limit=2**16)
     yield Wire(reader, writer)
     writer.transport.abort()
 
@@ -186,3 +187,54 @@ async def test_a_media_type_of_any_bytes_is_one_that_is_not_taken(
     async with connected(live) as wire:
         status, problem = await wire.asked(head)
     assert (status, problem["code"]) == (415, "unsupported_media_type")
+
+
+async def test_bodies_that_arrive_slowly_have_a_bound_together() -> None:
+    head = POST + b"content-type: application/json\r\ncontent-length: 900000\r\n\r\n"
+    async with (
+        running(Settings(arriving_bytes_max=2**20)) as live,
+        connected(live) as first,
+        connected(live) as second,
+    ):
+        first.writer.write(head + b" " * 800_000)
+        await first.writer.drain()
+        await until(lambda: gauge(live, "arriving_bytes") >= 700_000)
+        status, problem = await second.asked(head, b" " * 800_000)
+        assert (status, problem["code"], problem["retryable"]) == (503, "overloaded", True)
+        status, _ = await first.asked(b" " * (100_000 - 23) + b'{"fields":{"v":"late"}}')
+        assert status == 201
+        assert gauge(live, "arriving_bytes") == 0
+
+
+async def test_answers_that_are_not_taken_have_a_bound_together() -> None:
+    async with running(Settings(unsent_bytes_max=2**20)) as live:
+        for _ in range(12):
+            await live.append("orders", "x" * 1_000_000)
+        ask = b"GET /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        async with connected(live) as slow, connected(live) as slower:
+            slower.writer.write(ask)
+            await until(lambda: gauge(live, "unsent_bytes") > 0)
+            slow.writer.write(ask)
+            await until(lambda: gauge(live, "cut_off") == 1)
+            status, page = await slow.answer()
+            assert (status, len(page["entries"])) == (200, 12)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await slower.answer()
+        await until(lambda: gauge(live, "unsent_bytes") == 0)
+
+
+async def test_there_are_no_more_connections_of_any_kind_than_there_may_be() -> None:
+    async with running(Settings(sockets_max=16)) as live, AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(connected(live)) for _ in range(17)]
+        for wire in wires[:16]:
+            assert (await wire.asked(GET + b"\r\n"))[0] == 200
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await wires[16].asked(GET + b"\r\n")
+        wires[0].writer.transport.abort()
+        await until(lambda: gauge(live, "refused") == 1)
+
+
+def gauge(live: Live, name: str) -> float:
+    value = live.gateway.metrics.registry.get_sample_value(f"headgate_sockets_{name}")
+    assert value is not None
+    return value

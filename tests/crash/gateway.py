@@ -47,6 +47,7 @@ class Gateway:
         settings: Mapping[str, object] | None = None,
         *,
         file_size_bytes_max: int = resource.RLIM_INFINITY,
+        files_max: int | None = None,
     ) -> Gateway:
         """Start the process, and do not wait for anything.
 
@@ -54,7 +55,15 @@ class Gateway:
             data_dir: where it keeps its journal.
             settings: by name, given as variables.
             file_size_bytes_max: what the system lets a file of it grow to.
+            files_max: how many files the system lets it open.
         """
+
+        def limit() -> None:
+            sizes = file_size_bytes_max, file_size_bytes_max
+            resource.setrlimit(resource.RLIMIT_FSIZE, sizes)
+            if files_max is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
+
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "app.cli", "serve", "--data-dir", str(data_dir)),
@@ -63,9 +72,7 @@ class Gateway:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            preexec_fn=lambda: resource.setrlimit(
-                resource.RLIMIT_FSIZE, (file_size_bytes_max, file_size_bytes_max)
-            ),
+            preexec_fn=limit,
         )
         return cls(process)
 
@@ -76,9 +83,12 @@ class Gateway:
         settings: Mapping[str, object] | None = None,
         *,
         file_size_bytes_max: int = resource.RLIM_INFINITY,
+        files_max: int | None = None,
     ) -> Gateway:
         """Start the process, and return once it accepts connections."""
-        gateway = await cls.begin(data_dir, settings, file_size_bytes_max=file_size_bytes_max)
+        gateway = await cls.begin(
+            data_dir, settings, file_size_bytes_max=file_size_bytes_max, files_max=files_max
+        )
         await gateway.until_greeting()
         return gateway
 

@@ -1,0 +1,80 @@
+"""More connections than the system has files for: those that are open are served, and the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from socket import socket
+
+import pytest
+
+from tests.crash.gateway import Gateway
+from tests.crash.wire import Wire, connected
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="time is read from /proc")
+
+FILES_MAX = 160
+LEFT_MAX = FILES_MAX - 64
+CALLERS = 400
+BUSY_SHARE_MAX = 0.5
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    found = await Gateway.start(tmp_path, files_max=FILES_MAX)
+    yield found
+    await found.stop()
+
+
+def _busy_s(gateway: Gateway) -> float:
+    fields = Path(f"/proc/{gateway.process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _is_open(end: socket) -> bool:
+    """Tell whether a connection is served."""
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.sock_sendall(end, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(10):
+            return (await loop.sock_recv(end, 2**16)).startswith(b"HTTP/1.1 200 ")
+    except ConnectionError:
+        return False
+
+
+async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.url)
+    limits = await wire.request("GET", "/v1/limits")
+    assert limits["sockets_max"] == LEFT_MAX
+
+    ends = await asyncio.gather(*(connected(gateway.url) for _ in range(CALLERS)))
+    served = await asyncio.gather(*map(_is_open, ends))
+    assert sum(served) == LEFT_MAX - 1
+
+    for number in range(50):
+        await wire.request("POST", "/v1/streams/orders/entries", {"fields": {"v": str(number)}})
+    await wire.request("POST", "/v1/admin/rewrite")
+    async with asyncio.timeout(20):
+        while (await wire.request("GET", "/v1/admin/journal"))["rewrite_count"] == 0:
+            await asyncio.sleep(0.02)
+    page = await wire.request("GET", "/v1/streams/orders/entries")
+    assert len(page["entries"]) == 50
+
+    busy_s, began_s = _busy_s(gateway), asyncio.get_running_loop().time()
+    await asyncio.sleep(1)
+    took_s = asyncio.get_running_loop().time() - began_s
+    assert (_busy_s(gateway) - busy_s) / took_s < BUSY_SHARE_MAX
+
+    for end in ends:
+        end.close()
+    async with asyncio.timeout(10):
+        while not await _is_open(end := await connected(gateway.url)):
+            end.close()
+    end.close()
+    wire.close()
+    complaints = [line for line in gateway.said if "too many connections" in line]
+    assert len(complaints) == 1
+    assert not any("Traceback" in line or "ERROR" in line for line in gateway.said)
