@@ -1,0 +1,178 @@
+"""Files whose checksums are right and whose contents are not: damage, and never anything else.
+
+Real files are taken apart, changed where it matters and put together again with new checksums, so
+that what is changed reaches the inside of recovery. `FUZZ_SECONDS` says how long.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from engine import recovery, snapshot
+from engine.blocks import HEADER_BYTES, Header, Kind, pack_block, pack_header, read_blocks
+from engine.blocks import read_header as read
+from engine.errors import Corrupt
+from engine.keyspace import Keyspace
+from engine.recovery import snapshot_name
+from tests.memory_disk import MemoryDisk
+from tests.records import recorded, written
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "8"))
+GROWTH_BYTES_MAX = 400 * 2**20
+
+_VALUES: list[Any] = [
+    *[0, 1, -1, 2**31, 2**63 - 1, -(2**63), 2**64 - 1, 1.5, None, True],
+    *["", "text", b"", b"s", b"\xff" * 40, [], [0], [[]], {}, {"a": 1}, [0, 0]],
+]
+
+Files = dict[str, bytes]
+
+
+async def histories() -> list[Files]:
+    """Return directories that a gateway might have left."""
+    found: list[Files] = []
+    for seed in range(1, 7):
+        history = await written((await recorded(seed, 120))[:60], rewrite_at=30, restart_at=45)
+        found.append({name: bytes(data) for name, data in history.disk.files.items()})
+        disk = history.disk.copy()
+        position = recovery.load(disk).position
+        recovery.rewrite(disk, position)
+        name = snapshot_name(position)
+        found.append({name: bytes(disk.files[name])})
+    return found
+
+
+def changed(value: Any, random: Random) -> Any:
+    """Return a value of msgpack that differs somewhere."""
+    if isinstance(value, list) and value and random.random() < 0.85:
+        at = random.randrange(len(value))
+        fate = random.random()
+        if fate < 0.8:
+            return [*value[:at], changed(value[at], random), *value[at + 1 :]]
+        if fate < 0.87:
+            return [*value[:at], *value[at + 1 :]]
+        if fate < 0.94:
+            return [*value[: at + 1], *value[at:]]
+        return random.sample(value, len(value))
+    if isinstance(value, int) and not isinstance(value, bool) and random.random() < 0.5:
+        return min(max(value + random.choice([-1, 1, 100, -1000]), -(2**63)), 2**64 - 1)
+    if isinstance(value, bytes) and value and random.random() < 0.5:
+        return flipped(value, random)
+    return random.choice(_VALUES)
+
+
+def flipped(data: bytes, random: Random) -> bytes:
+    """Return bytes of which some are others, more or fewer."""
+    found = bytearray(data)
+    for _ in range(random.choice([1, 1, 2, 8])):
+        at = random.randrange(len(found)) if found else 0
+        fate = random.random()
+        if fate < 0.7 and found:
+            found[at] ^= random.randint(1, 255)
+        elif fate < 0.85:
+            del found[at : at + random.randint(1, 20)]
+        else:
+            found[at:at] = random.randbytes(random.randint(1, 5))
+    return bytes(found)
+
+
+def restructured(payload: bytes, random: Random) -> bytes:
+    """Return a payload that is msgpack, and says something else."""
+    value = msgspec.msgpack.decode(payload)
+    for _ in range(random.choice([1, 1, 2, 5])):
+        value = changed(value, random)
+    return msgspec.msgpack.encode(value)
+
+
+def rebuilt(name: str, data: bytes, random: Random) -> bytes:
+    """Return a file with one block changed, and checksums that say that it is as written."""
+    kind = Kind.SNAPSHOT if name.startswith("snapshot") else Kind.JOURNAL
+    disk = MemoryDisk({name: data})
+    with disk.open(name) as file:
+        header = read(file, name, kind)
+        blocks = list(read_blocks(file, name, header))
+    if random.random() < 0.05:
+        position = max(header.position + random.choice([-1, 1, 2**40]), 0)
+        header = Header(header.kind, position, header.salt)
+    target = random.randrange(len(blocks)) if blocks else -1
+    result = pack_header(header)
+    for at, block in enumerate(blocks):
+        first, synced, payload = block.first, block.synced, block.payload
+        if at == target:
+            fate = random.random()
+            if fate < 0.7:
+                payload = restructured(payload, random)
+            elif fate < 0.9:
+                payload = flipped(payload, random)
+            elif fate < 0.95:
+                first = random.choice([0, first + 1, max(first - 1, 0), 2**64 - 1])
+            else:
+                synced = random.choice([0, synced + 1, 2**64 - 1])
+        result += pack_block(header, first, synced, payload)
+    return result if random.random() < 0.95 else result + flipped(result[HEADER_BYTES:], random)
+
+
+def fuzz(one: Callable[[Random], None]) -> int:
+    """Do it with one seed after the other until the time is over; returns how many those were."""
+    began_s, seed = time.monotonic(), int(os.environ.get("FUZZ_SEED", "0"))
+    first, before_bytes = seed, _peak_bytes()
+    while time.monotonic() - began_s < SECONDS:
+        try:
+            one(Random(seed))
+        except Exception as error:
+            error.add_note(f"replay it: FUZZ_SEED={seed}")
+            raise
+        seed += 1
+    assert _peak_bytes() - before_bytes < GROWTH_BYTES_MAX
+    return seed - first
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+async def test_whatever_stands_in_the_files_is_loaded_or_damage_that_can_be_repaired() -> None:
+    directories = await histories()
+
+    def one(random: Random) -> None:
+        files = dict(random.choice(directories))
+        for name in random.sample(sorted(files), random.choice([1, 1, min(2, len(files))])):
+            files[name] = rebuilt(name, files[name], random)
+        disk = MemoryDisk(files)
+        try:
+            recovery.load(disk)
+        except Corrupt:
+            recovery.repair(disk)
+        _as_snapshot(recovery.recover(disk).keyspace)
+
+    assert fuzz(one) > 100
+
+
+def _as_snapshot(keyspace: Keyspace) -> None:
+    """See that what was made of it can be written down and read again."""
+    disk = MemoryDisk({snapshot_name(1): b"".join(snapshot.pieces(keyspace, 1))})
+    recovery.load(disk)
+
+
+async def test_bytes_that_are_no_files_are_damage() -> None:
+    directories = await histories()
+
+    def one(random: Random) -> None:
+        files = dict(random.choice(directories))
+        name = random.choice(sorted(files))
+        files[name] = flipped(files[name], random)
+        disk = MemoryDisk(files)
+        try:
+            recovery.load(disk)
+        except Corrupt:
+            recovery.repair(disk)
+        recovery.recover(disk)
+
+    assert fuzz(one) > 100
