@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from app.redis_syntax.words import Reply, Status
 from app.turns import Turn
-from engine.errors import Draining, StreamError, Unavailable
+from engine.errors import Draining, MemoryFull, StreamError, Unavailable
 
 _ITEMS_AT_ONCE = 256
 """So many strings or numbers are written before others may have their turn."""
@@ -84,7 +84,9 @@ class Answers:
 
 def error_text(error: StreamError) -> str:
     """Return why a command failed, in the words of Redis."""
-    if isinstance(error, Unavailable):  # Redis's word for a disk that takes no writes
+    if isinstance(error, Unavailable) and not isinstance(
+        error, MemoryFull
+    ):  # Redis's word for a disk that takes no writes
         return f"{'ERR' if isinstance(error, Draining) else 'MISCONF'} {error}"
     return str(error)
 

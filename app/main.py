@@ -16,7 +16,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app import document, handlers, memory
+from app import document, handlers, machine, memory
 from app.backend import Backend
 from app.commands import CommandRunner
 from app.dependencies import Gateway
@@ -48,6 +48,7 @@ from engine.disk import SystemDisk
 from engine.engine import Engine
 from engine.errors import Unavailable
 from engine.journal import Growth, Journal
+from engine.memory import MemoryBounds
 from engine.recovery import Progress
 from engine.rewrite import in_process_of_its_own
 from engine.room import DiskBounds
@@ -56,6 +57,9 @@ from engine.storage import MemoryStorage
 log = logging.getLogger("headgate")
 
 _LOOPBACK = "127.0.0.1,::1"
+
+_MEMORY_PERCENTAGE = 70
+"""Of what the machine has, for the streams: a rewrite and connections take memory, too."""
 
 RECORDS_KEPT = 1000
 """Records a memory storage keeps: to look at, as nothing can be recovered from them."""
@@ -87,12 +91,15 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         settings: what the operator chose.
         backend: what keeps the streams; the engine of this process unless given.
     """
+    bounds = _memory_bounds(settings)
     chosen: Backend = backend or open_engine(settings)
     metrics = Metrics()
     metrics.watch(lambda: chosen.waiter_count)
     journal = _journal(chosen)
     if journal is not None:
         metrics.watch_journal(lambda: journal.status)
+    if isinstance(chosen, Engine):
+        metrics.watch_memory(lambda: chosen.memory, bounds.size_bytes_max or 0)
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -106,7 +113,10 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     limits = Limits(
-        **settings.model_dump(include=set(Limits.model_fields) - {"sockets_max"}),
+        **settings.model_dump(
+            include=set(Limits.model_fields) - {"memory_bytes_max", "sockets_max"}
+        ),
+        memory_bytes_max=bounds.size_bytes_max or 0,
         sockets_max=sockets_max_of(settings.sockets_max),
     )
     sockets = Sockets(
@@ -200,8 +210,11 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         Corrupt: a file is damaged, missing, or of a newer version.
         OSError: the directory cannot be used.
     """
+    memory_bounds = _memory_bounds(settings)
     if settings.data_dir == MEMORY:
-        return Engine(MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max)
+        return Engine(
+            MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max, memory=memory_bounds
+        )
     disk = SystemDisk(settings.data_dir)
     try:
         loaded = recovery.load_safely(disk, progress)
@@ -222,7 +235,16 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         bounds=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
         tell=_log,
     )
-    return Engine(journal, keyspace=loaded.keyspace, waiters_max=settings.waiters_max)
+    return Engine(
+        journal, keyspace=loaded.keyspace, waiters_max=settings.waiters_max, memory=memory_bounds
+    )
+
+
+def _memory_bounds(settings: Settings) -> MemoryBounds:
+    most = settings.memory_bytes_max
+    if most is None:
+        most = machine.memory_bytes() * _MEMORY_PERCENTAGE // 100
+    return MemoryBounds(most, settings.full)
 
 
 def _log(event: str, facts: Mapping[str, object]) -> None:

@@ -40,6 +40,7 @@ Code = Literal[
     "overloaded",
     "unavailable",
     "draining",
+    "memory_full",
     "extra_missing",
     "internal",
 ]
@@ -112,6 +113,7 @@ _STATUS: dict[Code, int] = {
     "overloaded": 503,
     "unavailable": 503,
     "draining": 503,
+    "memory_full": 507,
 }
 
 _CODE_OF: dict[type[Exception], Code] = {
@@ -130,10 +132,18 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.LimitExceeded: "too_many_waiters",
     errors.Draining: "draining",
     errors.Unavailable: "unavailable",
+    errors.MemoryFull: "memory_full",
 }
 
 _RETRYABLE: frozenset[Code] = frozenset(
-    {"too_many_waiters", "too_many_connections", "overloaded", "unavailable", "draining"}
+    {
+        "too_many_waiters",
+        "too_many_connections",
+        "overloaded",
+        "unavailable",
+        "draining",
+        "memory_full",
+    }
 )
 _RETRY_AFTER_MS = 1000
 
@@ -236,6 +246,8 @@ def _detail(error: Exception) -> str:
     if isinstance(error, errors.IdNotGreater):
         text = f"the id is not above {error.last_id}, the last one before it"
         return text if error.stream is None else f"stream {_quoted(error.stream)}: {text}"
+    if isinstance(error, errors.MemoryFull):
+        return "The streams take all the memory they may: acknowledge, trim or delete something."
     return str(error).removeprefix("ERR ").removeprefix("BUSYGROUP ")
 
 

@@ -931,6 +931,9 @@ class Limits(BaseModel):
     disk_free_bytes_min: int = Field(
         description="Free bytes of the disk below which appends are refused."
     )
+    memory_bytes_max: int = Field(
+        description="Memory of the streams from which appends are refused, or the oldest trimmed."
+    )
     staged_bytes_max: int = Field(description="Chunks of batches that are not committed yet.")
     staged_ttl_ms: int = Field(description="A batch that gets no chunk for so long is forgotten.")
     read_entries_max: int = Field(description="Entries in one JSON answer.")

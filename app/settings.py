@@ -18,6 +18,7 @@ from pydantic_settings import (
 )
 
 from engine.journal import FsyncPolicy
+from engine.memory import WhenFull
 
 MEMORY = Path(":memory:")
 """Instead of a directory: nothing is kept."""
@@ -56,6 +57,16 @@ class Settings(BaseSettings):
     )
     disk_free_bytes_min: int = Field(
         64 * 2**20, ge=2**20, description="Free bytes of the disk below which appends are refused."
+    )
+    memory_bytes_max: int | None = Field(
+        None,
+        ge=2**20,
+        description="Memory of the streams from which appends are refused; unless given, 70 % of "
+        "what the machine or the cgroup has.",
+    )
+    full: WhenFull = Field(
+        WhenFull.REFUSE,
+        description="When memory is full: refuse appends, or trim the oldest entries.",
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     loop_delay_warn_ms: int = Field(

@@ -6,11 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.memory import Memory
 from engine.replies import JournalStatus
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60)
@@ -131,9 +133,31 @@ class Metrics:
             gauge = Gauge(f"headgate_journal_{name}", text, registry=self.registry)
             gauge.set_function(value)
 
+    def watch_memory(self, memory: Callable[[], Memory], size_bytes_max: int) -> None:
+        """Read what the streams take whenever metrics are asked for."""
+        gauge = Gauge(
+            "headgate_memory_bytes",
+            "Memory of the streams, estimated.",
+            ["kind"],
+            registry=self.registry,
+        )
+        for name in Memory.__struct_fields__:
+            kind = gauge.labels(name.removesuffix("_bytes"))
+            kind.set_function(partial(_size_of, memory, name))
+        bound = Gauge(
+            "headgate_memory_bytes_max",
+            "Memory of the streams from which appends are refused.",
+            registry=self.registry,
+        )
+        bound.set(size_bytes_max)
+
     def text(self) -> bytes:
         """Return all of it in the Prometheus text format."""
         return generate_latest(self.registry)
+
+
+def _size_of(memory: Callable[[], Memory], kind: str) -> float:
+    return float(getattr(memory(), kind))
 
 
 class RequestMetrics:

@@ -26,8 +26,10 @@ import zstandard
 
 from engine.entry import Entry, EntryId, Fields, make_entry, make_id
 from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX, COMPRESSED_BYTES_MAX
+from engine.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
 _id_of = itemgetter(0)
+_fields_of = itemgetter(1)
 
 
 class ChunkState(NamedTuple):
@@ -53,6 +55,7 @@ class Chunk:
         "first_id",
         "is_run",
         "last_id",
+        "memory_bytes",
         "size_bytes",
         "tombstones",
     )
@@ -64,6 +67,7 @@ class Chunk:
         self.count = 0  # entries held, dead ones included
         self.size_bytes = 0  # names and values appended; 0 once sealed, when nobody asks any more
         self.tombstones = 0  # bit i is set when the entry at position i is dead
+        self.memory_bytes = CHUNK_BYTES  # what it takes, about
         self._entries: list[Entry] | None = []  # None once sealed
         self._packed = b""  # empty while open
         self.is_run = False  # the ids are neighbours, and only fields are packed
@@ -83,7 +87,8 @@ class Chunk:
         """
         chunk = cls()
         chunk.first_id, chunk.last_id, chunk.count = first_id, last_id, count
-        chunk._entries, chunk._packed, chunk.is_run = None, packed, is_run
+        chunk.is_run = is_run
+        chunk._close(packed)
         return chunk
 
     @property
@@ -105,13 +110,18 @@ class Chunk:
         self._entries += entries
         self.count += len(entries)
         self.size_bytes += size_bytes
+        parts = sum(map(len, map(_fields_of, entries)))
+        self.memory_bytes += size_bytes + ENTRY_BYTES * len(entries) + PART_BYTES * parts
 
     def seal(self) -> None:
         """Pack the entries; nothing can be appended any more."""
         assert self._entries is not None
-        self._packed = pack_entries(self._entries)
-        self._entries = None
+        self._close(pack_entries(self._entries))
         self.size_bytes = 0
+
+    def _close(self, packed: bytes) -> None:
+        self._entries, self._packed = None, packed
+        self.memory_bytes = CHUNK_BYTES + len(packed)
 
     def dump(self) -> ChunkState:
         """Return what `load` makes the same chunk of."""
@@ -131,11 +141,13 @@ class Chunk:
     def load(cls, state: ChunkState) -> Chunk:
         """Return the chunk that was dumped."""
         chunk = cls()
-        chunk.first_id, chunk.last_id, chunk.count, chunk.size_bytes = state[:4]
         chunk.tombstones = int.from_bytes(state.tombstones, "little")
-        chunk._entries = _unpack(state.packed) if state.is_open else None
-        chunk._packed = b"" if state.is_open else state.packed
         chunk.is_run = state.is_run
+        if state.is_open:
+            chunk.extend(_unpack(state.packed), state.size_bytes)
+        else:
+            chunk._close(state.packed)
+        chunk.first_id, chunk.last_id, chunk.count, chunk.size_bytes = state[:4]
         return chunk
 
     def close(self) -> None:
@@ -196,7 +208,7 @@ class Chunk:
 
     def _repack(self) -> None:
         alive = self.between(self.first_id, self.last_id)
-        self._packed = pack_entries(alive)
+        self._close(pack_entries(alive))
         self.is_run = False
         self.count = len(alive)
         self.tombstones = 0

@@ -29,16 +29,25 @@ from engine.decisions.policies import Redriven
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.disposal import Disposal
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from engine.errors import GroupNotFound, Invalid, StreamError, StreamNotFound, Unavailable
+from engine.errors import (
+    GroupNotFound,
+    Invalid,
+    MemoryFull,
+    StreamError,
+    StreamNotFound,
+    Unavailable,
+)
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey, Waiter
 from engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
+    MAKING_ROOM_MAX,
     SETTLED_AT_ONCE_MAX,
     SPLITS_AT_ONCE_MAX,
     WAITERS_MAX,
 )
+from engine.memory import Memory, MemoryBounds, WhenFull
 from engine.packed import Packed, PackedDrafts, is_worth_packing, pack
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.replies import (
@@ -58,6 +67,7 @@ from engine.replies import (
     StreamInfo,
     StreamRead,
 )
+from engine.room import takes_room
 from engine.storage import Storage
 from engine.stream import StreamConfig
 from engine.views import PendingRequest, StreamCursor
@@ -98,6 +108,7 @@ class Engine:
         keyspace: Keyspace | None = None,
         clock: Clock | None = None,
         waiters_max: int = WAITERS_MAX,
+        memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
     ) -> None:
         """Start with what was recovered.
 
@@ -106,7 +117,10 @@ class Engine:
             keyspace: what the records so far have led to; nothing unless given.
             clock: what time it is; the machine's unless given.
             waiters_max: how many reads may be blocked at once.
+            memory: how much of it the streams may take.
         """
+        self._memory_bounds = memory
+        self._trimmed_name: bytes | None = None  # where the last streams stood that gave entries
         self._clock = clock or SystemClock()
         self._storage = storage
         self._disposal = Disposal()
@@ -124,6 +138,11 @@ class Engine:
         return self._storage
 
     @property
+    def memory(self) -> Memory:
+        """Return what the streams take."""
+        return self._everything.memory
+
+    @property
     def keyspace(self) -> Keyspace:
         """Return the state, to look at."""
         return self._keyspace
@@ -134,6 +153,9 @@ class Engine:
         if self._everything.expiring:
             with suppress(Unavailable):  # they go later
                 self._commit(streams.expire(self._everything, self._now_ms()).commands)
+        if self._memory_bounds.when_full is WhenFull.TRIM_OLDEST:
+            with suppress(Unavailable):
+                self._make_room()
         return self._everything
 
     @property
@@ -883,6 +905,7 @@ class Engine:
                 try:
                     decision = step(keyspace, now_ms)
                     self._storage.check(decision.commands)
+                    self._check_memory(decision.commands)
                     if decision.rest is not None:
                         raise Invalid(_TOO_MUCH, field="commands")
                 except StreamError as error:
@@ -954,8 +977,31 @@ class Engine:
 
     def _record_and_apply(self, commands: list[c.Command]) -> None:
         if commands:
+            self._check_memory(commands)
             self._storage.append(commands)
             self._apply(commands)
+
+    def _check_memory(self, commands: list[c.Command]) -> None:
+        """Raise `MemoryFull` if there is no memory for what would be added."""
+        bounds, memory = self._memory_bounds, self._everything.memory
+        if not bounds.is_full(memory.size_bytes):
+            return
+        if takes_room(commands):
+            raise MemoryFull
+        if bounds.is_beyond(memory.size_bytes) and any(
+            isinstance(command, c.Deliver) and command.delivered for command in commands
+        ):
+            raise MemoryFull
+
+    def _make_room(self) -> None:
+        """Let the oldest entries go if memory is full."""
+        for _ in range(MAKING_ROOM_MAX):
+            if not self._memory_bounds.is_full(self._everything.memory.size_bytes):
+                return
+            self._trimmed_name, commands, _ = streams.trim_oldest(
+                self._everything, self._trimmed_name
+            )
+            self._record_and_apply(commands)
 
     def _record_applied(self, commands: list[c.Command]) -> None:
         if commands and self._broken is None:

@@ -16,7 +16,8 @@
     │   └── InvalidId
     ├── LimitExceeded
     ├── Unavailable
-    │   └── Draining
+    │   ├── Draining
+    │   └── MemoryFull
     └── Corrupt
         ├── Broken
         └── NewerFormat
@@ -70,6 +71,14 @@ class Draining(Unavailable):
     def __init__(self) -> None:
         """Say so."""
         super().__init__("the gateway is about to stop")
+
+
+class MemoryFull(Unavailable):
+    """The state takes all the memory it may, and this would add to it."""
+
+    def __init__(self) -> None:
+        """Say so in Redis's words."""
+        super().__init__("OOM command not allowed when used memory > 'maxmemory'.")
 
 
 class Corrupt(StreamError):

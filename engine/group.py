@@ -6,6 +6,7 @@ from sortedcontainers import SortedDict
 
 from engine.dismantling import Pieces
 from engine.entry import EntryId
+from engine.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
 from engine.pending import Consumer, Pel
 from engine.policy import NO_POLICY
 
@@ -13,15 +14,33 @@ from engine.policy import NO_POLICY
 class Group:
     """A consumer group of one stream."""
 
-    __slots__ = ("consumers", "entries_read", "last_id", "name", "pel", "policy")
+    __slots__ = (
+        "_memory",
+        "consumers",
+        "entries_read",
+        "last_id",
+        "memory_bytes",
+        "name",
+        "pel",
+        "policy",
+    )
 
-    def __init__(self, name: bytes, last_id: EntryId, entries_read: int | None) -> None:
-        """Start at a position, with no consumers."""
+    def __init__(
+        self,
+        name: bytes,
+        last_id: EntryId,
+        entries_read: int | None,
+        memory: Memory | None = None,
+    ) -> None:
+        """Start at a position, with no consumers; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self.memory_bytes = 0  # what it takes with its consumers, without what is pending
+        self._grow(GROUP_BYTES + len(name))
         self.name = name
         self.last_id = last_id  # last delivered id; the next read starts after it
         self.entries_read = entries_read  # its place counted in entries ever added; None: unknown
         self.policy = NO_POLICY
-        self.pel = Pel()
+        self.pel = Pel(self._memory)
         self.consumers: SortedDict[bytes, Consumer] = SortedDict()
 
     def see(self, name: bytes, now_ms: int) -> Consumer:
@@ -29,8 +48,18 @@ class Group:
         consumer = self.consumers.get(name)
         if consumer is None:
             consumer = self.consumers[name] = Consumer(name, now_ms)
+            self._grow(CONSUMER_BYTES + len(name))
         consumer.seen_at_ms = now_ms
         return consumer
+
+    def leave(self) -> None:
+        """Take account of all of it going."""
+        self._grow(-self.memory_bytes)
+        self._memory.pending_bytes -= PENDING_BYTES * len(self.pel)
+
+    def _grow(self, size_bytes: int) -> None:
+        self.memory_bytes += size_bytes
+        self._memory.groups_bytes += size_bytes
 
     def dismantle(self) -> Pieces:
         """Free the consumers and what is pending."""
@@ -42,6 +71,7 @@ class Group:
     def forget(self, name: bytes, *, release: bool) -> None:
         """Remove a consumer; what it holds is released to the others, or dropped from the PEL."""
         consumer = self.consumers.pop(name)
+        self._grow(-CONSUMER_BYTES - len(name))
         for pending in list(consumer.pending.walk()):
             if release:
                 self.pel.release(pending.id, pending.delivery_count)

@@ -8,12 +8,13 @@ ever when ids run ahead of the clock.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from engine.dismantling import Pieces
 from engine.entry import EntryId, Fields
 from engine.limits import FREED_AT_ONCE_MAX
+from engine.memory import KEY_BYTES, PRODUCER_BYTES, Memory
 
 _HASH_BYTES = 16
 _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
@@ -46,10 +47,12 @@ class Made(NamedTuple):
 class Keys:
     """The keys of one stream, by producer, each producer's in order of use."""
 
-    __slots__ = ("added", "by_producer", "duplicates")
+    __slots__ = ("_memory", "added", "by_producer", "duplicates", "memory_bytes")
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start empty; `memory` is told what they take."""
+        self._memory = memory or Memory()
+        self.memory_bytes = 0  # what they take, about
         self.by_producer: dict[bytes, dict[bytes, Made]] = {}
         self.added = 0  # keys ever remembered
         self.duplicates = 0  # retries answered
@@ -65,20 +68,40 @@ class Keys:
 
     def remember(self, producer: bytes, key: bytes, made: Made, keys_max: int) -> None:
         """Note what was made under a key; the producer's oldest goes if there are too many."""
-        keys = self.by_producer.setdefault(producer, {})
-        keys.pop(key, None)
-        keys[key] = made
         self.added += 1
+        keys = self.by_producer.get(producer)
+        if keys is None:
+            keys = self.by_producer[producer] = {}
+            self._grow(PRODUCER_BYTES + len(producer))
+        if keys.pop(key, None) is None:
+            self._grow(KEY_BYTES + len(key))
+        keys[key] = made
         if len(keys) > keys_max:
-            del keys[next(iter(keys))]
+            self._forget(keys, next(iter(keys)))
+
+    def load(self, producer: bytes, keys: Sequence[tuple[bytes, Made]]) -> None:
+        """Take over a producer's keys, in order of use."""
+        self.by_producer[producer] = dict(keys)
+        lengths = sum(len(key) for key, _ in keys)
+        self._grow(PRODUCER_BYTES + len(producer) + KEY_BYTES * len(keys) + lengths)
+
+    def _forget(self, keys: dict[bytes, Made], key: bytes) -> None:
+        del keys[key]
+        self._grow(-KEY_BYTES - len(key))
+
+    def _grow(self, size_bytes: int) -> None:
+        """Take account of what the keys take more, or less."""
+        self.memory_bytes += size_bytes
+        self._memory.keys_bytes += size_bytes
 
     def forget_before(self, at_ms: int) -> None:
         """Forget keys used before a moment, and producers without any."""
         for producer, keys in list(self.by_producer.items()):
             for key in [key for key, made in keys.items() if made.at_ms < at_ms]:
-                del keys[key]
+                self._forget(keys, key)
             if not keys:
                 del self.by_producer[producer]
+                self._grow(-PRODUCER_BYTES - len(producer))
 
     def dismantle(self) -> Pieces:
         """Free the keys."""
@@ -92,6 +115,7 @@ class Keys:
     def clear(self) -> None:
         """Forget all keys; the counters stay."""
         self.by_producer.clear()
+        self._grow(-self.memory_bytes)
 
 
 def digest_of(batch: Iterable[Fields]) -> bytes:

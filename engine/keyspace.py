@@ -17,6 +17,7 @@ from engine.dismantling import Pieces, free
 from engine.errors import GroupNotFound, StreamNotFound
 from engine.group import Group
 from engine.limits import COUNT_MAX
+from engine.memory import Memory
 from engine.stream import Stream, StreamConfig
 from engine.writers import Writers
 
@@ -35,6 +36,7 @@ class Keyspace:
         self.defaults = Defaults()
         self.writers = Writers()
         self.epoch = 0  # of the youngest stream ever made
+        self.memory = Memory()  # what the streams take
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         self._apply: dict[type, Callable[[Any], None]] = {
             c.CreateStream: self._create_stream,
@@ -123,7 +125,8 @@ class Keyspace:
 
     def _create_stream(self, command: c.CreateStream) -> None:
         assert command.stream not in self.streams
-        self.streams[command.stream] = Stream(command.stream, command.epoch, command.config)
+        name, epoch, config = command.stream, command.epoch, command.config
+        self.streams[name] = Stream(name, epoch, config, self.memory)
         self.epoch = command.epoch
         self._note_aging(command.stream, command.config)
 
@@ -134,9 +137,11 @@ class Keyspace:
     def _delete_stream(self, command: c.DeleteStream) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
+        stream.leave()
         self.dispose(stream.dismantle())
 
     def _flush(self, _: c.Flush) -> None:
+        self.memory = Memory()
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
         self.keyed, self.aging, self.governed = set(), set(), set()
@@ -174,8 +179,8 @@ class Keyspace:
             stream.delete(entry_id)
 
     def _create_group(self, command: c.CreateGroup) -> None:
-        group = Group(command.group, command.last_id, command.entries_read)
-        self.streams[command.stream].groups[command.group] = group
+        stream = self.streams[command.stream]
+        stream.add_group(command.group, command.last_id, command.entries_read)
 
     def _set_group(self, command: c.SetGroup) -> None:
         group = self.group(command.stream, command.group)
@@ -183,7 +188,9 @@ class Keyspace:
 
     def _destroy_group(self, command: c.DestroyGroup) -> None:
         stream = self.streams[command.stream]
-        self.dispose(stream.groups.pop(command.group).dismantle())
+        group = stream.groups.pop(command.group)
+        group.leave()
+        self.dispose(group.dismantle())
         self.note_policies(stream)
 
     def _see_consumer(self, command: c.SeeConsumer) -> None:
@@ -269,7 +276,7 @@ class Keyspace:
     def _rename_stream(self, command: c.RenameStream) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
-        stream.name = command.name
+        stream.rename(command.name)
         self.adopt(stream)
 
     def _set_expiry(self, command: c.SetExpiry) -> None:

@@ -75,6 +75,15 @@ COMMIT_STREAMS_MAX = 10_000
 COMPRESSED_BYTES_MAX = 128 * 1024
 """A chunk that is larger is kept as it is: to compress 16 MB takes 50 ms."""
 
+SAMPLED_MAX = 16
+"""Streams of which the oldest gives entries when memory is full."""
+
+TRIMMED_AT_ONCE = 1_000
+"""Entries that it gives then."""
+
+MAKING_ROOM_MAX = 64
+"""How often that is done for one append; if it does not help, the append is refused."""
+
 FREED_AT_ONCE_MAX = 2_000
 """Objects freed before others have their turn: each costs some 200 ns."""
 

@@ -20,6 +20,7 @@ from engine.chunk import Chunk, ChunkState
 from engine.dismantling import Pieces
 from engine.entry import MIN_ID, Draft, Entry, EntryId
 from engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
+from engine.memory import Memory
 
 E = TypeVar("E", Entry, Draft)
 
@@ -88,10 +89,12 @@ class NodeLimits(NamedTuple):
 class Log:
     """Live entries in id order."""
 
-    __slots__ = ("_chunks", "_first_id", "_firsts", "length")
+    __slots__ = ("_chunks", "_first_id", "_firsts", "_memory", "length", "memory_bytes")
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start empty; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self.memory_bytes = 0  # what the entries take, about
         self._chunks: list[Chunk] = []
         self._firsts: list[EntryId] = []  # first id of each chunk, dead or alive
         self._first_id: EntryId | None = None  # of the first live entry; None: to be looked up
@@ -137,23 +140,37 @@ class Log:
         self._chunks.append(chunk)
         self._firsts.append(chunk.first_id)
         self.length += chunk.live_count
+        self._grow(chunk.memory_bytes)
+
+    def _grow(self, size_bytes: int) -> None:
+        """Take account of what the entries take more, or less."""
+        self.memory_bytes += size_bytes
+        self._memory.entries_bytes += size_bytes
 
     def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
         """Add entries, in order, whose ids are above all ids ever held."""
         last = self._chunks[-1] if self._chunks else None
         first, *others = limits.runs(last, entries)
+        before = 0 if last is None else last.memory_bytes
         if last is not None and first.entries:
             last.extend(*first)
+        made: list[Chunk] = []
         for run in others:
-            self._new_chunk(run.entries[0].id).extend(*run)
+            made.append(self._new_chunk(run.entries[0].id))
+            made[-1].extend(*run)
         self.length += len(entries)
+        after = 0 if last is None else last.memory_bytes
+        self._grow(after - before + sum(chunk.memory_bytes for chunk in made))
 
     def attach(self, chunks: Sequence[Chunk]) -> None:
         """Add sealed chunks, in order, whose ids are above all ids ever held."""
         if not self._chunks:
             self._first_id = chunks[0].first_id
         elif self._chunks[-1].is_open:
+            before = self._chunks[-1].memory_bytes
             self._chunks[-1].seal()
+            self._grow(self._chunks[-1].memory_bytes - before)
+        self._grow(sum(chunk.memory_bytes for chunk in chunks))
         self._chunks += chunks
         self._firsts += [chunk.first_id for chunk in chunks]
         self.length += sum(chunk.count for chunk in chunks)
@@ -161,7 +178,9 @@ class Log:
     def free_above(self, last_id: EntryId) -> None:
         """Let ids above `last_id` come again, which is not below a live entry."""
         if self._chunks and self._chunks[-1].last_id > last_id:
+            before = self._chunks[-1].memory_bytes
             self._chunks[-1].close()
+            self._grow(self._chunks[-1].memory_bytes - before)
 
     def get(self, entry_id: EntryId) -> Entry | None:
         """Return the live entry of that id, or None."""
@@ -259,7 +278,9 @@ class Log:
         position = chunk.position(entry_id)
         if position is None:
             return False
+        before = chunk.memory_bytes
         chunk.kill(position)
+        self._grow(chunk.memory_bytes - before)
         self.length -= 1
         if not chunk.live_count:
             self._drop(index, index + 1)
@@ -421,6 +442,7 @@ class Log:
         return self.length - sum(chunk.live_count for chunk in outside)
 
     def _drop(self, low: int, high: int) -> None:
+        self._grow(-sum(chunk.memory_bytes for chunk in self._chunks[low:high]))
         del self._chunks[low:high]
         del self._firsts[low:high]
 

@@ -16,6 +16,7 @@ from itertools import chain, takewhile
 from engine.dismantling import Pieces
 from engine.entry import MIN_ID, EntryId
 from engine.limits import FREED_AT_ONCE_MAX
+from engine.memory import PENDING_BYTES, Memory
 from engine.ordered import Block, OrderedView
 
 
@@ -94,6 +95,7 @@ class Pel:
     __slots__ = (
         "_by_time",
         "_in_order",
+        "_memory",
         "_nobodys",
         "_resting",
         "_serial",
@@ -101,8 +103,9 @@ class Pel:
         "nobodys_count",
     )
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start empty; `memory` is told what it takes."""
+        self._memory = memory or Memory()
         self.by_id: dict[EntryId, PendingEntry] = {}
         self.nobodys_count = 0  # entries that no consumer owns, hidden ones too
         self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
@@ -177,6 +180,7 @@ class Pel:
         pending = self.by_id.get(entry_id)
         if pending is None:
             pending = self.by_id[entry_id] = PendingEntry(entry_id)
+            self._memory.pending_bytes += PENDING_BYTES
             self.nobodys_count += 1
             self._in_order.insert(entry_id, pending)
         else:
@@ -190,6 +194,7 @@ class Pel:
         pending = self.by_id.pop(entry_id, None)
         if pending is None:
             return False
+        self._memory.pending_bytes -= PENDING_BYTES
         self.hide(pending)
         pending.is_pending = False
         self._in_order.note_left()

@@ -14,7 +14,7 @@ from engine import commands as c
 from engine.disk import Disk
 from engine.limits import RESERVE_BYTES_MAX
 
-_GROWING = c.CreateStream | c.Add | c.CreateGroup | c.Remember | c.CommitBatch
+_GROWING = c.CreateStream | c.Add | c.AddPacked | c.CreateGroup | c.Remember | c.CommitBatch
 
 
 class DiskBounds(NamedTuple):

@@ -22,6 +22,7 @@ from engine.group import Group
 from engine.idempotency import Made
 from engine.keyspace import Keyspace
 from engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from engine.memory import Memory
 from engine.pending import Consumer, Pel
 from engine.policy import GroupPolicy
 from engine.stream import Stream, StreamConfig
@@ -200,17 +201,16 @@ class Loading:
             case WritersItem(writers):
                 self.keyspace.writers.by_name = dict(writers)
             case StreamItem():
-                self._stream = _stream(item)
+                self._stream = _stream(item, self.keyspace.memory)
                 self.keyspace.adopt(self._stream)
             case ChunkItem(chunk):
                 _check_chunk(chunk)
                 self._stream.log.load(chunk)
             case KeysItem(producer, keys):
-                self._stream.keys.by_producer[producer] = dict(keys)
+                self._stream.keys.load(producer, keys)
                 self.keyspace.keyed.add(self._stream.name)
             case GroupItem():
-                self._group, self._consumers = _group(item)
-                self._stream.groups[item.name] = self._group
+                self._group, self._consumers = _group(item, self._stream)
                 self.keyspace.note_policies(self._stream)
             case PendingItem(entries):
                 _make_pending(self._group.pel, self._consumers, entries)
@@ -283,8 +283,8 @@ _UNPACKED_BYTES_MAX = 2 * ENTRY_BYTES_MAX
 """What one entry, all of it names and values, may become as msgpack, amply."""
 
 
-def _stream(item: StreamItem) -> Stream:
-    stream = Stream(item.name, item.epoch, item.config)
+def _stream(item: StreamItem, memory: Memory) -> Stream:
+    stream = Stream(item.name, item.epoch, item.config, memory)
     stream.last_id = item.last_id
     stream.max_deleted_id = item.max_deleted_id
     stream.trimmed_through = item.trimmed_through
@@ -295,8 +295,8 @@ def _stream(item: StreamItem) -> Stream:
     return stream
 
 
-def _group(item: GroupItem) -> tuple[Group, list[Consumer]]:
-    group = Group(item.name, item.last_id, item.entries_read)
+def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
+    group = stream.add_group(item.name, item.last_id, item.entries_read)
     group.policy = item.policy
     consumers = []
     for name, seen_at_ms, active_at_ms in item.consumers:

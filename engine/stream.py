@@ -17,6 +17,7 @@ from engine.entry import MIN_ID, Entry, EntryId
 from engine.group import Group
 from engine.idempotency import Keys
 from engine.log import Log, NodeLimits
+from engine.memory import STREAM_BYTES, Memory
 
 
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -33,10 +34,15 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
         return self.max_length is not None or self.max_age_ms is not None
 
 
+_NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
+"""Of every stream that has none: an empty one takes more than the rest of the stream."""
+
+
 class Stream:
     """One stream."""
 
     __slots__ = (
+        "_memory",
         "config",
         "entries_added",
         "epoch",
@@ -50,19 +56,44 @@ class Stream:
         "trimmed_through",
     )
 
-    def __init__(self, name: bytes, epoch: int, config: StreamConfig) -> None:
-        """Start empty, at `0-0`."""
+    def __init__(
+        self, name: bytes, epoch: int, config: StreamConfig, memory: Memory | None = None
+    ) -> None:
+        """Start empty, at `0-0`; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self._memory.streams_bytes += STREAM_BYTES + len(name)
         self.name = name
         self.epoch = epoch  # identity of this life of the name: greater in every later life
         self.config = config
-        self.log = Log()
+        self.log = Log(self._memory)
         self.last_id = MIN_ID  # last generated id
         self.max_deleted_id = MIN_ID  # greatest id removed by a delete
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
         self.entries_added = 0  # over the stream's whole life
-        self.groups: SortedDict[bytes, Group] = SortedDict()
-        self.keys = Keys()
+        self.groups = _NO_GROUPS
+        self.keys = Keys(self._memory)
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
+
+    def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
+        """Make a group at a position."""
+        if not self.groups:
+            self.groups = SortedDict()
+        group = self.groups[name] = Group(name, last_id, entries_read, self._memory)
+        return group
+
+    def leave(self) -> None:
+        """Take account of all of it going."""
+        memory = self._memory
+        memory.streams_bytes -= STREAM_BYTES + len(self.name)
+        memory.entries_bytes -= self.log.memory_bytes
+        memory.keys_bytes -= self.keys.memory_bytes
+        for group in self.groups.values():
+            group.leave()
+
+    def rename(self, name: bytes) -> None:
+        """Take another name."""
+        self._memory.streams_bytes += len(name) - len(self.name)
+        self.name = name
 
     def dismantle(self) -> Pieces:
         """Free the entries, the groups and the keys."""

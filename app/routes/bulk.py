@@ -203,6 +203,7 @@ def _rows(body: bytes, name: bytes | None, bounds: Bounds) -> Rows:
         "unsupported_media_type",
         "invalid_request",
         "unavailable",
+        "memory_full",
     ),
 )
 async def commit_batch(

@@ -159,6 +159,7 @@ _APPEND_PROBLEMS = responses(
     "idempotency_mismatch",
     "extra_missing",
     "unavailable",
+    "memory_full",
 )
 
 

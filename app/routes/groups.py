@@ -43,7 +43,7 @@ _CHANGE = responses(
     responses={
         200: {"description": "It was there with this policy, and stays as it is.", "model": Group},
         **_CHANGE,
-        **responses("group_exists"),
+        **responses("group_exists", "memory_full"),
     },
 )
 async def create_group(

@@ -42,7 +42,13 @@ async def list_streams(
     status_code=201,
     responses={
         200: {"description": "It was there, with this configuration.", "model": Stream},
-        **responses("malformed", "stream_exists", "unsupported_media_type", "invalid_request"),
+        **responses(
+            "malformed",
+            "stream_exists",
+            "unsupported_media_type",
+            "invalid_request",
+            "memory_full",
+        ),
     },
 )
 async def create_stream(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
-from itertools import chain, repeat, takewhile
+from itertools import chain, islice, repeat, takewhile
 from typing import NamedTuple
 
 from engine.commands import (
@@ -58,9 +58,11 @@ from engine.limits import (
     CHUNK_ENTRIES_MAX,
     ENTRY_BYTES_MAX,
     LOOKUPS_AT_ONCE_MAX,
+    SAMPLED_MAX,
     SETTLED_AT_ONCE_MAX,
     TRIM_CHUNKS_DEFAULT,
     TRIM_ENTRIES_MAX,
+    TRIMMED_AT_ONCE,
     U64_MAX,
 )
 from engine.log import Cut, Log, NodeLimits
@@ -356,6 +358,28 @@ def retain(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
     stream = keyspace.stream(name)
     cuts = _retention_cuts(stream, [], stream.config, now_ms)
     return Decision(None, _trim_command(name, cuts))
+
+
+def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | None]:
+    """Decide to let the oldest entries of one stream go, to make room.
+
+    Of some streams the one whose entries begin first is taken, as Redis samples for its eviction.
+
+    Args:
+        keyspace: all streams.
+        after: look at the streams that follow this name; None: at the first ones.
+
+    Returns:
+        The name after which to look next time; None if there was nothing behind this one.
+    """
+    names = list(islice(keyspace.streams.irange(after, inclusive=(False, True)), SAMPLED_MAX))
+    filled = [one for name in names if (one := keyspace.streams[name]).log.length]
+    commands: list[Command] = []
+    if filled:
+        oldest = min(filled, key=lambda one: one.log.first_id)
+        cut = oldest.log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
+        commands = _trim_command(oldest.name, [cut])
+    return Decision(names[-1] if names else None, commands)
 
 
 def delete(

@@ -36,7 +36,7 @@ async def test_a_running_gateway_is_alive_and_ready(shared: Live, path: str) -> 
 
 
 async def test_the_limits_are_those_of_the_settings() -> None:
-    chosen = {"ids_max": 700, "wait_ms_max": 0, "sockets_max": 50}
+    chosen = {"ids_max": 700, "wait_ms_max": 0, "sockets_max": 50, "memory_bytes_max": 2**30}
     async with running(Settings.model_validate(chosen)) as live:
         limits = (await live.http.get("/v1/limits")).json()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from engine import views
 from engine.group import Group
 from engine.keyspace import Keyspace
@@ -22,6 +24,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "governed": sorted(keyspace.governed),
         "expiring": list(keyspace.expiring),
         "defaults": keyspace.defaults,
+        "memory": msgspec.structs.astuple(keyspace.memory),
         "writers": list(keyspace.writers.by_name.items()),
         "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
     }

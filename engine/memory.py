@@ -1,0 +1,73 @@
+"""Memory: what the state takes, estimated as it changes.
+
+What the process takes is no measure for a bound: the allocator gives back late what was freed. So
+each thing is counted at what it was measured to cost on a 64-bit CPython, within a fifth.
+
+When memory is full, appends are refused, and whatever else leaves more behind than there was.
+Reads, acknowledgements, trims and deletes go on; new deliveries, which become pending, up to a
+slack above the bound.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+DELIVERY_SLACK = 8
+"""An eighth of the bound is kept for what readers make pending."""
+
+STREAM_BYTES = 700
+GROUP_BYTES = 5_500
+CONSUMER_BYTES = 750
+PENDING_BYTES = 340
+CHUNK_BYTES = 150  # besides what is in it
+ENTRY_BYTES = 150  # in an open chunk, besides its parts
+PART_BYTES = 41  # a name or a value, besides its length
+KEY_BYTES = 300  # an idempotency key, besides its length
+PRODUCER_BYTES = 400
+
+
+class WhenFull(StrEnum):
+    """What becomes of an append when memory is full (Redis: maxmemory-policy)."""
+
+    REFUSE = "refuse"
+    TRIM_OLDEST = "trim_oldest"  # the oldest entries go, whichever stream they are in
+
+
+class MemoryBounds(NamedTuple):
+    """How much memory there is for the state."""
+
+    size_bytes_max: int | None = None  # None: no bound
+    when_full: WhenFull = WhenFull.REFUSE
+
+    def is_full(self, size_bytes: int) -> bool:
+        """Tell whether nothing may be added to what takes so much."""
+        return self.size_bytes_max is not None and size_bytes > self.size_bytes_max
+
+    def is_beyond(self, size_bytes: int) -> bool:
+        """Tell whether not even deliveries may become pending."""
+        most = self.size_bytes_max
+        return most is not None and size_bytes > most + most // DELIVERY_SLACK
+
+
+class Memory(msgspec.Struct):
+    """What a keyspace takes, by kind."""
+
+    streams_bytes: int = 0
+    entries_bytes: int = 0
+    groups_bytes: int = 0  # with their consumers
+    pending_bytes: int = 0
+    keys_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what all of it takes."""
+        return (
+            self.streams_bytes
+            + self.entries_bytes
+            + self.groups_bytes
+            + self.pending_bytes
+            + self.keys_bytes
+        )
