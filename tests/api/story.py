@@ -32,6 +32,9 @@ _START_MS = 1_718_000_000_000
 _NDJSON = "application/x-ndjson"
 _SSE = "text/event-stream"
 
+OF_THE_MACHINE: dict[str, Any] = {"memory_bytes_max": 16 * 2**30, "sockets_max": 20_000}
+"""Bounds that depend on the machine unless they are given."""
+
 
 class StoryClock:
     """A clock that stands still until the story goes on."""
@@ -126,14 +129,14 @@ async def told(data_dir: Path) -> dict[str, Any]:
         data_dir: an empty directory, for the gateway whose journal is looked at.
     """
     clock = StoryClock()
-    async with _gateway(Settings(data_dir=MEMORY), clock) as story:
+    async with _gateway(Settings(data_dir=MEMORY, **OF_THE_MACHINE), clock) as story:
         await _streams_and_entries(story)
         await _groups(story)
         await _bulk(story)
         await _redis_words(story)
         await _the_end(story)
         said = story.said
-    async with _gateway(Settings(data_dir=data_dir), None) as story:
+    async with _gateway(Settings(data_dir=data_dir, **OF_THE_MACHINE), None) as story:
         await story.http.put("/v1/streams/orders", json={})
         await story.tell("GET", "/v1/admin/journal")
         await story.tell("POST", "/v1/admin/rewrite")
