@@ -279,7 +279,12 @@ class Journal:
             raise Unavailable(self._failure or _CLOSED)
         if self._is_rewriting():
             return False
-        self._rewriting = self._tasks.create_task(self._rewrite())
+        rewriting = self._rewrite()
+        try:
+            self._rewriting = self._tasks.create_task(rewriting)
+        except RuntimeError:  # everything is about to end, and not known to yet
+            rewriting.close()
+            raise Unavailable(_CLOSED) from None
         return True
 
     async def _rewrite(self) -> None:
