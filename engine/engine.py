@@ -832,9 +832,11 @@ class Engine:
             self._waiters.fail(Unavailable(_ENDED))
             raise
 
-    def _go_back(self, keyspace: Keyspace) -> None:
+    def _go_back(self, keyspace: Keyspace | None) -> None:
         """Take a state for the one there is; who waits may wait for what was given up."""
         self._waiters.fail(Unavailable(self.refusal or ""))
+        if keyspace is None:
+            return
         self._everything.apply(c.Flush())  # it is freed bit by bit
         self._everything = self._adopted(keyspace)
         self._last_read = None, []

@@ -580,6 +580,7 @@ class Journal:
     async def _give_up(self, reason: str, go_back: GoBack) -> None:
         """Forget what is not durable, here and in the engine; nobody was promised it."""
         self._drop(reason)
+        go_back(None)
         durable, is_told = self.durable_position, False
         self._is_given_up = self.position > durable
         while self._is_given_up and not self._closing.is_set():

@@ -16,8 +16,9 @@ from engine.commands import Command, encode
 from engine.errors import Unavailable
 from engine.keyspace import Keyspace
 
-GoBack = Callable[[Keyspace], None]
-"""Told that the state is another one: what came behind it was promised to nobody."""
+GoBack = Callable[[Keyspace | None], None]
+"""Told that the state is another one: what came behind it was promised to nobody. None: it is about
+to be, once that can be read."""
 
 
 class Storage(Protocol):

@@ -79,7 +79,7 @@ def newer(data: bytes) -> bytes:
     return plain + struct.pack("<I", google_crc32c.value(plain)) + data[HEADER_BYTES:]
 
 
-def nowhere(keyspace: Keyspace) -> None:
+def nowhere(keyspace: Keyspace | None) -> None:
     """Go back to what is durable: never, as nothing fails."""
     raise AssertionError(f"gone back to {keyspace}")
 

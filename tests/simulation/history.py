@@ -140,8 +140,8 @@ class RecordedJournal(Journal):
     history: History
 
     async def run(self, go_back: GoBack) -> None:
-        def noting(keyspace: Keyspace) -> None:
-            if not self.history.is_over:
+        def noting(keyspace: Keyspace | None) -> None:
+            if keyspace is not None and not self.history.is_over:
                 if self.failure is None:  # or else a restart may find it all the same
                     self.history.give_up(self.position)
                 expected = self.history.state_at(self.position)

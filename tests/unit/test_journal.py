@@ -81,6 +81,10 @@ class Running:
     def _tell(self, event: str, facts: Mapping[str, object]) -> None:
         self.told.append((event, dict(facts)))
 
+    def go_back(self, keyspace: Keyspace | None) -> None:
+        if keyspace is not None:
+            self.went_back.append(keyspace)
+
     async def put(self, record: list[Command]) -> None:
         await self.journal.wait_durable(self.journal.append(record))
 
@@ -89,7 +93,7 @@ class Running:
 async def running(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator[Running]:
     """Run a journal that nothing happens to."""
     found = Running(disk, *args, **options)
-    run = asyncio.create_task(found.journal.run(found.went_back.append))
+    run = asyncio.create_task(found.journal.run(found.go_back))
     await asyncio.sleep(disk.sync_s)  # the first segment is open by then
     await settle()
     yield found
@@ -101,7 +105,7 @@ async def running(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator
 async def failing(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator[Running]:
     """Run a journal that will fail."""
     found = Running(disk, *args, **options)
-    run = asyncio.create_task(found.journal.run(found.went_back.append))
+    run = asyncio.create_task(found.journal.run(found.go_back))
     await settle()
     yield found
     with pytest.raises(Unavailable):
@@ -289,7 +293,7 @@ def test_what_a_killed_process_wrote_is_safe_before_anything_is_built_on_it(
     async def test() -> None:
         disk = MemoryDisk(sync_s=SYNC_S)
         killed = Running(disk, policy)
-        run = asyncio.create_task(killed.journal.run(killed.went_back.append))
+        run = asyncio.create_task(killed.journal.run(killed.go_back))
         await asyncio.sleep(2 * SYNC_S)
         disk.sync_failure = OSError(errno.EINTR, "killed before that")
         killed.journal.append(CREATE)
@@ -626,7 +630,7 @@ def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> Non
         )
         one = Running(disk)
         disk.faults[call] = errno.ENOSPC
-        run = asyncio.create_task(one.journal.run(one.went_back.append))
+        run = asyncio.create_task(one.journal.run(one.go_back))
         await asyncio.sleep(60)
         assert one.journal.refusal == "the journal cannot be written: No space left on device"
         with pytest.raises(Unavailable, match="No space left on device"):
