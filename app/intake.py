@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 from websockets.frames import CloseCode, Frame
+from websockets.protocol import State
 
 from app.portions import Unparsed
 from app.sockets import Sockets
@@ -105,8 +106,9 @@ class BoundedWebSocket(SocketProtocol):
             try:
                 self.queue.put_nowait({"type": "websocket.receive", "text": data.decode()})
             except UnicodeDecodeError:
-                self.conn.send_close(CloseCode.INVALID_DATA)
-                self.handle_parser_exception()
+                if self.conn.state is State.OPEN:  # or the peer has closed behind it
+                    self.conn.send_close(CloseCode.INVALID_DATA)
+                    self.handle_parser_exception()
                 return
         self.read_paused = True  # what comes meanwhile is kept as it is, and then reading stops
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httptools
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -53,6 +54,7 @@ class BoundedHttp(DecliningHttp):
         self._is_refused = False
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
         self._flow: _Flow
+        self._under_way: RequestResponseCycle | None = None
         self._sockets: Sockets
 
     def connection_made(self, transport: Any) -> None:
@@ -69,6 +71,9 @@ class BoundedHttp(DecliningHttp):
         self._unparsed.clear()
         self._sockets.free(self.transport)
         super().connection_lost(exc)
+        if self._under_way is not None:  # uvicorn tells the last request only
+            self._under_way.disconnected = True
+            self._under_way.message_event.set()
         self._flow.forget()
 
     def pause_writing(self) -> None:
@@ -124,6 +129,10 @@ class BoundedHttp(DecliningHttp):
         self.transport.write(_answer(code, detail))
         self.flow.resume_reading()
         self.loop.call_later(_LAST_WORDS_S, self.transport.close)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._under_way = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _takes_more(self) -> bool:
         """Tell whether something can be parsed: no whole request waits, nor too much of a body."""

@@ -171,6 +171,23 @@ async def test_a_handshake_behind_a_request_under_way_ends_both(live: Live) -> N
     await live.until_waiting(0)
 
 
+async def test_a_client_that_leaves_with_requests_behind_the_one_under_way_is_missed(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    await live.append("orders", "1")
+    follow = b"GET /v1/streams/orders/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    poll = (
+        b"GET /v1/streams/orders/entries?after=$&wait_ms=60000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    )
+    for first in (follow, poll):
+        async with connected(live) as wire:
+            wire.writer.write(first + GET + b"\r\n")
+            await live.until_waiting(1)
+        await live.until_waiting(0)
+    await until(lambda: live.gateway.metrics.connection_count == 0)
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
 async def test_a_handshake_on_a_used_connection_is_answered(live: Live) -> None:
     async with connected(live) as wire:
         assert (await wire.asked(GET + b"\r\n"))[0] == 200

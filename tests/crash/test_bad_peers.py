@@ -18,7 +18,7 @@ from socket import SO_LINGER, SOL_SOCKET, socket
 import pytest
 
 from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import BINARY, CONT, PING, TEXT, RawSocket, deflated, frame
+from tests.crash.raw_socket import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, deflated, frame
 from tests.crash.wire import AT_ONCE, Wire, connected
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -299,6 +299,10 @@ async def not_utf_8(gateway: Watched) -> None:
         await raw.send(data)
         assert await raw.close_code() == 1007
         raw.close()
+    raw = await gateway.raw()
+    await raw.send(frame(TEXT, b"\xff") + frame(CLOSE, b"\x03\xe8"))
+    assert await raw.close_code() == 1000
+    raw.close()
 
 
 async def not_text(gateway: Watched) -> None:
