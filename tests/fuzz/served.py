@@ -1,0 +1,126 @@
+"""Served: a gateway in its own process, which stands whatever it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from tests.crash.gateway import Gateway
+from tests.crash.wire import Wire, connected
+from tests.fuzz import rounds
+
+AT_ONCE = 4
+GROWTH_MIB_MAX = 24.0
+"""Of a minute or an hour: what leaks grows on. The allocator takes some in the first seconds."""
+
+HEALTH_S_MAX = 5.0
+ANSWER_S_MAX = 0.2
+"""How long to read on when nothing comes: half a request has no answer."""
+
+_BAD_STATUS = re.compile(rb"HTTP/1\.1 5\d\d[^\r]*")
+
+Attack = Callable[[Gateway, int], Awaitable[None]]
+
+
+@asynccontextmanager
+async def gateway(data_dir: Path) -> AsyncIterator[Gateway]:
+    """Run a gateway with a stream, a group and a short patience."""
+    settings = {"log_level": "warning", "fsync": "no", "request_ms_max": 2000, "wait_ms_max": 100}
+    found = await Gateway.start(data_dir, settings)
+    await _begin_anew(found)
+    yield found
+    await found.stop()
+
+
+async def withstand(found: Gateway, attack: Attack) -> int:
+    """Attack for as long as there is time; returns how often.
+
+    Nobody else waits long meanwhile, nothing is logged as an error, and memory does not grow.
+    """
+    count, before_mib = 0, 0.0
+    batch: list[int] = []
+
+    async def go() -> None:
+        nonlocal count
+        await asyncio.gather(*(_told(attack, found, seed) for seed in batch))
+        count += len(batch)
+        batch.clear()
+        await _is_well(found)
+        if count % (50 * AT_ONCE) == 0:
+            await _begin_anew(found)
+
+    end_of_warm_up = asyncio.get_running_loop().time() + rounds.SECONDS / 3
+    for seed in rounds.seeds():
+        batch.append(seed)
+        if len(batch) == AT_ONCE:
+            await go()
+        if not before_mib and asyncio.get_running_loop().time() > end_of_warm_up:
+            before_mib = _memory_mib(found)
+    await go()
+    await _begin_anew(found)
+    assert not before_mib or _memory_mib(found) - before_mib < GROWTH_MIB_MAX
+    complaints = [line for line in found.said if "Traceback" in line or "ERROR" in line]
+    assert not complaints, complaints[0]
+    return count
+
+
+async def _told(attack: Attack, found: Gateway, seed: int) -> None:
+    with rounds.told(seed):
+        await attack(found, seed)
+
+
+async def exchanged(
+    url: str, sent: bytes, then: bytes = b"", *, leaves_at_once: bool = False
+) -> bytes:
+    """Return what is answered to some bytes before the gateway closes, or says no more.
+
+    Args:
+        url: of the gateway.
+        sent: what is said first.
+        then: what is said once something was answered.
+        leaves_at_once: do not wait for the end of the answer.
+    """
+    reader, writer = await asyncio.open_connection(sock=await connected(url))
+    answer = b""
+    writer.write(sent)
+    with suppress(TimeoutError, ConnectionError):
+        while True:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                part = await reader.read(2**18)
+            if not part:
+                break
+            answer += part
+            if then:
+                writer.write(then)
+                then = b""
+            if leaves_at_once:
+                break
+    writer.transport.abort()
+    bad = _BAD_STATUS.search(answer)
+    assert bad is None, answer[bad.start() : bad.start() + 1000]
+    return answer
+
+
+async def _is_well(found: Gateway) -> None:
+    async with asyncio.timeout(HEALTH_S_MAX):
+        wire = await Wire.open(found.url)
+        assert await wire.request("GET", "/healthz") == {"status": "ok"}
+        wire.close()
+
+
+async def _begin_anew(found: Gateway) -> None:
+    wire = await Wire.open(found.url)
+    await wire.request("POST", "/v1/commands", ["FLUSHALL"])
+    await wire.request("POST", "/v1/streams/s/entries", {"fields": {"v": "1"}})
+    await wire.request("PUT", "/v1/streams/s/groups/g", {"start": "0"})
+    wire.close()
+
+
+def _memory_mib(found: Gateway) -> float:
+    text = Path(f"/proc/{found.process_id}/status").read_text()
+    size = re.search(r"VmRSS:\s+(\d+) kB", text)
+    assert size is not None
+    return int(size[1]) / 1024
