@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from engine.errors import InvalidId
-from engine.limits import ENTRY_BYTES_MAX, U64_MAX
+from engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
 _TEXT_MAX = 127
+_PLAIN_MAX = 20  # too short for a number beyond 64 bits
 
 
 class EntryId(NamedTuple):
@@ -51,6 +52,9 @@ class EntryId(NamedTuple):
             InvalidId: the text is no id.
         """
         ms_text, dash, seq_text = text.partition("-")
+        is_plain = len(text) <= _PLAIN_MAX and text.isascii()  # as nearly all ids are
+        if is_plain and ms_text.isdecimal() and seq_text.isdecimal():
+            return cls(int(ms_text), int(seq_text))
         if len(text) > _TEXT_MAX:
             raise InvalidId(text, field=field)
         ms = _number(ms_text)
@@ -97,6 +101,8 @@ def fault_of(fields: Fields) -> str | None:
     """Return what keeps an entry from being stored, in Redis's words; None if nothing does."""
     if not fields or len(fields) % 2:
         return "ERR wrong number of arguments for 'xadd' command"
+    if len(fields) > 2 * ENTRY_FIELDS_MAX:
+        return f"ERR an entry has at most {ENTRY_FIELDS_MAX} fields"
     if sum(map(len, fields)) > ENTRY_BYTES_MAX:
         return "ERR Elements are too large to be stored"
     return None

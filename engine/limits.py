@@ -17,6 +17,9 @@ CHUNK_BYTES_MAX = 4096
 ENTRY_BYTES_MAX = 2**30
 """Redis refuses an entry whose names and values exceed 1 GiB together."""
 
+ENTRY_FIELDS_MAX = 65_536
+"""Fields of one entry. Redis has no such bound: to look at four million holds up everyone."""
+
 TRIM_CHUNKS_DEFAULT = 100
 """Redis's default LIMIT of an approximate trim is a hundred full nodes."""
 
@@ -54,8 +57,9 @@ WRITER_SILENT_MS_MAX = 90 * 86_400_000
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 
-LOOKUPS_AT_ONCE_MAX = 256
-"""Entries looked up by id before others have their turn: each may unpack a chunk, some 50 µs."""
+LOOKUPS_AT_ONCE_MAX = 64
+"""Entries looked up by id before others have their turn: each may unpack a chunk, some 50 µs. Not
+more than are kept unpacked, as what was decided about is looked up again when it is applied."""
 
 SETTLED_AT_ONCE_MAX = 2_000
 """Pending entries acknowledged or given back before others have their turn: 3 µs each."""
@@ -86,6 +90,9 @@ MAKING_ROOM_MAX = 64
 
 FREED_AT_ONCE_MAX = 2_000
 """Objects freed before others have their turn: each costs some 200 ns."""
+
+DELETED_AT_ONCE_MAX = 500
+"""Streams deleted before others have their turn: each costs some 8 µs."""
 
 CUT_CHUNKS_MAX = 10_000
 """Chunks that one step of a trim looks at: each costs a third of a microsecond."""

@@ -94,6 +94,7 @@ class Pel:
 
     __slots__ = (
         "_by_time",
+        "_hidden",
         "_in_order",
         "_memory",
         "_nobodys",
@@ -110,9 +111,7 @@ class Pel:
         self.nobodys_count = 0  # entries that no consumer owns, hidden ones too
         self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
         self._serial = 0
-        self._clear_queues()
-
-    def _clear_queues(self) -> None:
+        self._hidden: dict[EntryId, PendingEntry] = {}
         self._nobodys: Queue = OrderedView(_waiting)  # in order of release
         self._resting: Queue = OrderedView(_waiting)  # nobody's, by the end of their rest
         self._by_time: Queue = OrderedView(_waiting)  # somebody's, by delivery time
@@ -184,7 +183,7 @@ class Pel:
             self.nobodys_count += 1
             self._in_order.insert(entry_id, pending)
         else:
-            self.hide(pending)
+            self._leave_queue(pending)
         self._serial += 1
         pending.serial = self._serial
         return pending
@@ -195,7 +194,7 @@ class Pel:
         if pending is None:
             return False
         self._memory.pending_bytes -= PENDING_BYTES
-        self.hide(pending)
+        self._leave_queue(pending)
         pending.is_pending = False
         self._in_order.note_left()
         owner = pending.owner
@@ -211,9 +210,15 @@ class Pel:
 
         For one whose stream entry is gone: it can only be in the way, unless its id comes again.
         """
+        self._leave_queue(pending)
+        self._hidden[pending.id] = pending
+
+    def _leave_queue(self, pending: PendingEntry) -> None:
         if pending.is_waiting:
             pending.is_waiting = False
             self._queue(pending).note_left()
+        elif self._hidden:
+            self._hidden.pop(pending.id, None)
 
     def is_hidden(self, pending: PendingEntry) -> bool:
         """Tell whether `longest_idle_first` leaves an entry out."""
@@ -221,9 +226,8 @@ class Pel:
 
     def show_all(self) -> None:
         """Undo every `hide`: ids of entries that are gone may come again."""
-        self._clear_queues()
-        for pending in self.in_time_order():
-            self._show(pending)
+        while self._hidden:
+            self._show(self._hidden.popitem()[1])
 
     def in_time_order(self) -> list[PendingEntry]:
         """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""

@@ -23,7 +23,7 @@ from app.redis_syntax.words import (
     wrong_arity,
 )
 from app.turns import Turn
-from engine.commands import Command, SetDefaults
+from engine.commands import SetDefaults
 from engine.decisions import Decision, streams
 from engine.defaults import Defaults
 from engine.keyspace import Keyspace
@@ -61,12 +61,7 @@ def delete(words: Sequence[bytes]) -> Plan:
     """DEL key [key ...], UNLINK key [key ...]."""
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        found = [key for key in dict.fromkeys(words[1:]) if keyspace.find(key) is not None]
-        commands: list[Command] = []
-        for key in found:
-            commands += streams.delete_stream(keyspace, key).commands
-        return Decision(len(found), commands)
+        return streams.delete_streams(keyspace, words[1:], now_ms).replied_as(int)
 
     return at_once(step)
 

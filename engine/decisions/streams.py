@@ -56,7 +56,9 @@ from engine.idempotency import Idempotent, Made
 from engine.keyspace import Keyspace
 from engine.limits import (
     CHUNK_ENTRIES_MAX,
+    DELETED_AT_ONCE_MAX,
     ENTRY_BYTES_MAX,
+    ENTRY_FIELDS_MAX,
     LOOKUPS_AT_ONCE_MAX,
     SAMPLED_MAX,
     SETTLED_AT_ONCE_MAX,
@@ -135,6 +137,14 @@ def delete_stream(keyspace: Keyspace, name: bytes) -> Decision[bool]:
     """Decide to delete a stream with its groups; replies whether it was there."""
     found = keyspace.find(name) is not None
     return Decision(found, [DeleteStream(name)] if found else [])
+
+
+def delete_streams(keyspace: Keyspace, names: Sequence[bytes], now_ms: int) -> Decision[int]:
+    """Decide to delete streams with their groups (DEL); replies how many were there."""
+    if len(names) > DELETED_AT_ONCE_MAX:
+        return in_parts(keyspace, now_ms, names, DELETED_AT_ONCE_MAX, delete_streams)
+    found = [name for name in dict.fromkeys(names) if keyspace.find(name) is not None]
+    return Decision(len(found), [DeleteStream(name) for name in found])
 
 
 def flush(keyspace: Keyspace) -> Decision[None]:
@@ -529,8 +539,8 @@ def check_trim(request: TrimRequest) -> None:
 
 def _first_faulty(many: Sequence[Fields]) -> int | None:
     """Return the index of the first fields that cannot be stored, None if all can."""
-    unpaired = [fields for fields in many if not fields or len(fields) % 2]
-    if not unpaired and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
+    odd = [one for one in many if not one or len(one) % 2 or len(one) > 2 * ENTRY_FIELDS_MAX]
+    if not odd and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
         return None  # seen at once: together they are no larger than one alone may be
     return next((at for at, fields in enumerate(many) if fault_of(fields) is not None), None)
 

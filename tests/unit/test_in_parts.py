@@ -8,11 +8,18 @@ from typing import Any, TypeVar
 
 import pytest
 
+from app.redis_syntax import keys
 from engine.decisions import groups
 from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
 from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.entry import MIN_ID
-from engine.limits import LOOKUPS_AT_ONCE_MAX, SETTLED_AT_ONCE_MAX
+from engine.entry import MIN_ID, Draft
+from engine.errors import Invalid
+from engine.limits import (
+    DELETED_AT_ONCE_MAX,
+    ENTRY_FIELDS_MAX,
+    LOOKUPS_AT_ONCE_MAX,
+    SETTLED_AT_ONCE_MAX,
+)
 from engine.replies import Outcome
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -169,3 +176,26 @@ async def test_a_trim_takes_up_to_an_id(engine: Driver) -> None:
     assert [one.id for one in await engine.range(S)] == IDS[-2:]
     assert (await engine.stream_info(S)).trimmed_through == IDS[-3]
     assert await engine.range(S, MIN_ID, IDS[-3]) == []
+
+
+async def test_deleting_many_streams_lets_others_have_their_turn(engine: Driver) -> None:
+    names = [b"%d" % number for number in range(3 * DELETED_AT_ONCE_MAX)]
+    for name in names:
+        await engine.put(1, stream=name)
+
+    deleting = engine.perform(keys.delete([b"DEL", *names, names[0], b"none"]).step)
+    deleted, turns = await turns_during(deleting)
+
+    assert deleted == len(names)
+    assert turns >= 3
+    assert [one.name for one in await engine.list_streams()] == [S]
+
+
+async def test_an_entry_with_too_many_fields_is_refused(engine: Driver) -> None:
+    fields = (b"k", b"v") * (ENTRY_FIELDS_MAX + 1)
+
+    with pytest.raises(Invalid, match=f"at most {ENTRY_FIELDS_MAX} fields"):
+        await engine.add(b"t", [Draft(None, fields)])
+    await engine.add(b"t", [Draft(None, fields[2:])])
+
+    assert (await engine.stream_info(b"t")).length == 1
