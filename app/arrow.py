@@ -164,10 +164,13 @@ def decode(body: bytes, bounds: Bounds) -> NewRows:
     """
     pa = _pyarrow()
     try:
-        table = table_of(pa, body, bounds)
+        return _rows(table_of(pa, body, bounds))
     except (pa.ArrowException, OSError, struct.error, ValueError, IndexError) as error:
         text = f"not an Arrow stream: {str(error).splitlines()[0] if str(error) else 'no sense'}"
         raise GatewayError("malformed", text, pointer="/body") from None
+
+
+def _rows(table: Any) -> NewRows:
     drafts: list[Draft] = []
     streams: list[str | None] = []
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
@@ -189,6 +192,8 @@ def decode(body: bytes, bounds: Bounds) -> NewRows:
 def _fields(column: Any, first: int) -> list[Fields]:
     """Return the fields of each row; `first` is the number of the first row, for errors."""
     pa = _pyarrow()
+    if not len(column):  # it may have no offsets then, and what is read is not its own
+        return []
     if column.null_count:
         _refuse(first + column.is_null().index(True).as_py(), "should not be null")
     ends = column.offsets.to_pylist()

@@ -172,6 +172,12 @@ def test_a_body_may_have_so_many_rows() -> None:
     assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body")
 
 
+def test_a_column_without_rows_need_not_have_offsets() -> None:
+    kind, nothing = pa.list_(PAIRS), pa.py_buffer(b"")
+    none = pa.Array.from_buffers(kind, 0, [None, nothing], children=[pa.array([], PAIRS)])
+    assert arrow.decode(arrow_of({"fields": none}), BOUNDS).drafts == []
+
+
 @pytest.mark.parametrize(
     "column",
     [
