@@ -140,7 +140,8 @@ AUTOCLAIM_SCAN_MAX = 5_000
 """Pending entries that one XAUTOCLAIM looks at, each in its chunk."""
 
 PENDING_SCAN_MAX = 5_000
-"""Pending entries that a list of them looks at before others have their turn: 1 µs each."""
+"""Pending entries that a list of them looks at before others have their turn, and that XPENDING
+tells of at once: 1 µs to look at one, 3 µs to tell of it."""
 
 DESCRIBED_MAX = 10_000
 """Entries, pending entries, groups and consumers in one answer of XINFO: each costs some 4 µs."""

@@ -47,7 +47,13 @@ from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.errors import GroupNotFound
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
-from engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, DESCRIBED_MAX, GROUP_READ_MAX
+from engine.limits import (
+    AUTOCLAIM_MAX,
+    AUTOCLAIM_SCAN_FACTOR,
+    DESCRIBED_MAX,
+    GROUP_READ_MAX,
+    PENDING_SCAN_MAX,
+)
 from engine.replies import Claimed, Delivery, Outcome, PendingItem
 from engine.views import PendingRequest, pending, pending_summary
 
@@ -386,7 +392,7 @@ def xpending(words: Sequence[bytes], bounds: Bounds) -> Plan:
     request = PendingRequest(
         start=range_start(words[at]),
         end=range_end(words[at + 1]),
-        limit=min(max(limit, 0), bounds.entries_max),
+        limit=min(max(limit, 0), bounds.entries_max, PENDING_SCAN_MAX),
         consumer=words[at + 3] if len(words) > at + 3 else None,
         min_idle_ms=min_idle_ms,
     )
