@@ -30,13 +30,13 @@ from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.disposal import Disposal
 from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from engine.errors import (
-    GroupNotFound,
     Invalid,
     MemoryFull,
     StreamError,
     StreamNotFound,
     Unavailable,
 )
+from engine.housekeeping import Housekeeping
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey, Waiter
@@ -84,9 +84,6 @@ _TOO_MUCH = "ERR this changes too much for a transaction: run it by itself"
 _BROKEN = "the state is not what the records lead to, so the process ends"
 
 _ENDED = "the gateway has failed"
-
-HOUSEKEEPING_INTERVAL_S = 1.0
-"""How often what goes by age is looked at."""
 
 
 class _Wanted(NamedTuple):
@@ -859,27 +856,8 @@ class Engine:
         self._waiters.drain()
 
     async def keep_house(self) -> None:
-        """Let go of what is too old as time passes, until cancelled: entries, keys, streams."""
-        while True:
-            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-            keyspace = self._keyspace
-            for name in sorted(keyspace.aging | keyspace.keyed | keyspace.governed):
-                await asyncio.sleep(0)  # requests come between, and the stream may go
-                with suppress(StreamNotFound, Unavailable):
-                    await self._tidy(name)
-
-    async def _tidy(self, name: bytes) -> None:
-        keyspace = self._keyspace
-        if name in keyspace.aging:
-            self._commit(streams.retain(keyspace, name, self._now_ms()).commands)
-        if name in keyspace.keyed:
-            self._commit(streams.forget_keys(keyspace, name, self._now_ms()).commands)
-        for group in list(keyspace.stream(name).groups) if name in keyspace.governed else ():
-            with suppress(GroupNotFound):  # it may go while requests come between
-                self._bury(name, group, None)
-                decision = policies.forget_consumers(self._keyspace, name, group, self._now_ms())
-                self._commit(decision.commands)
-            await asyncio.sleep(0)
+        """Let go of what is too old as time passes, until cancelled. See `housekeeping`."""
+        await Housekeeping(lambda: self._keyspace, self._commit, self._now_ms).run()
 
     # Steps: decisions of the caller's own making
 

@@ -47,7 +47,15 @@ class Made(NamedTuple):
 class Keys:
     """The keys of one stream, by producer, each producer's in order of use."""
 
-    __slots__ = ("_memory", "added", "by_producer", "duplicates", "memory_bytes")
+    __slots__ = (
+        "_is_in_order",
+        "_memory",
+        "added",
+        "by_producer",
+        "duplicates",
+        "last_at_ms",
+        "memory_bytes",
+    )
 
     def __init__(self, memory: Memory | None = None) -> None:
         """Start empty; `memory` is told what they take."""
@@ -56,10 +64,24 @@ class Keys:
         self.by_producer: dict[bytes, dict[bytes, Made]] = {}
         self.added = 0  # keys ever remembered
         self.duplicates = 0  # retries answered
+        self.last_at_ms = 0  # no key was used later
+        self._is_in_order = True  # of time; the clock may have stepped back
 
     def __len__(self) -> int:
         """Return how many keys are remembered."""
         return sum(map(len, self.by_producer.values()))
+
+    @property
+    def first_at_ms(self) -> int | None:
+        """Return when the key was used that is forgotten first, None if there is none."""
+        producers = self.by_producer.values()
+        if self._is_in_order:
+            return min((next(iter(keys.values())).at_ms for keys in producers), default=None)
+        return min((made.at_ms for keys in producers for made in keys.values()), default=None)
+
+    def _note_used(self, at_ms: int) -> None:
+        self._is_in_order = self._is_in_order and at_ms >= self.last_at_ms
+        self.last_at_ms = max(self.last_at_ms, at_ms)
 
     def find(self, idempotent: Idempotent, since_ms: int) -> Made | None:
         """Return what was made under a key used at `since_ms` or later."""
@@ -76,6 +98,7 @@ class Keys:
         if keys.pop(key, None) is None:
             self._grow(KEY_BYTES + len(key))
         keys[key] = made
+        self._note_used(made.at_ms)
         if len(keys) > keys_max:
             self._forget(keys, next(iter(keys)))
 
@@ -84,6 +107,9 @@ class Keys:
         self.by_producer[producer] = dict(keys)
         lengths = sum(len(key) for key, _ in keys)
         self._grow(PRODUCER_BYTES + len(producer) + KEY_BYTES * len(keys) + lengths)
+        times = [made.at_ms for _, made in keys]
+        self._is_in_order = self._is_in_order and times == sorted(times)
+        self.last_at_ms = max(self.last_at_ms, *times, 0)
 
     def _forget(self, keys: dict[bytes, Made], key: bytes) -> None:
         del keys[key]
@@ -102,6 +128,7 @@ class Keys:
             if not keys:
                 del self.by_producer[producer]
                 self._grow(-PRODUCER_BYTES - len(producer))
+        self._is_in_order = self._is_in_order or not self.by_producer
 
     def dismantle(self) -> Pieces:
         """Free the keys."""

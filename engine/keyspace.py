@@ -30,7 +30,10 @@ class Keyspace:
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.aging: set[bytes] = set()  # streams whose entries go by age
-        self.governed: set[bytes] = set()  # streams with a group whose policy acts by time
+        # Streams with a group whose policy acts by time.
+        self.governed: SortedSet[bytes] = SortedSet()
+        # Streams of which something may go earlier than was known when they were last looked at.
+        self.unplanned: dict[bytes, None] = {}
         # Streams that will go, and before them when (unix ms): the next one comes first.
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
@@ -112,9 +115,14 @@ class Keyspace:
         self._note_aging(stream.name, stream.config)
         self.note_policies(stream)
         if stream.keys.by_producer:
-            self.keyed.add(stream.name)
+            self.note_keyed(stream.name)
         if stream.expires_at_ms is not None:
             self.expiring.add((stream.expires_at_ms, stream.name))
+
+    def note_keyed(self, name: bytes) -> None:
+        """Note that a stream remembers idempotency keys."""
+        self.keyed.add(name)
+        self.unplanned[name] = None
 
     def note_policies(self, stream: Stream) -> None:
         """Note whether a policy of one of the stream's groups acts by time."""
@@ -133,6 +141,7 @@ class Keyspace:
     def _configure_stream(self, command: c.ConfigureStream) -> None:
         self.streams[command.stream].config = command.config
         self._note_aging(command.stream, command.config)
+        self.unplanned[command.stream] = None
 
     def _delete_stream(self, command: c.DeleteStream) -> None:
         stream = self.streams.pop(command.stream)
@@ -144,8 +153,9 @@ class Keyspace:
         self.memory = Memory()
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
-        self.keyed, self.aging, self.governed = set(), set(), set()
-        self.expiring = SortedSet()
+        self.keyed, self.aging = set(), set()
+        self.governed, self.expiring = SortedSet(), SortedSet()
+        self.unplanned = {}
 
     def _forget(self, stream: Stream) -> None:
         self.aging.discard(stream.name)
@@ -159,10 +169,13 @@ class Keyspace:
             self.aging.discard(name)
         else:
             self.aging.add(name)
+            self.unplanned[name] = None
 
     def _add(self, command: c.Add) -> None:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
+        if not stream.log.length and command.stream in self.aging:
+            self.unplanned[command.stream] = None
         stream.extend(command.entries, self.defaults.node_limits)
 
     def _add_packed(self, command: c.AddPacked) -> None:
@@ -252,7 +265,8 @@ class Keyspace:
 
     def _remember(self, command: c.Remember) -> None:
         keys = self.streams[command.stream].keys
-        self.keyed.add(command.stream)
+        if command.stream not in self.keyed or command.made.at_ms < keys.last_at_ms:
+            self.note_keyed(command.stream)
         keys.remember(command.producer, command.key, command.made, command.keys_max)
 
     def _count_duplicate(self, command: c.CountDuplicate) -> None:
@@ -289,6 +303,7 @@ class Keyspace:
 
     def _set_defaults(self, command: c.SetDefaults) -> None:
         self.defaults = command.defaults
+        self.unplanned.update(dict.fromkeys(self.keyed))
 
     def _set_policy(self, command: c.SetPolicy) -> None:
         self.group(command.stream, command.group).policy = command.policy

@@ -100,6 +100,19 @@ CUT_CHUNKS_MAX = 10_000
 TURN_MS_MAX = 5
 """Work that goes on in later turns of the loop lets others in after so long."""
 
+HOUSEKEEPING_MS_MAX = 100
+"""Of each second, for what goes by age and for what goes by policy: a tenth."""
+
+HOUSEKEEPING_PIECES_MAX = 100
+"""Pieces of housekeeping in one turn of the loop: each of them answers somebody, perhaps."""
+
+EXPIRED_AT_ONCE_MAX = 100
+"""Streams whose time is over that go before a request is looked at, the others in the next turns:
+some 10 µs each."""
+
+CONSUMERS_AT_ONCE_MAX = 500
+"""Consumers looked at before others have their turn: half a microsecond each, 20 if it goes."""
+
 SERVED_AT_ONCE_MAX = 100
 """Blocked reads re-run in one turn: each that is woken costs its caller some 100 µs in the next."""
 

@@ -208,10 +208,12 @@ class Loading:
                 self._stream.log.load(chunk)
             case KeysItem(producer, keys):
                 self._stream.keys.load(producer, keys)
-                self.keyspace.keyed.add(self._stream.name)
+                self.keyspace.note_keyed(self._stream.name)
             case GroupItem():
                 self._group, self._consumers = _group(item, self._stream)
-                self.keyspace.note_policies(self._stream)
+                self._stream.groups[item.name] = self._group
+                if self._group.policy.acts_by_time:
+                    self.keyspace.governed.add(self._stream.name)
             case PendingItem(entries):
                 _make_pending(self._group.pel, self._consumers, entries)
         self.item_count += 1

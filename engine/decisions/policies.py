@@ -17,6 +17,7 @@ from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.limits import (
     BURIED_MAX,
+    CONSUMERS_AT_ONCE_MAX,
     COUNT_MAX,
     DEAD_SCAN_MAX,
     REDRIVE_SCAN_MAX,
@@ -250,21 +251,28 @@ def _send_back(
 
 
 def forget_consumers(
-    keyspace: Keyspace, name: bytes, group_name: bytes, now_ms: int
-) -> Decision[None]:
+    keyspace: Keyspace, name: bytes, group_name: bytes, now_ms: int, *, after: bytes = b""
+) -> Decision[bytes | None]:
     """Decide which consumers have been idle for too long; those that hold something stay.
+
+    Some are looked at, in order of their names, behind `after`. Replies where to go on; None where
+    none are left.
 
     Raises:
         GroupNotFound: there is no such group.
     """
     group = keyspace.group(name, group_name)
     ttl_ms = group.policy.consumer_ttl_ms
-    gone = [
+    if ttl_ms is None:
+        return Decision(None, [])
+    names = group.consumers.irange(after, inclusive=(not after, True))
+    found = [group.consumers[one] for one in islice(names, CONSUMERS_AT_ONCE_MAX)]
+    gone: list[Command] = [
         DeleteConsumer(name, group_name, consumer.name, release=True)
-        for consumer in group.consumers.values()
-        if ttl_ms is not None and not consumer.pending and now_ms - consumer.seen_at_ms >= ttl_ms
+        for consumer in found
+        if not consumer.pending and now_ms - consumer.seen_at_ms >= ttl_ms
     ]
-    return Decision(None, list(gone))
+    return Decision(found[-1].name if len(found) == CONSUMERS_AT_ONCE_MAX else None, gone)
 
 
 def _dead(

@@ -59,6 +59,7 @@ from engine.limits import (
     DELETED_AT_ONCE_MAX,
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
+    EXPIRED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
     SAMPLED_MAX,
     SETTLED_AT_ONCE_MAX,
@@ -448,10 +449,25 @@ def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
     return Decision(None, [ForgetKeys(name, before_ms)] if stale else [])
 
 
+def due_ms(keyspace: Keyspace, name: bytes) -> int | None:
+    """Return when the first entry or idempotency key of a stream is too old (unix ms), if any."""
+    stream = keyspace.find(name)
+    if stream is None:
+        return None
+    found = []
+    max_age_ms = stream.config.max_age_ms
+    if max_age_ms is not None and stream.log.length:
+        found.append(stream.log.first_id.ms + max_age_ms + 1)
+    first_at_ms = stream.keys.first_at_ms
+    if first_at_ms is not None:
+        found.append(first_at_ms + key_window_ms(keyspace, stream) + 1)
+    return min(found, default=None)
+
+
 def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
-    """Decide which streams go because their time is over."""
+    """Decide which streams go because their time is over, the first of them."""
     over = takewhile(lambda one: one[0] <= now_ms, keyspace.expiring)
-    return Decision(None, [DeleteStream(name) for _, name in over])
+    return Decision(None, [DeleteStream(name) for _, name in islice(over, EXPIRED_AT_ONCE_MAX)])
 
 
 def set_expiry(keyspace: Keyspace, name: bytes, at_ms: int | None) -> Decision[None]:

@@ -1,0 +1,170 @@
+"""Housekeeping: what goes by time when nobody asks: entries, idempotency keys, streams, consumers.
+
+What is due is known: each stream that keeps entries or keys for a time stands in a heap with the
+moment at which its first one goes. That moment only moves on as long as nobody tells otherwise
+(`Keyspace.unplanned`), so a stream is looked at when something of it may go, and not before. What
+policies ask for is looked at in rounds.
+
+No piece of work takes long, and all together a share of each second: what is left waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from heapq import heappop, heappush
+from typing import Any
+
+from engine.commands import Command
+from engine.decisions import policies, streams
+from engine.errors import GroupNotFound, StreamNotFound, Unavailable
+from engine.keyspace import Keyspace
+from engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
+
+HOUSEKEEPING_INTERVAL_S = 1.0
+"""How often what goes by age is looked at."""
+
+
+class Housekeeping:
+    """Lets go of what is too old as time passes."""
+
+    def __init__(
+        self,
+        keyspace: Callable[[], Keyspace],
+        commit: Callable[[list[Command]], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Get ready to keep a house.
+
+        Args:
+            keyspace: the state now, without streams whose time is over.
+            commit: records and applies commands.
+            now_ms: unix time.
+        """
+        self._keyspace = keyspace
+        self._commit = commit
+        self._now_ms = now_ms
+        self._due: list[tuple[int, bytes]] = []  # a heap; what is not in `_due_ms` is out of date
+        self._due_ms: dict[bytes, int] = {}  # by stream
+
+    async def run(self) -> None:
+        """Keep the house until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._repeat(self._keep_ages))
+            tasks.create_task(self._repeat(self._keep_policies))
+
+    async def _repeat(self, work: Callable[[_Pace], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+            await work(_Pace())
+
+    # By age
+
+    async def _keep_ages(self, pace: _Pace) -> None:
+        keyspace = self._keyspace()
+        left = len(keyspace.expiring) + 1
+        while left > len(keyspace.expiring) > 0 and keyspace.expiring[0][0] <= self._now_ms():
+            left = len(keyspace.expiring)  # if none goes, nothing can be recorded
+            await pace.go_on()
+            keyspace = self._keyspace()
+        while keyspace.unplanned:
+            name, _ = keyspace.unplanned.popitem()
+            self._plan(keyspace, name)
+            await pace.go_on()
+            keyspace = self._keyspace()
+        while self._due and self._due[0][0] <= self._now_ms():
+            due_ms, name = heappop(self._due)
+            if self._due_ms.get(name) != due_ms:
+                continue
+            try:
+                with suppress(StreamNotFound):
+                    self._let_go(self._keyspace(), name)
+            except Unavailable:  # nothing can be recorded now
+                heappush(self._due, (due_ms, name))
+                return
+            self._plan(self._keyspace(), name)
+            await pace.go_on()
+
+    def _plan(self, keyspace: Keyspace, name: bytes) -> None:
+        """Note when something of a stream goes next."""
+        due_ms = streams.due_ms(keyspace, name)
+        if due_ms is None:
+            self._due_ms.pop(name, None)
+        elif self._due_ms.get(name) != due_ms:
+            due_ms = max(due_ms, self._now_ms() + 1)  # what could not go now is tried again
+            self._due_ms[name] = due_ms
+            heappush(self._due, (due_ms, name))
+
+    def _let_go(self, keyspace: Keyspace, name: bytes) -> None:
+        if name in keyspace.aging:
+            self._commit(streams.retain(keyspace, name, self._now_ms()).commands)
+        if name in keyspace.keyed:
+            self._commit(streams.forget_keys(keyspace, name, self._now_ms()).commands)
+
+    # By policy
+
+    async def _keep_policies(self, pace: _Pace) -> None:
+        after = b""
+        while True:
+            name = next(self._keyspace().governed.irange(after, inclusive=(not after, True)), None)
+            if name is None:
+                return
+            with suppress(GroupNotFound, StreamNotFound, Unavailable):
+                await self._keep_groups(name, pace)
+            after = name
+
+    async def _keep_groups(self, name: bytes, pace: _Pace) -> None:
+        after = b""
+        while True:
+            groups = self._keyspace().stream(name).groups
+            group = next(groups.irange(after, inclusive=(not after, True)), None)
+            if group is None:
+                return
+            with suppress(GroupNotFound):  # it may go while requests come between
+                await self._bury(name, group, pace)
+                await self._forget_consumers(name, group, pace)
+            await pace.go_on()
+            after = group
+
+    async def _bury(self, name: bytes, group: bytes, pace: _Pace) -> None:
+        is_over = False
+        while not is_over:
+            decision = policies.bury(self._keyspace(), name, group, None, self._now_ms())
+            self._commit(decision.commands)
+            is_over = not decision.reply
+            await pace.go_on()
+
+    async def _forget_consumers(self, name: bytes, group: bytes, pace: _Pace) -> None:
+        after: bytes | None = b""
+        while after is not None:
+            decision = policies.forget_consumers(
+                self._keyspace(), name, group, self._now_ms(), after=after
+            )
+            self._commit(decision.commands)
+            after = decision.reply
+            await pace.go_on()
+
+
+class _Pace:
+    """Lets others have their turn, and rests when its share of a second is used up."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
+        self._used_s = 0.0
+        self._pieces = 0
+
+    async def go_on(self) -> None:
+        """Return when the next piece of work may begin."""
+        self._pieces += 1
+        turn_s = self._loop.time() - self._began_s
+        if turn_s < TURN_MS_MAX / 1000 and self._pieces < HOUSEKEEPING_PIECES_MAX:
+            return
+        self._used_s += turn_s
+        if self._used_s < HOUSEKEEPING_MS_MAX / 1000:
+            await asyncio.sleep(0)
+        else:
+            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+            self._used_s = 0.0
+        self._began_s, self._pieces = self._loop.time(), 0
