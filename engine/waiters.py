@@ -17,9 +17,10 @@ to the moment at which the longest-idle pending entry becomes claimable by someb
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from itertools import chain
 from typing import Any, NamedTuple
 
 from engine.clock import Clock
@@ -79,7 +80,8 @@ class Waiters:
         self._grouped_count = 0
         self._noted: OrderedDict[LaneKey, dict[_Noted, None]] = OrderedDict()
         self._serving: Iterator[bool] | None = None  # what is under way: tells who was re-run
-        self._ending: StreamError | None = None  # what everybody is answered
+        # Lanes in which nobody waits any more, and what those who did are answered.
+        self._ended: deque[tuple[StreamError, dict[bytes, dict[bytes | None, Lane]]]] = deque()
         self._turns: dict[LaneKey, asyncio.Event] = {}  # for those who came meanwhile
         self.is_draining = False  # nobody may wait any more
 
@@ -159,8 +161,10 @@ class Waiters:
         self.fail(Draining())
 
     def fail(self, error: StreamError) -> None:
-        """Answer everyone that what they wait for cannot come."""
-        self._ending = error
+        """Answer everyone who waits now that what they wait for cannot come."""
+        self._ended.append((error, self._lanes))
+        self._lanes = {}
+        self._count = self._grouped_count = 0
         self.serve()
 
     def appended(self, stream: bytes) -> None:
@@ -208,7 +212,7 @@ class Waiters:
         The first turn is over when this returns; what is left goes on in the next turns of the
         loop. A re-run notes things too: they are seen to in the same way.
         """
-        if self._serving is None and (self._noted or self._ending is not None):
+        if self._serving is None and (self._noted or self._ended):
             self._serving = self._rounds()
             self._take_turn()
 
@@ -243,9 +247,12 @@ class Waiters:
 
     def _rounds(self) -> Iterator[bool]:
         """Serve all that was noted, lane by lane; yields whenever a turn may end."""
-        while self._noted or self._ending is not None:
-            if self._ending is not None:
-                yield from self._end_all(self._ending)
+        while self._noted or self._ended:
+            if self._ended:
+                error, lanes = self._ended.popleft()
+                yield from _end(
+                    chain.from_iterable(each.values() for each in lanes.values()), error
+                )
                 continue
             key = next(iter(self._noted))
             noted, lane = self._noted[key], self._find(key)
@@ -260,17 +267,6 @@ class Waiters:
                 turn = self._turns.pop(key, None)
                 if turn is not None:
                     turn.set()
-
-    def _end_all(self, error: StreamError) -> Iterator[bool]:
-        while self._lanes and self._ending is error:
-            lanes = next(iter(self._lanes.values()))
-            lane = next(iter(lanes.values()))
-            for waiter in [*lane.in_order(), *lane.aside()]:
-                if not waiter.served.done():
-                    waiter.served.set_exception(error)
-                self.remove(waiter)
-                yield True
-        self._ending = None
 
     def _round(self, key: LaneKey, lane: Lane, signal: _Signal, consumer: bytes) -> Iterator[bool]:
         match signal:
@@ -386,3 +382,13 @@ class Waiters:
 
 def _group_count(lanes: dict[bytes | None, Lane]) -> int:
     return len(lanes) - (None in lanes)
+
+
+def _end(lanes: Iterable[Lane], error: StreamError) -> Iterator[bool]:
+    for lane in lanes:
+        if lane.timer is not None:
+            lane.timer.cancel()
+        for waiter in chain(lane.in_order(), lane.aside()):
+            if not waiter.served.done():
+                waiter.served.set_exception(error)
+            yield True

@@ -10,7 +10,13 @@ from engine.decisions.deliveries import ClaimRequest, NackMode
 from engine.decisions.groups import GroupStart
 from engine.decisions.streams import References, TrimRequest
 from engine.entry import MIN_ID
-from engine.errors import Draining, GroupNotFound, LimitExceeded, StreamNotFound
+from engine.errors import (
+    Draining,
+    GroupNotFound,
+    LimitExceeded,
+    StreamNotFound,
+    Unavailable,
+)
 from engine.replies import GroupRead
 from engine.stream import StreamConfig
 from engine.views import From
@@ -744,12 +750,29 @@ async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> 
     tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
     await settle()
     engine.drain()
-    assert engine.waiter_count == 150
     with pytest.raises(Draining):
         await engine.take(wait_ms=1)
+    await asyncio.sleep(0)
+    assert sum(over(tasks)) == 100
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(one, Draining) for one in told)
     assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
+    await settle()
+    engine._waiters.fail(Unavailable("for a moment"))
+    late = loop.create_task(engine.take(b"late", wait_ms=None))
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(one, Unavailable) for one in told)
+    assert (engine.waiter_count, late.done()) == (1, False)
+    await engine.put(1)
+    assert numbers(await late) == [1]
 
 
 # Retention
