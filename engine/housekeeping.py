@@ -83,6 +83,7 @@ class Housekeeping:
             except Unavailable:  # nothing can be recorded now
                 heappush(self._due, (due_ms, name))
                 return
+            del self._due_ms[name]
             self._plan(self._keyspace(), name)
             await pace.go_on()
 
