@@ -2,7 +2,8 @@
 
 The engine satisfies it as it stands. What every backend promises:
 
-- **Atomic.** Each call happens as a whole or, when it raises, not at all.
+- **Atomic.** Each call happens as a whole or, when it raises, not at all. What settles, deletes or
+  trims many entries may happen in parts with other calls in between; each part is whole.
 - **Ordered.** The entries of a stream have one order, that of their ids, and every reader sees it.
 - **Durable.** A call returns when what it changed, and what it saw, cannot be lost any more.
 - **Cancellable.** A blocked read that is cancelled leaves nothing behind; entries that were handed

@@ -2,7 +2,9 @@
 
 Every method runs to its reply without an `await`: decide, record, apply, serve the waiters. So each
 command is atomic without a lock. The one `await` comes last: until all that the reply depends on is
-durable. The methods are named as the stream commands without the X.
+durable. What would take longer than others should wait is decided in parts, each of them atomic;
+a long batch is packed before it is decided about. The methods are named as the stream commands
+without the X.
 """
 
 from __future__ import annotations

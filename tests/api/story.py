@@ -32,7 +32,7 @@ _START_MS = 1_718_000_000_000
 _NDJSON = "application/x-ndjson"
 _SSE = "text/event-stream"
 
-OF_THE_MACHINE: dict[str, Any] = {"memory_bytes_max": 16 * 2**30, "sockets_max": 20_000}
+OF_THE_MACHINE: dict[str, Any] = {"memory_bytes_max": 16 * 2**30, "sockets_max": 1_000}
 """Bounds that depend on the machine unless they are given."""
 
 

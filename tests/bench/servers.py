@@ -104,7 +104,7 @@ def free_port() -> int:
 
 
 def _wait_listening(port: int) -> None:
-    for _ in range(200):
+    for _ in range(2_000):  # a large data directory takes its time
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
