@@ -30,9 +30,12 @@ async def gateway(data_dir: Path) -> AsyncIterator[Gateway]:
     """Run a gateway with a stream, a group and a short patience."""
     settings = {"log_level": "warning", "fsync": "no", "request_ms_max": 2000, "wait_ms_max": 100}
     found = await Gateway.start(data_dir, settings)
-    await _begin_anew(found)
-    yield found
-    await found.stop()
+    try:
+        await _begin_anew(found)
+        yield found
+        await found.stop()
+    finally:
+        await found.kill()
 
 
 async def withstand(found: Gateway, attack: Attack) -> int:
