@@ -436,6 +436,9 @@ class Budget:
         self._count_left = min(options.total_max or bounds.entries_max, bounds.entries_max)
         most = bounds.size_bytes_max
         self._bytes_left = min(options.size_bytes_max or most, most)
+        # As MAXSIZE counts a reply it takes longer, for each of ten thousand entries.
+        exactly = options.size_bytes_max is not None
+        self._size_bytes = reply_size_bytes if exactly else _fields_size_bytes
         self._is_first = True
 
     @property
@@ -455,9 +458,16 @@ class Budget:
                 break
             self._is_first = False
             self._count_left -= 1
-            self._bytes_left -= reply_size_bytes(entry)
+            self._bytes_left -= self._size_bytes(entry)
             taken.append(entry)
         return taken
+
+
+def _fields_size_bytes(entry: Reply) -> int:
+    """Return the bytes of an entry's names and values."""
+    assert isinstance(entry, list)
+    fields = entry[1]
+    return sum(map(len, fields)) if isinstance(fields, list) else 0
 
 
 def reply_size_bytes(reply: Reply) -> int:
