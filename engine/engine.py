@@ -123,6 +123,7 @@ class Engine:
         self._clock = clock or SystemClock()
         self._storage = storage
         self._disposal = Disposal()
+        self._house = Housekeeping(lambda: self._keyspace, self._commit, self._now_ms)
         self._everything = self._adopted(keyspace or Keyspace())
         self._closed = asyncio.Event()
         self._broken: BaseException | None = None  # why the state is not what the records say
@@ -859,7 +860,7 @@ class Engine:
 
     async def keep_house(self) -> None:
         """Let go of what is too old as time passes, until cancelled. See `housekeeping`."""
-        await Housekeeping(lambda: self._keyspace, self._commit, self._now_ms).run()
+        await self._house.run()
 
     # Steps: decisions of the caller's own making
 

@@ -66,7 +66,7 @@ class Housekeeping:
         left = len(keyspace.expiring) + 1
         while left > len(keyspace.expiring) > 0 and keyspace.expiring[0][0] <= self._now_ms():
             left = len(keyspace.expiring)  # if none goes, nothing can be recorded
-            await pace.go_on()
+            await asyncio.sleep(0)  # and no rest: those that are over can still be seen
             keyspace = self._keyspace()
         while keyspace.unplanned:
             name, _ = keyspace.unplanned.popitem()
@@ -84,16 +84,17 @@ class Housekeeping:
                 heappush(self._due, (due_ms, name))
                 return
             del self._due_ms[name]
-            self._plan(self._keyspace(), name)
+            # What could not go now is tried again later.
+            self._plan(self._keyspace(), name, not_before_ms=self._now_ms() + 1)
             await pace.go_on()
 
-    def _plan(self, keyspace: Keyspace, name: bytes) -> None:
+    def _plan(self, keyspace: Keyspace, name: bytes, *, not_before_ms: int = 0) -> None:
         """Note when something of a stream goes next."""
         due_ms = streams.due_ms(keyspace, name)
         if due_ms is None:
             self._due_ms.pop(name, None)
         elif self._due_ms.get(name) != due_ms:
-            due_ms = max(due_ms, self._now_ms() + 1)  # what could not go now is tried again
+            due_ms = max(due_ms, not_before_ms)
             self._due_ms[name] = due_ms
             heappush(self._due, (due_ms, name))
 
