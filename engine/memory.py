@@ -18,7 +18,7 @@ import msgspec
 DELIVERY_SLACK = 8
 """An eighth of the bound is kept for what readers make pending."""
 
-STREAM_BYTES = 700
+STREAM_BYTES = 900
 GROUP_BYTES = 5_500
 CONSUMER_BYTES = 750
 PENDING_BYTES = 340

@@ -16,6 +16,7 @@ from engine.dismantling import Pieces
 from engine.entry import MIN_ID, Entry, EntryId
 from engine.group import Group
 from engine.idempotency import Keys
+from engine.limits import COUNT_MAX
 from engine.log import Log, NodeLimits
 from engine.memory import STREAM_BYTES, Memory
 
@@ -107,13 +108,16 @@ class Stream:
         """Add entries above `last_id`, in order."""
         self.log.extend(entries, limits)
         self.last_id = entries[-1].id
-        self.entries_added += len(entries)
+        self._count(len(entries))
 
     def attach(self, chunks: Sequence[Chunk]) -> None:
         """Add sealed chunks above `last_id`, in order."""
         self.log.attach(chunks)
         self.last_id = chunks[-1].last_id
-        self.entries_added += sum(chunk.count for chunk in chunks)
+        self._count(sum(chunk.count for chunk in chunks))
+
+    def _count(self, added: int) -> None:
+        self.entries_added = min(self.entries_added + added, COUNT_MAX)  # XSETID may set it high
 
     def delete(self, entry_id: EntryId) -> None:
         """Remove a live entry."""
