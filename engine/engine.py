@@ -119,6 +119,7 @@ class Engine:
             memory: how much of it the streams may take.
         """
         self._memory_bounds = memory
+        self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # where the last streams stood that gave entries
         self._clock = clock or SystemClock()
         self._storage = storage
@@ -153,7 +154,7 @@ class Engine:
         if self._everything.expiring:
             with suppress(Unavailable):  # they go later
                 self._commit(streams.expire(self._everything, self._now_ms()).commands)
-        if self._memory_bounds.when_full is WhenFull.TRIM_OLDEST:
+        if self._trims_oldest:
             with suppress(Unavailable):
                 self._make_room()
         return self._everything
@@ -240,7 +241,7 @@ class Engine:
         decision = streams.add(
             self._keyspace,
             stream,
-            await self._packed(drafts),
+            await self._packed(drafts) if is_worth_packing(drafts) else drafts,
             create_stream=create_stream,
             expected_last_id=expected_last_id,
             idempotent=idempotent,
@@ -412,7 +413,10 @@ class Engine:
         create_streams: bool = True,
     ) -> Committed:
         """Append a writer's batch, once. See `decisions.writes.commit_batch`."""
-        packed = {name: await self._packed(wanted) for name, wanted in drafts.items()}
+        packed = {
+            name: await self._packed(wanted) if is_worth_packing(wanted) else wanted
+            for name, wanted in drafts.items()
+        }
         decision = writes.commit_batch(
             self._keyspace,
             writer,
@@ -423,10 +427,8 @@ class Engine:
         )
         return await self._run(decision)
 
-    async def _packed(self, drafts: Sequence[Draft]) -> Sequence[Draft] | PackedDrafts:
-        """Return drafts, packed with requests in between if they are many."""
-        if not is_worth_packing(drafts):
-            return drafts
+    async def _packed(self, drafts: Sequence[Draft]) -> PackedDrafts:
+        """Return drafts packed, with requests in between."""
         chunks: list[Packed] = []
         for some in pack(drafts, self._everything.defaults.node_limits):
             chunks += some
@@ -967,7 +969,7 @@ class Engine:
     def _check_memory(self, commands: list[c.Command]) -> None:
         """Raise `MemoryFull` if there is no memory for what would be added."""
         bounds, memory = self._memory_bounds, self._everything.memory
-        if not bounds.is_full(memory.size_bytes):
+        if bounds.size_bytes_max is None or not bounds.is_full(memory.size_bytes):
             return
         if takes_room(commands):
             raise MemoryFull
@@ -1078,6 +1080,8 @@ class Engine:
         Only where a read waits for that.
         """
         match command:
+            case c.Add() | c.AddPacked():
+                return ()
             case c.DeleteConsumer(stream, group, consumer):
                 return [(stream, group, consumer)]
             case c.Ack(stream, group, ids) | c.Deliver(stream, group, claimed=ids):

@@ -64,7 +64,7 @@ more than are kept unpacked, as what was decided about is looked up again when i
 SETTLED_AT_ONCE_MAX = 2_000
 """Pending entries acknowledged or given back before others have their turn: 3 µs each."""
 
-PACKED_COUNT_MIN = 1_000
+PACKED_COUNT_MIN = 4_000
 """Entries of a batch from which on it is packed before it is appended, with others in between."""
 
 PACKED_BYTES_MIN = 256 * 1024

@@ -154,6 +154,10 @@ class Log:
         before = 0 if last is None else last.memory_bytes
         if last is not None and first.entries:
             last.extend(*first)
+            if not others:  # as nearly always
+                self.length += len(entries)
+                self._grow(last.memory_bytes - before)
+                return
         made: list[Chunk] = []
         for run in others:
             made.append(self._new_chunk(run.entries[0].id))

@@ -8,7 +8,8 @@ have. The chunks are the batch's own: they do not go on where the stream's last 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from engine.chunk import pack_entries, pack_fields
@@ -16,6 +17,8 @@ from engine.entry import Draft, Entry, EntryId, PartialId, fault_of
 from engine.errors import ID_TOO_SMALL, IdNotGreater, Invalid
 from engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
 from engine.log import NodeLimits
+
+_fields_of = itemgetter(1)
 
 
 class Packed(NamedTuple):
@@ -35,11 +38,12 @@ class PackedDrafts(NamedTuple):
 
 def is_worth_packing(drafts: Sequence[Draft]) -> bool:
     """Tell whether drafts are so many, or so large, that they would hold up others."""
-    if len(drafts) < 2 or any(isinstance(draft.id, PartialId) for draft in drafts):
+    if len(drafts) < 2:
         return False
-    if len(drafts) >= PACKED_COUNT_MIN:
-        return True
-    return sum(sum(map(len, draft.fields)) for draft in drafts) >= PACKED_BYTES_MIN
+    parts = chain.from_iterable(map(_fields_of, drafts))
+    if len(drafts) < PACKED_COUNT_MIN and sum(map(len, parts)) < PACKED_BYTES_MIN:
+        return False
+    return not any(isinstance(draft.id, PartialId) for draft in drafts)
 
 
 def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:

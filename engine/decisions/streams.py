@@ -187,20 +187,24 @@ def add(
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected_last_id is not None and expected_last_id != last_id:
         raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
-    creation: list[Command] = []
+    created = None
     if stream is None:
-        epoch = keyspace.next_epoch(now_ms)
-        creation.append(CreateStream(name, epoch, StreamConfig()))
-        stream = Stream(name, epoch, StreamConfig())
+        created = CreateStream(name, keyspace.next_epoch(now_ms), StreamConfig())
+        stream = Stream(name, created.epoch, created.config)
     appended = append(keyspace, stream, drafts, trim, now_ms)
-    ids = _ids_in(appended.commands, drafts)
+    commands = appended.commands
+    ids = _ids_in(commands, drafts)
     if ids and idempotent is not None:
         made = Made(ids[0], len(ids), idempotent.digest, now_ms)
         producer, key, _ = idempotent
         remembered = Remember(name, producer, key, made, keys_max(keyspace, stream))
-        appended.commands.insert(1, remembered)
-    appended.commands[:0] = creation
-    return appended.replied_as(lambda _: Added(ids, is_repeat=False))
+        commands.insert(1, remembered)
+    if created is not None:
+        commands.insert(0, created)
+    reply = Added(ids, is_repeat=False)
+    if appended.rest is None:
+        return Decision(reply, commands)
+    return appended.replied_as(lambda _: reply)
 
 
 def append(
@@ -555,8 +559,9 @@ def check_trim(request: TrimRequest) -> None:
 
 def _first_faulty(many: Sequence[Fields]) -> int | None:
     """Return the index of the first fields that cannot be stored, None if all can."""
-    odd = [one for one in many if not one or len(one) % 2 or len(one) > 2 * ENTRY_FIELDS_MAX]
-    if not odd and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
+    is_long = max(map(len, many), default=0) > 2 * ENTRY_FIELDS_MAX
+    unpaired = [fields for fields in many if not fields or len(fields) % 2]
+    if not is_long and not unpaired and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
         return None  # seen at once: together they are no larger than one alone may be
     return next((at for at, fields in enumerate(many) if fault_of(fields) is not None), None)
 
