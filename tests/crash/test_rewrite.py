@@ -58,7 +58,8 @@ async def begun(gateway: Gateway) -> dict[str, Any]:
 
 
 def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir() if path.name != "lock")
+    names = {path.name for path in directory.iterdir()}
+    return sorted(names - {"lock", "reserve"})
 
 
 async def test_a_rewrite_leaves_a_snapshot_and_an_empty_segment(
