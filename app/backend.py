@@ -79,6 +79,7 @@ class Backend(Protocol):
 
         Raises:
             StreamExists: it is there with another configuration.
+            LimitReached: there are as many streams as there may be.
         """
         ...
 
@@ -132,6 +133,7 @@ class Backend(Protocol):
             IdNotGreater: an explicit id is not above the one before it.
             IdsExhausted: there is no greater id.
             Invalid: an entry has no fields or is too large, or `trim` contradicts itself.
+            LimitReached: the stream would be one too many.
         """
         ...
 
@@ -153,6 +155,7 @@ class Backend(Protocol):
 
         Raises:
             IdempotencyMismatch: the key was used for another request.
+            LimitReached: the stream or the key's producer would be one too many.
         """
         ...
 
@@ -272,6 +275,7 @@ class Backend(Protocol):
             IdNotGreater: an explicit id is not above the one before it; it names the stream.
             IdsExhausted: there is no greater id.
             Invalid: an entry has no fields or is too large.
+            LimitReached: the streams that are missing are too many.
         """
         ...
 
@@ -296,6 +300,7 @@ class Backend(Protocol):
             Invalid: the policy contradicts itself.
             StreamNotFound: there is no stream and `create_stream` is false.
             GroupExists: the stream has such a group.
+            LimitReached: the stream or the group would be one too many.
         """
         ...
 
@@ -332,7 +337,11 @@ class Backend(Protocol):
         ...
 
     async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
-        """Create a consumer; false if it was there."""
+        """Create a consumer; false if it was there.
+
+        Raises:
+            LimitReached: the group has as many consumers as it may have.
+        """
         ...
 
     async def delete_consumer(
@@ -365,6 +374,7 @@ class Backend(Protocol):
 
         Raises:
             GroupNotFound: a group or its stream is missing, now or during the wait.
+            LimitReached: the consumer is one too many for a group; then nothing is acknowledged.
             LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
         """
         ...
@@ -453,7 +463,11 @@ class Backend(Protocol):
         ids: Sequence[EntryId],
         request: ClaimRequest,
     ) -> Claimed:
-        """Take over pending entries by id; those not idle enough are left out."""
+        """Take over pending entries by id; those not idle enough are left out.
+
+        Raises:
+            LimitReached: the consumer is one too many for the group.
+        """
         ...
 
     async def autoclaim(
@@ -470,6 +484,9 @@ class Backend(Protocol):
         """Take over idle entries in id order, a page at a time.
 
         Of these, what was delivered too often for the policy becomes a dead letter instead.
+
+        Raises:
+            LimitReached: the consumer is one too many for the group.
         """
         ...
 

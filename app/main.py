@@ -44,6 +44,7 @@ from app.staging import Staging
 from app.subscriber import remove_stranded
 from app.telemetry import Metrics, RequestMetrics
 from engine import recovery
+from engine.bounds import Bounds as KeyspaceBounds
 from engine.disk import SystemDisk
 from engine.engine import Engine
 from engine.errors import Unavailable
@@ -211,9 +212,13 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         OSError: the directory cannot be used.
     """
     memory_bounds = _memory_bounds(settings)
+    bounds = KeyspaceBounds(**settings.model_dump(include=set(KeyspaceBounds._fields)))
     if settings.data_dir == MEMORY:
         return Engine(
-            MemoryStorage(RECORDS_KEPT), waiters_max=settings.waiters_max, memory=memory_bounds
+            MemoryStorage(RECORDS_KEPT),
+            waiters_max=settings.waiters_max,
+            memory=memory_bounds,
+            bounds=bounds,
         )
     disk = SystemDisk(settings.data_dir)
     try:
@@ -236,7 +241,11 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         tell=_log,
     )
     return Engine(
-        journal, keyspace=loaded.keyspace, waiters_max=settings.waiters_max, memory=memory_bounds
+        journal,
+        keyspace=loaded.keyspace,
+        waiters_max=settings.waiters_max,
+        memory=memory_bounds,
+        bounds=bounds,
     )
 
 

@@ -934,6 +934,12 @@ class Limits(BaseModel):
     memory_bytes_max: int = Field(
         description="Memory of the streams from which appends are refused, or the oldest trimmed."
     )
+    streams_max: int = Field(description="Streams.")
+    groups_max: int = Field(description="Groups of one stream.")
+    consumers_max: int = Field(description="Consumers of one group.")
+    producers_max: int = Field(
+        description="Producers of one stream whose idempotency keys are remembered."
+    )
     staged_bytes_max: int = Field(description="Chunks of batches that are not committed yet.")
     staged_ttl_ms: int = Field(description="A batch that gets no chunk for so long is forgotten.")
     read_entries_max: int = Field(description="Entries in one JSON answer.")

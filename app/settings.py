@@ -18,6 +18,7 @@ from pydantic_settings import (
 )
 
 from engine.journal import FsyncPolicy
+from engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
 from engine.memory import WhenFull
 
 MEMORY = Path(":memory:")
@@ -67,6 +68,12 @@ class Settings(BaseSettings):
     full: WhenFull = Field(
         WhenFull.REFUSE,
         description="When memory is full: refuse appends, or trim the oldest entries.",
+    )
+    streams_max: int = Field(STREAMS_MAX, ge=1, description="Streams.")
+    groups_max: int = Field(GROUPS_MAX, ge=1, description="Groups of one stream.")
+    consumers_max: int = Field(CONSUMERS_MAX, ge=1, description="Consumers of one group.")
+    producers_max: int = Field(
+        PRODUCERS_MAX, ge=1, description="Producers of one stream whose keys are remembered."
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     loop_delay_warn_ms: int = Field(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine import bulk, views
 from engine import commands as c
+from engine.bounds import Bounds
 from engine.bulk import BulkCursor
 from engine.clock import Clock, SystemClock
 from engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
@@ -108,6 +109,7 @@ class Engine:
         clock: Clock | None = None,
         waiters_max: int = WAITERS_MAX,
         memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
+        bounds: Bounds = Bounds(),  # noqa: B008 it is a value
     ) -> None:
         """Start with what was recovered.
 
@@ -117,7 +119,9 @@ class Engine:
             clock: what time it is; the machine's unless given.
             waiters_max: how many reads may be blocked at once.
             memory: how much of it the streams may take.
+            bounds: how many streams, groups, consumers and producers there may be.
         """
+        self._bounds = bounds
         self._memory_bounds = memory
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # where the last streams stood that gave entries
@@ -533,11 +537,14 @@ class Engine:
 
         Raises:
             GroupNotFound: a group or its stream is missing, now or during the wait.
+            LimitReached: the consumer is one too many for a group; then nothing is acknowledged.
             LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
         """
         lanes = [LaneKey(cursor.stream, request.group) for cursor in request.cursors]
         await self._waiters.wait_turn(lanes)
         request = self._under_policy(request)
+        if acked:  # once it has acknowledged, the read must not be refused
+            deliveries.groups_ahead(self._keyspace, request)
         if len(acked) > SETTLED_AT_ONCE_MAX:  # but for the last of them, requests come between
             early, acked = acked[:-SETTLED_AT_ONCE_MAX], acked[-SETTLED_AT_ONCE_MAX:]
             if wait_ms != 0:
@@ -845,6 +852,7 @@ class Engine:
 
     def _adopted(self, keyspace: Keyspace) -> Keyspace:
         keyspace.dispose = self._disposal.take
+        keyspace.bounds = self._bounds
         return keyspace
 
     async def _until_broken(self) -> None:

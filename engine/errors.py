@@ -11,7 +11,8 @@
     │   ├── IdNotGreater
     │   ├── IdsExhausted
     │   ├── LastIdMismatch
-    │   └── IdempotencyMismatch
+    │   ├── IdempotencyMismatch
+    │   └── LimitReached
     ├── Invalid
     │   └── InvalidId
     ├── LimitExceeded
@@ -201,6 +202,16 @@ class IdempotencyMismatch(Conflict):
         """Keep the key."""
         super().__init__("the idempotency key was used for another request")
         self.key = key
+
+
+class LimitReached(Conflict):
+    """There are as many of a thing as there may be: another one needs one of them to go."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        """Keep what is bounded, and by how much."""
+        super().__init__(f"ERR too many {what}: the limit is {limit}")
+        self.what = what
+        self.limit = limit
 
 
 class InvalidId(Invalid):

@@ -54,6 +54,18 @@ WRITERS_MAX = 10_000
 WRITER_SILENT_MS_MAX = 90 * 86_400_000
 """A writer that commits nothing for a quarter of a year is not coming back."""
 
+STREAMS_MAX = 10_000_000
+"""Streams: each costs about a kilobyte, so memory is full before, unless there is much of it."""
+
+GROUPS_MAX = 10_000
+"""Groups of one stream: each costs 5.5 kB, and an entry that is deleted is looked for in each."""
+
+CONSUMERS_MAX = 100_000
+"""Consumers of one group: each costs 750 bytes, and a list of them has no pages."""
+
+PRODUCERS_MAX = 10_000
+"""Producers of idempotency keys of one stream: those whose time is over are looked for in all."""
+
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 

@@ -200,6 +200,7 @@ def _rows(body: bytes, name: bytes | None, bounds: Bounds) -> Rows:
         "stream_not_found",
         "id_not_greater",
         "staged_missing",
+        "limit_reached",
         "unsupported_media_type",
         "invalid_request",
         "unavailable",

@@ -74,7 +74,7 @@ _TAKE = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "con
     "/read",
     operation_id="readGroup",
     response_model=GroupEntries,
-    responses=_TAKE | responses("too_many_waiters"),
+    responses=_TAKE | responses("limit_reached", "too_many_waiters"),
 )
 async def read_group(
     request: Request,
@@ -219,7 +219,7 @@ async def extend_entries(
     "/claim",
     operation_id="claimEntries",
     response_model=Claimed,
-    responses=_TAKE,
+    responses=_TAKE | responses("limit_reached"),
 )
 async def claim_entries(
     backend: BackendDep,
@@ -247,7 +247,7 @@ async def claim_entries(
     "/autoclaim",
     operation_id="autoclaimEntries",
     response_model=Autoclaimed,
-    responses=_TAKE,
+    responses=_TAKE | responses("limit_reached"),
 )
 async def autoclaim_entries(
     backend: BackendDep,

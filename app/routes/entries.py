@@ -152,6 +152,7 @@ _APPEND_PROBLEMS = responses(
     "invalid_id",
     "stream_not_found",
     "id_not_greater",
+    "limit_reached",
     "last_id_mismatch",
     "too_large",
     "unsupported_media_type",

@@ -43,7 +43,7 @@ _CHANGE = responses(
     responses={
         200: {"description": "It was there with this policy, and stays as it is.", "model": Group},
         **_CHANGE,
-        **responses("group_exists", "memory_full"),
+        **responses("group_exists", "limit_reached", "memory_full"),
     },
 )
 async def create_group(
@@ -146,7 +146,11 @@ def _wire_consumer(info: ConsumerInfo) -> dict[str, Any]:
     "/groups/{group}/consumers/{consumer}",
     operation_id="createConsumer",
     status_code=201,
-    responses={200: {"description": "It was there.", "model": GroupConsumer}, **_FIND},
+    responses={
+        200: {"description": "It was there.", "model": GroupConsumer},
+        **_FIND,
+        **responses("limit_reached"),
+    },
 )
 async def create_consumer(
     backend: BackendDep,

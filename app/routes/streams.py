@@ -45,6 +45,7 @@ async def list_streams(
         **responses(
             "malformed",
             "stream_exists",
+            "limit_reached",
             "unsupported_media_type",
             "invalid_request",
             "memory_full",

@@ -92,6 +92,7 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
 
     Raises:
         GroupNotFound: for the first stream that has no such group.
+        LimitReached: the consumer is new to a group that may have no more.
     """
     groups = groups_ahead(keyspace, request)
     reads: list[GroupRead] = []
@@ -173,11 +174,14 @@ def groups_ahead(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, Group
 
     Raises:
         GroupNotFound: for the first stream that has no such group.
+        LimitReached: the consumer is new to a group that may have no more.
     """
-    return {
-        stream: GroupAhead(stream, keyspace.group(stream, request.group), request.consumer)
-        for stream, _ in request.cursors
-    }
+    found: dict[bytes, GroupAhead] = {}
+    for stream, _ in request.cursors:
+        group = keyspace.group(stream, request.group)
+        keyspace.bounds.check_consumer(group, request.consumer)
+        found[stream] = GroupAhead(stream, group, request.consumer)
+    return found
 
 
 def read_stream(
@@ -455,6 +459,7 @@ def claim(
 
     Raises:
         GroupNotFound: there is no such group.
+        LimitReached: the consumer is new to the group, which may have no more.
     """
     if len(ids) > LOOKUPS_AT_ONCE_MAX:
         return in_parts(
@@ -466,6 +471,7 @@ def claim(
             _claimed_too,
         )
     group = keyspace.group(name, group_name)
+    keyspace.bounds.check_consumer(group, consumer)
     log = keyspace.stream(name).log
     at_ms = _delivery_time(request, now_ms)
     counts: dict[EntryId, int] = {}
@@ -514,8 +520,10 @@ def autoclaim(
 
     Raises:
         GroupNotFound: there is no such group.
+        LimitReached: the consumer is new to the group, which may have no more.
     """
     group = keyspace.group(name, group_name)
+    keyspace.bounds.check_consumer(group, consumer)
     log = keyspace.stream(name).log
     request = ClaimRequest(min_idle_ms, just_id=just_id)
     counts: list[tuple[EntryId, int]] = []

@@ -50,6 +50,7 @@ def create_group(
         Invalid: the policy contradicts itself.
         StreamNotFound: there is no stream and `create_stream` is false.
         GroupExists: the stream has such a group.
+        LimitReached: the stream or the group is one too many.
     """
     check_policy(name, policy)
     stream = keyspace.find(name)
@@ -57,11 +58,13 @@ def create_group(
     if stream is None:
         if not create_stream:
             raise StreamNotFound(name)
+        keyspace.bounds.check_another_stream(len(keyspace.streams))
         epoch = keyspace.next_epoch(now_ms)
         commands.append(CreateStream(name, epoch, StreamConfig()))
         stream = Stream(name, epoch, StreamConfig())
     if group in stream.groups:
         raise GroupExists(name, group)
+    keyspace.bounds.check_another_group(stream)
     commands.append(CreateGroup(name, group, *_position(stream, start)))
     if policy != NO_POLICY:
         commands.append(SetPolicy(name, group, policy))
@@ -96,9 +99,12 @@ def create_consumer(
 
     Raises:
         GroupNotFound: there is no such group.
+        LimitReached: the group has as many consumers as it may have.
     """
-    if consumer in keyspace.group(name, group).consumers:
+    found = keyspace.group(name, group)
+    if consumer in found.consumers:
         return Decision(False, [])
+    keyspace.bounds.check_consumer(found, consumer)
     return Decision(True, [SeeConsumer(name, group, consumer, now_ms)])
 
 

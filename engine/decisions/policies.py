@@ -124,7 +124,8 @@ def bury(
             trim=None,
             now_ms=now_ms,
         )
-    except StreamError:  # its ids are used up, or a letter is too large: they stay where they are
+    # Its ids are used up, a letter is too large, or there are too many streams: they stay pending.
+    except StreamError:
         return Decision(0, [])
     settled = Ack(name, group_name, [pending.id for pending, _ in dead])
     return Decision(len(dead), [*appended.commands, settled])

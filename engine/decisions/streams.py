@@ -107,9 +107,11 @@ def create_stream(
 
     Raises:
         StreamExists: it is there with another configuration.
+        LimitReached: there are as many streams as there may be.
     """
     stream = keyspace.find(name)
     if stream is None:
+        keyspace.bounds.check_another_stream(len(keyspace.streams))
         return Decision(True, [CreateStream(name, keyspace.next_epoch(now_ms), config)])
     if stream.config != config:
         raise StreamExists(name)
@@ -175,6 +177,7 @@ def add(
         IdNotGreater: an explicit id is not above the one before it.
         IdsExhausted: there is no greater id.
         Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+        LimitReached: the stream or the key's producer is one too many.
     """
     if trim is not None:
         check_trim(trim)
@@ -189,6 +192,7 @@ def add(
         raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
     created = None
     if stream is None:
+        keyspace.bounds.check_another_stream(len(keyspace.streams))
         created = CreateStream(name, keyspace.next_epoch(now_ms), StreamConfig())
         stream = Stream(name, created.epoch, created.config)
     appended = append(keyspace, stream, drafts, trim, now_ms)
@@ -197,6 +201,7 @@ def add(
     if ids and idempotent is not None:
         made = Made(ids[0], len(ids), idempotent.digest, now_ms)
         producer, key, _ = idempotent
+        keyspace.bounds.check_producer(stream, producer)
         remembered = Remember(name, producer, key, made, keys_max(keyspace, stream))
         commands.insert(1, remembered)
     if created is not None:

@@ -41,6 +41,7 @@ def commit_batch(
         IdNotGreater: an explicit id is not above the one before it; it names the stream.
         IdsExhausted: there is no greater id.
         Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+        LimitReached: the streams that are missing are too many.
     """
     last = keyspace.writers.by_name.get(writer)
     if last is not None and batch <= last.batch:
@@ -52,6 +53,7 @@ def commit_batch(
     written: list[Written] = []
     rests: list[Step[Written | None]] = []
     epoch = keyspace.next_epoch(now_ms)
+    stream_count = len(keyspace.streams)
     for name, wanted in drafts.items():
         if not wanted:  # packed drafts are never none
             continue
@@ -59,6 +61,8 @@ def commit_batch(
         if stream is None:
             if not create_streams:
                 raise StreamNotFound(name)
+            keyspace.bounds.check_another_stream(stream_count)
+            stream_count += 1
             stream = Stream(name, epoch, StreamConfig())
             commands.append(CreateStream(name, epoch, stream.config))
             epoch += 1  # the next one is younger

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, problem_in, said
+from app.settings import Settings
+from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -264,3 +265,50 @@ async def test_a_consumer_that_is_not_there_is_not_found(shared: Live) -> None:
     answer = await shared.http.delete(f"{CONSUMERS}/ghost")
 
     assert said(answer) == (404, "not_found", "/path/consumer")
+
+
+# How many there may be
+
+
+async def test_one_too_many_is_answered_409_until_one_goes() -> None:
+    few = Settings(streams_max=1, groups_max=1, consumers_max=1, producers_max=1)
+    async with running(few) as live:
+        keyed = {"Idempotency-Key": "1", "Idempotency-Producer": "p"}
+        entry = {"fields": {"v": "1"}}
+        assert (await live.http.post(f"{ORDERS}/entries", json=entry, headers=keyed)).is_success
+        await live.create_group("orders", "billing")
+        await live.read_group("orders", "billing", "me")
+
+        other = {**keyed, "Idempotency-Producer": "q"}
+        answers = {
+            "streams": [
+                await live.http.put("/v1/streams/other"),
+                await live.http.post("/v1/streams/other/entries", json=entry),
+                await live.http.post("/v1/streams/other/entries/batch", json=[entry]),
+            ],
+            "groups in this stream": [await live.http.put(f"{ORDERS}/groups/other")],
+            "consumers in this group": [
+                await live.http.put(f"{CONSUMERS}/you"),
+                await live.http.post(f"{BILLING}/read?consumer=you", json={}),
+                await live.http.post(
+                    f"{BILLING}/claim?consumer=you", json={"ids": ["1-0"], "min_idle_ms": 0}
+                ),
+                await live.http.post(f"{BILLING}/autoclaim?consumer=you", json={"min_idle_ms": 0}),
+            ],
+            "producers in this stream": [
+                await live.http.post(f"{ORDERS}/entries", json=entry, headers=other)
+            ],
+        }
+        for what, refused in answers.items():
+            for answer in refused:
+                problem = problem_in(answer)
+                assert (answer.status_code, problem["code"]) == (409, "limit_reached")
+                assert problem["detail"] == f"too many {what}: the limit is 1"
+                assert not problem["retryable"]
+        command = await live.http.post("/v1/commands", json=["XADD", "other", "*", "k", "v"])
+        assert command.json() == {"error": "ERR too many streams: the limit is 1"}
+        limits = (await live.http.get("/v1/limits")).json()
+        assert [limits[name] for name in ("streams_max", "groups_max")] == [1, 1]
+
+        assert (await live.http.delete(f"{CONSUMERS}/me")).is_success
+        assert (await live.http.put(f"{CONSUMERS}/you")).status_code == 201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.bounds import Bounds
 from engine.clock import Clock
 from engine.decisions.deliveries import GroupCursor, GroupRequest
 from engine.decisions.groups import GroupStart
@@ -22,9 +23,17 @@ def entry_id(ms: int, seq: int = 0) -> EntryId:
 class Driver(Engine):
     """An engine with a group `g` of a stream `s`, and entries named by their milliseconds."""
 
-    def __init__(self, clock: Clock | None = None, *, waiters_max: int = 10_000) -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        waiters_max: int = 10_000,
+        bounds: Bounds = Bounds(),  # noqa: B008 it is a value
+    ) -> None:
         self.hand = HandClock()
-        super().__init__(MemoryStorage(), clock=clock or self.hand, waiters_max=waiters_max)
+        super().__init__(
+            MemoryStorage(), clock=clock or self.hand, waiters_max=waiters_max, bounds=bounds
+        )
 
     async def put(self, *numbers: int, stream: bytes = S) -> None:
         """Add entries `1-0`, `2-0`, … as asked."""
@@ -46,11 +55,12 @@ class Driver(Engine):
         no_ack: bool = False,
         max_pending: int | None = None,
         streams: tuple[bytes, ...] = (S,),
+        acked: tuple[EntryId, ...] = (),
     ) -> list[GroupRead]:
         """Read as a consumer of the group."""
         cursors = [GroupCursor(stream, after) for stream in streams]
         request = GroupRequest(G, consumer, cursors, limit, claim, no_ack, max_pending)
-        return await self.read_group(request, wait_ms=wait_ms)
+        return await self.read_group(request, wait_ms=wait_ms, acked=acked)
 
     async def follow(
         self,
