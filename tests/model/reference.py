@@ -401,9 +401,10 @@ class Reference(RefKeyspace):
                 found.drop(one.id)
 
     def keep_house(self, now_ms: int) -> None:
-        """Ours: what goes by time goes by itself."""
-        for name in sorted(self.streams):
+        """Ours: what goes by time goes by itself: first by age, then by policy."""
+        for name in self.streams:
             self.keep_stream(name, now_ms)
+        for name in sorted(self.streams):
             for group, found in sorted(self.streams[name].groups.items()):
                 self.bury(name, group, None, now_ms)
                 ttl_ms = found.policy.consumer_ttl_ms
