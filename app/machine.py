@@ -1,17 +1,43 @@
 """Machine: what there is of it for this process."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-_CGROUP = Path("/sys/fs/cgroup")
-_LIMITS = (_CGROUP / "memory.max", _CGROUP / "memory" / "memory.limit_in_bytes")
+_GROUPS_OF_US = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 
 
-def memory_bytes() -> int:
-    """Return how much memory this process may take: what the cgroup says, or all there is."""
+def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
+    """Return how much memory this process may take: all there is, or what a control group allows.
+
+    A group is in a group, and each may say less than the one around it (`man 7 cgroups`).
+
+    Args:
+        groups_of_us: says which groups the process is in.
+        groups: where the groups are.
+    """
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in _LIMITS:
+    for path in _limits(groups_of_us, groups):
         with suppress(OSError, ValueError):  # there is none, or it says `max`
             found.append(int(path.read_text()))
     return min(found)
+
+
+def _limits(groups_of_us: Path, groups: Path) -> Iterator[Path]:
+    """Yield the files in which a limit may stand, of version 2 and version 1."""
+    lines = []
+    with suppress(OSError):
+        lines = groups_of_us.read_text().splitlines()
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            root, file = groups, "memory.max"
+        elif controllers == "memory":
+            root, file = groups / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        own = PurePosixPath(name.lstrip("/"))
+        # In a container the name may be that of the host, and only the root is there.
+        yield from (root / one / file for one in (own, *own.parents))
