@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from tests.arrow_bodies import ARROW, FIELDS, arrow_of
 from tests.stalls.case import Case, Target, request
+from tests.stalls.client import JSON
 from tests.stalls.keyspace import (
     BIG,
     CROWD,
@@ -53,6 +55,20 @@ def _lines(entries: list[Any]) -> bytes:
 def _rows(entries: list[Any]) -> bytes:
     pairs = [[(k, v.encode()) for k, v in one["fields"].items()] for one in entries]
     return arrow_of({"fields": pa.array(pairs, FIELDS)})
+
+
+_KINDS = [("long values", _long_entries), ("many fields", _wide_entries)]
+_FORMS: list[tuple[str, str, Callable[[list[Any]], Any]]] = [
+    ("JSON", JSON, list),
+    ("NDJSON", NDJSON, _lines),
+    ("Arrow", ARROW, _rows),
+]
+
+
+def _shaped(
+    entries: Callable[[Size], list[Any]], shape: Callable[[list[Any]], Any]
+) -> Callable[[Size], Any]:
+    return lambda size: shape(entries(size))
 
 
 def _cursors(size: Size, count: int) -> list[dict[str, str]]:
@@ -179,39 +195,17 @@ CHANGING: list[Case] = [
         "/v1/streams/long/entries",
         lambda _: {"fields": {"v": "v" * BODY_BYTES}},
     ),
-    request("appendEntries", "POST", _BATCH, _long_entries, name="16 MB of JSON, long values"),
-    request("appendEntries", "POST", _BATCH, _wide_entries, name="16 MB of JSON, many fields"),
-    request(
-        "appendEntries",
-        "POST",
-        _BATCH,
-        lambda size: _lines(_long_entries(size)),
-        name="16 MB of NDJSON, long values",
-        media_type=NDJSON,
-    ),
-    request(
-        "appendEntries",
-        "POST",
-        _BATCH,
-        lambda size: _lines(_wide_entries(size)),
-        name="16 MB of NDJSON, many fields",
-        media_type=NDJSON,
-    ),
-    request(
-        "appendEntries",
-        "POST",
-        _BATCH,
-        lambda size: _rows(_long_entries(size)),
-        name="16 MB of Arrow, long values",
-        media_type=ARROW,
-    ),
-    request(
-        "appendEntries",
-        "POST",
-        _BATCH,
-        lambda size: _rows(_wide_entries(size)),
-        name="16 MB of Arrow, many fields",
-        media_type=ARROW,
+    *(
+        request(
+            "appendEntries",
+            "POST",
+            _BATCH,
+            _shaped(entries, shape),
+            name=f"16 MB of {form}, {kind}",
+            media_type=media_type,
+        )
+        for form, media_type, shape in _FORMS
+        for kind, entries in _KINDS
     ),
     request(
         "appendEntries",
