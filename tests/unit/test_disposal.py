@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 
 import pytest
 
@@ -23,7 +24,21 @@ PAIR = (b"k", b"v")
 
 
 @pytest.fixture
-async def engine() -> Driver:
+def pending_count() -> Callable[[], int]:
+    """Return what tells how many pending entries this test has made, in use or not."""
+    gc.collect()
+    others = all_pending()  # of whoever was here before: kept, so that they are not counted
+
+    return lambda: len(all_pending()) - len(others)
+
+
+def all_pending() -> list[PendingEntry]:
+    return [one for one in gc.get_objects() if isinstance(one, PendingEntry)]
+
+
+@pytest.fixture
+async def engine(pending_count: Callable[[], int]) -> Driver:
+    assert pending_count() == 0
     engine = Driver()
     await engine.start(*range(1, COUNT + 1))
     while (await engine.take())[0].deliveries:
@@ -32,12 +47,9 @@ async def engine() -> Driver:
     return engine
 
 
-def pending_count() -> int:
-    """Return how many pending entries there are, in use or not."""
-    return sum(isinstance(one, PendingEntry) for one in gc.get_objects())
-
-
-async def test_a_stream_that_is_deleted_is_freed_in_turns(engine: Driver) -> None:
+async def test_a_stream_that_is_deleted_is_freed_in_turns(
+    engine: Driver, pending_count: Callable[[], int]
+) -> None:
     gc.collect()
     seen = [pending_count()]
     gc.disable()  # what is freed must not need it
@@ -91,7 +103,9 @@ async def test_a_reader_goes_on_when_all_streams_have_gone(engine: Driver) -> No
     assert [len(read.entries) for read in await reading] == [1, 0]
 
 
-async def test_a_group_that_is_destroyed_leaves_no_cycle(engine: Driver) -> None:
+async def test_a_group_that_is_destroyed_leaves_no_cycle(
+    engine: Driver, pending_count: Callable[[], int]
+) -> None:
     gc.collect()
     gc.disable()
     try:

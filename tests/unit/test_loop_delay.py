@@ -14,20 +14,27 @@ import uvloop
 from prometheus_client import CollectorRegistry, generate_latest
 
 from app.commands import CommandRunner
-from app.loop_delay import LoopDelay
+from app.loop_delay import WARN_EVERY_S, LoopDelay
 from app.telemetry import Metrics, RequestMetrics
 from engine.clock import SystemClock
 from engine.engine import Engine
 from engine.storage import MemoryStorage
 
 HOLD_S = 0.3
+SHORT_S = 0.12
+HOLD_COUNT = 8
 WARN_MS = 50
+HELD_MS = HOLD_S * 1000 - WARN_MS
+"""At least so much of a hold is told, as a beat may have been due later."""
+
+BEAT_S = 0.1
+"""Meanwhile a beat comes, and what held the loop before it is noted."""
 
 
-def hold() -> None:
-    """Hold the loop as a long computation does."""
-    until_s = time.perf_counter() + HOLD_S
-    while time.perf_counter() < until_s:
+def hold(cpu_s: float = HOLD_S) -> None:
+    """Hold the loop as a long computation does, longer where others use the processor, too."""
+    until_s = time.thread_time() + cpu_s
+    while time.thread_time() < until_s:
         pass
 
 
@@ -49,9 +56,25 @@ async def measured(registry: CollectorRegistry) -> AsyncIterator[None]:
     await asyncio.gather(measuring, return_exceptions=True)
 
 
+Warnings = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
+    """Return what tells the warnings of loops that this test measures, not of others beside it."""
+    others = {one.ident for one in threading.enumerate()}
+
+    def told() -> list[dict[str, Any]]:
+        mine = [one for one in list(caplog.records) if one.thread not in others]
+        assert {(one.levelno, one.msg) for one in mine} <= {(logging.WARNING, "event loop held")}
+        return list(map(vars, mine))
+
+    return told
+
+
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def told_of(
-    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    request: pytest.FixtureRequest, warnings: Warnings
 ) -> Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]:
     """Return how to run something on a measured loop: it tells the warning, and the metrics."""
 
@@ -61,16 +84,15 @@ def told_of(
         registry = CollectorRegistry()
 
         async def held() -> None:
-            async with measured(registry), asyncio.timeout(10):
+            async with measured(registry):
                 await work()
-                while not caplog.records:
-                    await asyncio.sleep(0.01)
+                await asyncio.sleep(BEAT_S)
 
         with asyncio.Runner(loop_factory=request.param) as runner:
             runner.run(held())
-        longest = max(caplog.records, key=lambda one: vars(one)["held_ms"])
-        assert (longest.levelno, longest.msg) == (logging.WARNING, "event loop held")
-        return vars(longest), generate_latest(registry).decode()
+        # On a busy machine the loop may have been held for longer when it was not let run.
+        longest = max(warnings(), key=lambda one: one["cpu_ms"])
+        return longest, generate_latest(registry).decode()
 
     return run
 
@@ -84,12 +106,12 @@ def test_a_hold_is_measured_and_its_function_named(told_of: Told) -> None:
 
     warning, metrics = told_of(work)
 
-    assert warning["held_ms"] >= HOLD_S * 1000 - WARN_MS
+    assert warning["held_ms"] >= HELD_MS
     assert warning["function"].endswith("test_loop_delay:hold")
     assert warning["operation"].endswith("held")
     longest = re.search(r"^headgate_loop_delay_longest_seconds (\S+)$", metrics, re.MULTILINE)
     assert longest is not None
-    assert float(longest[1]) >= HOLD_S - WARN_MS / 1000
+    assert float(longest[1]) >= HELD_MS / 1000
     assert 'headgate_loop_delay_seconds_bucket{le="0.1"}' in metrics
 
 
@@ -127,21 +149,28 @@ def test_a_hold_by_a_task_in_the_background_is_named_by_it(told_of: Told) -> Non
     assert warning["operation"].endswith("sweep")
 
 
-def test_one_warning_tells_of_many_holds(told_of: Told, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_tells_of_many_holds(told_of: Told, warnings: Warnings) -> None:
     async def work() -> None:
-        for _ in range(4):
-            hold()
-            await asyncio.sleep(0.12)
+        for _ in range(HOLD_COUNT):
+            hold(SHORT_S)
+            await asyncio.sleep(BEAT_S)
 
+    began_s = time.perf_counter()
     told_of(work)
+    took_s = time.perf_counter() - began_s
 
-    assert 1 <= len(caplog.records) < 4
+    found = warnings()
+    assert sum(1 + one.get("left_out", 0) for one in found) >= HOLD_COUNT
+    # The first is told at once, and the last when the loop ends.
+    assert len(found) <= 2 + took_s / WARN_EVERY_S
 
 
 def test_nobody_looks_on_once_the_loop_has_ended(told_of: Told) -> None:
+    others = threading.enumerate()
+
     async def work() -> None:
         hold()
 
     told_of(work)
 
-    assert "loop delay" not in [one.name for one in threading.enumerate() if one.is_alive()]
+    assert "loop delay" not in [one.name for one in threading.enumerate() if one not in others]
