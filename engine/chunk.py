@@ -17,14 +17,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 import zstandard
 
-from engine.entry import Entry, EntryId, Fields, make_entry, make_id
+from engine.entry import Entry, EntryId, Fields, make_entries, neighbours
 from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX, COMPRESSED_BYTES_MAX
 from engine.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
@@ -46,7 +45,10 @@ class ChunkState(NamedTuple):
 
 
 class Chunk:
-    """Entries with ascending ids, some of them dead. Open until `seal` is called."""
+    """Entries with ascending ids, some of them dead. Open until `seal` is called.
+
+    What changes the memory it takes returns by how much.
+    """
 
     __slots__ = (
         "_entries",
@@ -101,7 +103,7 @@ class Chunk:
         """Tell whether entries may still be appended."""
         return self._entries is not None
 
-    def extend(self, entries: Sequence[Entry], size_bytes: int) -> None:
+    def extend(self, entries: Sequence[Entry], size_bytes: int) -> int:
         """Add entries above all others, of that size together. The chunk must be open."""
         assert self._entries is not None
         if not self._entries:
@@ -111,17 +113,21 @@ class Chunk:
         self.count += len(entries)
         self.size_bytes += size_bytes
         parts = sum(map(len, map(_fields_of, entries)))
-        self.memory_bytes += size_bytes + ENTRY_BYTES * len(entries) + PART_BYTES * parts
+        grown_bytes = size_bytes + ENTRY_BYTES * len(entries) + PART_BYTES * parts
+        self.memory_bytes += grown_bytes
+        return grown_bytes
 
-    def seal(self) -> None:
+    def seal(self) -> int:
         """Pack the entries; nothing can be appended any more."""
         assert self._entries is not None
-        self._close(pack_entries(self._entries))
         self.size_bytes = 0
+        return self._close(pack_entries(self._entries))
 
-    def _close(self, packed: bytes) -> None:
+    def _close(self, packed: bytes) -> int:
+        before_bytes = self.memory_bytes
         self._entries, self._packed = None, packed
         self.memory_bytes = CHUNK_BYTES + len(packed)
+        return self.memory_bytes - before_bytes
 
     def dump(self) -> ChunkState:
         """Return what `load` makes the same chunk of."""
@@ -150,11 +156,11 @@ class Chunk:
         chunk.first_id, chunk.last_id, chunk.count, chunk.size_bytes = state[:4]
         return chunk
 
-    def close(self) -> None:
+    def close(self) -> int:
         """Seal, and end with the last live entry: ids of the dead behind it may come again."""
-        if self.is_open:
-            self.seal()
+        grown_bytes = self.seal() if self.is_open else 0
         self.last_id = self.last_live().id
+        return grown_bytes
 
     def entries(self) -> list[Entry]:
         """Return all entries by position, dead ones included. Not to be changed."""
@@ -184,11 +190,11 @@ class Chunk:
         dead = self.tombstones
         return [entries[at] for at in range(low, high) if not dead >> at & 1]
 
-    def kill(self, position: int) -> None:
+    def kill(self, position: int) -> int:
         """Set the tombstone of the entry at `position`; repack when most are dead."""
         self.tombstones |= 1 << position
-        if not self.is_open and 0 < self.live_count * 2 < self.count:
-            self._repack()
+        is_mostly_dead = not self.is_open and 0 < self.live_count * 2 < self.count
+        return self._repack() if is_mostly_dead else 0
 
     def kill_through(self, entry_id: EntryId) -> int:
         """Set the tombstones of all entries <= `entry_id`; returns how many were alive."""
@@ -206,12 +212,12 @@ class Chunk:
         alive = ~self.tombstones & ((1 << self.count) - 1)
         return self.entries()[alive.bit_length() - 1]
 
-    def _repack(self) -> None:
+    def _repack(self) -> int:
         alive = self.between(self.first_id, self.last_id)
-        self._close(pack_entries(alive))
         self.is_run = False
         self.count = len(alive)
         self.tombstones = 0
+        return self._close(pack_entries(alive))
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -256,9 +262,7 @@ def _unpack(packed: bytes) -> list[Entry]:
 
 def _unpack_run(packed: bytes, first_id: EntryId) -> list[Entry]:
     many = _decode_fields(_grown(packed))
-    ms, seq = first_id
-    ids = map(make_id, zip(repeat(ms), range(seq, seq + len(many)), strict=False))
-    return list(map(make_entry, zip(ids, many, strict=True)))
+    return make_entries(neighbours(first_id, len(many)), many)
 
 
 _unpack_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(_unpack)

@@ -976,12 +976,12 @@ class Engine:
 
     def _check_memory(self, commands: list[c.Command]) -> None:
         """Raise `MemoryFull` if there is no memory for what would be added."""
-        bounds, memory = self._memory_bounds, self._everything.memory
-        if bounds.size_bytes_max is None or not bounds.is_full(memory.size_bytes):
+        bounds, size_bytes = self._memory_bounds, self._everything.memory.size_bytes
+        if not bounds.is_full(size_bytes):
             return
         if takes_room(commands):
             raise MemoryFull
-        if bounds.is_beyond(memory.size_bytes) and any(
+        if bounds.is_beyond(size_bytes) and any(
             isinstance(command, c.Deliver) and command.delivered for command in commands
         ):
             raise MemoryFull

@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from engine.chunk import Chunk, ChunkState
 from engine.dismantling import Pieces
-from engine.entry import MIN_ID, Draft, Entry, EntryId
+from engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
 from engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
 from engine.memory import Memory
 
@@ -56,7 +56,10 @@ class NodeLimits(NamedTuple):
                 if it takes nothing more. Each other run makes a chunk of its own.
             entries: to be appended.
         """
-        sizes = [sum(map(len, fields)) for _, fields in entries]
+        if len(entries) == 1:  # it may be large
+            sizes = [sum(map(len, entries[0].fields))]
+        else:
+            sizes = sizes_of(map(_fields_of, entries))
         held = last if last is not None and last.is_open else None
         if held is not None and self._admit(held, len(entries), sum(sizes)):
             return [Run(entries, sum(sizes))]
@@ -151,29 +154,18 @@ class Log:
         """Add entries, in order, whose ids are above all ids ever held."""
         last = self._chunks[-1] if self._chunks else None
         first, *others = limits.runs(last, entries)
-        before = 0 if last is None else last.memory_bytes
         if last is not None and first.entries:
-            last.extend(*first)
-            if not others:  # as nearly always
-                self.length += len(entries)
-                self._grow(last.memory_bytes - before)
-                return
-        made: list[Chunk] = []
+            self._grow(last.extend(*first))
         for run in others:
-            made.append(self._new_chunk(run.entries[0].id))
-            made[-1].extend(*run)
+            self._grow(self._new_chunk(run.entries[0].id).extend(*run))
         self.length += len(entries)
-        after = 0 if last is None else last.memory_bytes
-        self._grow(after - before + sum(chunk.memory_bytes for chunk in made))
 
     def attach(self, chunks: Sequence[Chunk]) -> None:
         """Add sealed chunks, in order, whose ids are above all ids ever held."""
         if not self._chunks:
             self._first_id = chunks[0].first_id
         elif self._chunks[-1].is_open:
-            before = self._chunks[-1].memory_bytes
-            self._chunks[-1].seal()
-            self._grow(self._chunks[-1].memory_bytes - before)
+            self._grow(self._chunks[-1].seal())
         self._grow(sum(chunk.memory_bytes for chunk in chunks))
         self._chunks += chunks
         self._firsts += [chunk.first_id for chunk in chunks]
@@ -182,9 +174,7 @@ class Log:
     def free_above(self, last_id: EntryId) -> None:
         """Let ids above `last_id` come again, which is not below a live entry."""
         if self._chunks and self._chunks[-1].last_id > last_id:
-            before = self._chunks[-1].memory_bytes
-            self._chunks[-1].close()
-            self._grow(self._chunks[-1].memory_bytes - before)
+            self._grow(self._chunks[-1].close())
 
     def get(self, entry_id: EntryId) -> Entry | None:
         """Return the live entry of that id, or None."""
@@ -282,9 +272,7 @@ class Log:
         position = chunk.position(entry_id)
         if position is None:
             return False
-        before = chunk.memory_bytes
-        chunk.kill(position)
-        self._grow(chunk.memory_bytes - before)
+        self._grow(chunk.kill(position))
         self.length -= 1
         if not chunk.live_count:
             self._drop(index, index + 1)
@@ -433,10 +421,12 @@ class Log:
         if not self._chunks:
             self._first_id = first_id
         elif self._chunks[-1].is_open:
-            self._chunks[-1].seal()
-        self._chunks.append(Chunk())
+            self._grow(self._chunks[-1].seal())
+        chunk = Chunk()
+        self._grow(chunk.memory_bytes)
+        self._chunks.append(chunk)
         self._firsts.append(first_id)
-        return self._chunks[-1]
+        return chunk
 
     def _live_in(self, low: int, high: int) -> int:
         """Return the live entries of the chunks from `low` to before `high`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
-from itertools import chain, islice, repeat, takewhile
-from typing import NamedTuple
+from itertools import islice, takewhile
+from typing import NamedTuple, TypeVar
 
 from engine.commands import (
     Add,
@@ -39,8 +39,9 @@ from engine.entry import (
     IdRequest,
     PartialId,
     fault_of,
-    make_entry,
-    make_id,
+    make_entries,
+    neighbours,
+    sizes_of,
 )
 from engine.errors import (
     ID_TOO_SMALL,
@@ -72,6 +73,8 @@ from engine.log import Cut, Log, NodeLimits
 from engine.packed import Packed, PackedDrafts
 from engine.replies import Added, Written
 from engine.stream import Stream, StreamConfig
+
+T = TypeVar("T")
 
 
 class References(StrEnum):
@@ -195,62 +198,70 @@ def add(
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         created = CreateStream(name, keyspace.next_epoch(now_ms), StreamConfig())
         stream = Stream(name, created.epoch, created.config)
-    appended = append(keyspace, stream, drafts, trim, now_ms)
-    commands = appended.commands
-    ids = _ids_in(commands, drafts)
-    if ids and idempotent is not None:
+    appending = _appending(stream, drafts, now_ms)
+    commands: list[Command] = [] if created is None else [created]
+    if appending is None:
+        return Decision(Added([], is_repeat=False), commands)
+    commands.append(appending)
+    ids = _ids_in(appending, drafts)
+    if idempotent is not None:
         made = Made(ids[0], len(ids), idempotent.digest, now_ms)
         producer, key, _ = idempotent
         keyspace.bounds.check_producer(stream, producer)
-        remembered = Remember(name, producer, key, made, keys_max(keyspace, stream))
-        commands.insert(1, remembered)
-    if created is not None:
-        commands.insert(0, created)
+        commands.append(Remember(name, producer, key, made, keys_max(keyspace, stream)))
     reply = Added(ids, is_repeat=False)
-    if appended.rest is None:
-        return Decision(reply, commands)
-    return appended.replied_as(lambda _: reply)
+    return _and_trims(reply, commands, keyspace, stream, appending, trim, now_ms)
 
 
 def append(
-    keyspace: Keyspace,
-    stream: Stream,
-    drafts: Sequence[Draft] | PackedDrafts,
-    trim: TrimRequest | None,
-    now_ms: int,
+    keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> Decision[Written | None]:
     """Decide to append entries, all or none, to a stream that is there, or will be by then.
 
     Replies what was written, None for nothing. What packed drafts push out goes in a part of its
     own.
 
-    Args:
-        keyspace: all streams.
-        stream: the stream.
-        drafts: what to append.
-        trim: what to keep then.
-        now_ms: unix time.
-
     Raises:
         IdNotGreater: an explicit id is not above the one before it.
         IdsExhausted: there is no greater id.
         Invalid: an entry has no fields, half a pair, or more than 1 GiB.
     """
-    chunks = None
-    if isinstance(drafts, PackedDrafts):
-        drafts, packed = drafts
-        chunks = _chunks(packed, stream.last_id, now_ms)
-    if chunks is not None:
-        written = Written(stream.name, len(drafts), chunks[0].first_id, chunks[-1].last_id)
-        has_trims = trim is not None or stream.config.retains
-        rest = partial(_trims_later, written, trim) if has_trims else None
-        return Decision(written, [AddPacked(stream.name, chunks)], rest)
-    entries = _entries(drafts, stream.last_id, now_ms)
-    if not entries:
+    appending = _appending(stream, drafts, now_ms)
+    if appending is None:
         return Decision(None, [])
-    trims = _trims_after(keyspace, stream, entries, trim, now_ms)
-    written = Written(stream.name, len(entries), entries[0].id, entries[-1].id)
-    return Decision(written, [Add(stream.name, entries), *trims])
+    written = _written(appending)
+    return _and_trims(written, [appending], keyspace, stream, appending, None, now_ms)
+
+
+def _appending(
+    stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
+) -> Add | AddPacked | None:
+    """Return the command that appends, None if there is nothing to."""
+    if isinstance(drafts, PackedDrafts):
+        chunks = _chunks(drafts.chunks, stream.last_id, now_ms)
+        if chunks is not None:
+            return AddPacked(stream.name, chunks)
+        drafts = drafts.drafts
+    entries = _entries(drafts, stream.last_id, now_ms)
+    return Add(stream.name, entries) if entries else None
+
+
+def _and_trims(
+    reply: T,
+    commands: list[Command],
+    keyspace: Keyspace,
+    stream: Stream,
+    appending: Add | AddPacked,
+    trim: TrimRequest | None,
+    now_ms: int,
+) -> Decision[T]:
+    """Return the decision to append, and to trim then."""
+    if trim is None and not stream.config.retains:
+        return Decision(reply, commands)
+    if isinstance(appending, AddPacked):
+        return Decision(reply, commands, partial(_trims_later, reply, stream.name, trim))
+    commands += _trims_after(keyspace, stream, appending.entries, trim, now_ms)
+    return Decision(reply, commands)
 
 
 def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[PackedChunk] | None:
@@ -267,41 +278,61 @@ def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[Pac
     return chunks
 
 
-def _ids_in(commands: Sequence[Command], drafts: Sequence[Draft] | PackedDrafts) -> list[EntryId]:
+def _ids_in(appending: Add | AddPacked, drafts: Sequence[Draft] | PackedDrafts) -> list[EntryId]:
     """Return the ids that an append gives to its drafts."""
-    if not commands:
-        return []
-    if isinstance(commands[0], Add):
-        return [entry.id for entry in commands[0].entries]
-    assert isinstance(commands[0], AddPacked)
+    if isinstance(appending, Add):
+        return [entry.id for entry in appending.entries]
     assert isinstance(drafts, PackedDrafts)
     ids: list[EntryId] = []
-    for (ms, seq), _, count, _, is_run in commands[0].chunks:
+    for first_id, _, count, _, is_run in appending.chunks:
         if is_run:
-            ids += map(make_id, zip(repeat(ms), range(seq, seq + count), strict=False))
+            ids += neighbours(first_id, count)
         else:
             wanted = (draft.id for draft in drafts.drafts[len(ids) : len(ids) + count])
             ids += [one for one in wanted if isinstance(one, EntryId)]
     return ids
 
 
+def _written(appending: Add | AddPacked) -> Written:
+    """Return what an append writes."""
+    if isinstance(appending, Add):
+        entries = appending.entries
+        return Written(appending.stream, len(entries), entries[0].id, entries[-1].id)
+    chunks = appending.chunks
+    count = sum(chunk.entry_count for chunk in chunks)
+    return Written(appending.stream, count, chunks[0].first_id, chunks[-1].last_id)
+
+
 def _trims_later(
-    written: Written, trim: TrimRequest | None, keyspace: Keyspace, now_ms: int
-) -> Decision[Written | None]:
-    stream = keyspace.find(written.stream)
+    reply: T, name: bytes, trim: TrimRequest | None, keyspace: Keyspace, now_ms: int
+) -> Decision[T]:
+    stream = keyspace.find(name)
     commands = [] if stream is None else _trims_after(keyspace, stream, [], trim, now_ms)
-    return Decision(written, commands)
+    return Decision(reply, commands)
 
 
 def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
     """Give each draft its id; of several faults the first draft's is raised."""
-    fields = [draft.fields for draft in drafts]
-    faulty = _first_faulty(fields)
-    ids = _ids([draft.id for draft in drafts[:faulty]], last_id, now_ms)
-    if faulty is not None:
-        text = fault_of(fields[faulty]) or ""
-        raise Invalid(text, field=f"entries[{faulty}].fields")
-    return list(map(make_entry, zip(ids, fields, strict=True)))
+    if len(drafts) > 1:
+        ids, many = zip(*drafts, strict=True)
+        if not any(ids) and _are_sound(many):
+            return make_entries(_next_ids(len(drafts), last_id, now_ms), many)
+    entries: list[Entry] = []
+    for index, (wanted, fields) in enumerate(drafts):
+        fault = fault_of(fields)
+        if fault is not None:
+            raise Invalid(fault, field=f"entries[{index}].fields")
+        last_id = _id(wanted, last_id, now_ms, index)
+        entries.append(Entry(last_id, fields))
+    return entries
+
+
+def _are_sound(many: Sequence[Fields]) -> bool:
+    """Tell at once that all of them can be stored: together they are no larger than one may be."""
+    counts = set(map(len, many))
+    is_paired = min(counts) > 0 and not any(count % 2 for count in counts)
+    is_short = max(counts) <= 2 * ENTRY_FIELDS_MAX
+    return is_paired and is_short and sum(sizes_of(many)) <= ENTRY_BYTES_MAX
 
 
 def _made_before(
@@ -562,33 +593,12 @@ def check_trim(request: TrimRequest) -> None:
         raise Invalid(f"ERR syntax error, {text}", field="limit")
 
 
-def _first_faulty(many: Sequence[Fields]) -> int | None:
-    """Return the index of the first fields that cannot be stored, None if all can."""
-    is_long = max(map(len, many), default=0) > 2 * ENTRY_FIELDS_MAX
-    unpaired = [fields for fields in many if not fields or len(fields) % 2]
-    if not is_long and not unpaired and sum(map(len, chain.from_iterable(many))) <= ENTRY_BYTES_MAX:
-        return None  # seen at once: together they are no larger than one alone may be
-    return next((at for at, fields in enumerate(many) if fault_of(fields) is not None), None)
-
-
-def _ids(requests: Sequence[IdRequest], last_id: EntryId, now_ms: int) -> list[EntryId]:
-    """Return the id that each request gets, above `last_id` and in order."""
-    if len(requests) > 1 and not any(requests):
-        return _next_ids(len(requests), last_id, now_ms)
-    ids: list[EntryId] = []
-    for index, request in enumerate(requests):
-        last_id = _id(request, last_id, now_ms, index)
-        ids.append(last_id)
-    return ids
-
-
 def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
     """Return what `*` gets, so many times: neighbours but where the sequence is exhausted."""
     ids: list[EntryId] = []
     while len(ids) < count:
         first = _id(None, last_id, now_ms, len(ids))
-        seqs = range(first.seq, min(first.seq + count - len(ids), U64_MAX + 1))
-        ids += map(make_id, zip(repeat(first.ms), seqs, strict=False))
+        ids += neighbours(first, min(count - len(ids), U64_MAX + 1 - first.seq))
         last_id = ids[-1]
     return ids
 

@@ -67,7 +67,7 @@ def commit_batch(
             commands.append(CreateStream(name, epoch, stream.config))
             epoch += 1  # the next one is younger
         try:
-            one, appending, rest = append(keyspace, stream, wanted, None, now_ms)
+            one, appending, rest = append(keyspace, stream, wanted, now_ms)
         except IdNotGreater as error:
             error.stream = name
             raise
