@@ -70,7 +70,8 @@ class Backend(Protocol):
     ) -> list[StreamInfo]:
         """Describe up to `limit` streams whose names start with `prefix`, in byte order.
 
-        `after` is the last name of the page before; None starts at the beginning.
+        `after` is the last name of the page before; None starts at the beginning. Each is told as
+        it is at some moment of the call.
         """
         ...
 
@@ -103,8 +104,18 @@ class Backend(Protocol):
         """
         ...
 
-    async def stream_detail(self, stream: bytes, *, count: int | None = 10) -> StreamDetail:
+    async def stream_detail(
+        self,
+        stream: bytes,
+        *,
+        count: int | None = 10,
+        size_bytes_max: int | None = None,
+        described_max: int | None = None,
+    ) -> StreamDetail:
         """Describe a stream with `count` entries and pending entries per group (None: all).
+
+        `size_bytes_max` bounds the entries as in `range`; `described_max` groups, consumers and
+        pending entries together: the groups come first, then what is in the first of them.
 
         Raises:
             StreamNotFound: there is none.
@@ -324,8 +335,10 @@ class Backend(Protocol):
         """
         ...
 
-    async def groups(self, stream: bytes) -> list[GroupInfo]:
-        """Describe a stream's groups, by name.
+    async def groups(
+        self, stream: bytes, *, after: bytes | None = None, limit: int | None = None
+    ) -> list[GroupInfo]:
+        """Describe up to `limit` of a stream's groups, by name, above `after`; each as it is then.
 
         Raises:
             StreamNotFound: there is no stream.
@@ -353,8 +366,10 @@ class Backend(Protocol):
         """
         ...
 
-    async def consumers(self, stream: bytes, group: bytes) -> list[ConsumerInfo]:
-        """Describe a group's consumers, by name."""
+    async def consumers(
+        self, stream: bytes, group: bytes, *, after: bytes | None = None, limit: int | None = None
+    ) -> list[ConsumerInfo]:
+        """Describe up to `limit` of a group's consumers, as `groups` does groups."""
         ...
 
     async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:

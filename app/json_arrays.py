@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 from fastapi import Response
+from pydantic import BaseModel
 
 from app.turns import Turn
 from engine.entry import EntryId
@@ -41,6 +42,11 @@ async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> byt
         parts.append(json_lines(map(wire, some)))
         await turn.pause()
     return b"".join(parts)
+
+
+def raw(model: BaseModel) -> msgspec.Raw:
+    """Return a model encoded, without what was not set in it."""
+    return msgspec.Raw(model.model_dump_json(exclude_unset=True).encode())
 
 
 def json_answer(value: object) -> Response:

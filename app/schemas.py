@@ -23,6 +23,7 @@ from engine.replies import Committed as EngineCommitted
 from engine.replies import ConsumerInfo as EngineConsumerInfo
 from engine.replies import Delivery as EngineDelivery
 from engine.replies import Gap as EngineGap
+from engine.replies import GroupDetail as EngineGroupDetail
 from engine.replies import GroupInfo as EngineGroupInfo
 from engine.replies import (
     GroupState,
@@ -32,7 +33,6 @@ from engine.replies import JournalStatus as EngineJournalStatus
 from engine.replies import PendingItem as EnginePendingItem
 from engine.replies import PendingSummary as EnginePendingSummary
 from engine.replies import Portion as EnginePortion
-from engine.replies import StreamDetail as EngineStreamDetail
 from engine.replies import StreamInfo as EngineStreamInfo
 from engine.stream import StreamConfig as EngineStreamConfig
 
@@ -53,6 +53,8 @@ REFERENCES = (
     "Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` "
     "makes it pending no more, `acked` spares what a group has not read or not acknowledged."
 )
+
+NEXT_CURSOR = Field(description="Pass it as `cursor` for the next page; null: this was the last.")
 
 
 class Request(BaseModel):
@@ -486,6 +488,9 @@ class StreamDetail(Stream):
     group_details: list["GroupDetail"] | None = Field(
         None, description="With `full`: groups, consumers and pending entries."
     )
+    groups_left_out: int | None = Field(
+        None, description="With `full`: how many more groups there are."
+    )
 
     @classmethod
     def of_ends(
@@ -498,26 +503,12 @@ class StreamDetail(Stream):
             last_entry=Entry.of(last[0]) if last else None,
         )
 
-    def with_detail(self, detail: EngineStreamDetail) -> Self:
-        """Return the same with entries, groups, consumers and pending entries."""
-        found = self.model_copy()
-        found.entries = [Entry.of(entry) for entry in detail.entries]
-        found.group_details = [
-            GroupDetail(
-                **_wire_group(group.info),
-                pending_entries=[PendingEntry.of(item) for item in group.pending],
-                consumer_details=[GroupConsumer.of(consumer) for consumer in group.consumers],
-            )
-            for group in detail.groups
-        ]
-        return found
-
 
 class Streams(BaseModel):
     """A page of streams, by name."""
 
     streams: list[Stream]
-    next_cursor: str | None = Field(description="Pass it as `cursor` for the next page.")
+    next_cursor: str | None = NEXT_CURSOR
 
 
 class Trimmed(BaseModel):
@@ -668,9 +659,10 @@ class Group(BaseModel):
 
 
 class Groups(BaseModel):
-    """The groups of a stream, by name."""
+    """A page of the groups of a stream, by name."""
 
     groups: list[Group]
+    next_cursor: str | None = NEXT_CURSOR
 
 
 class GroupConsumer(BaseModel):
@@ -693,9 +685,10 @@ class GroupConsumer(BaseModel):
 
 
 class Consumers(BaseModel):
-    """The consumers of a group, by name."""
+    """A page of the consumers of a group, by name."""
 
     consumers: list[GroupConsumer]
+    next_cursor: str | None = NEXT_CURSOR
 
 
 class DeletedConsumer(BaseModel):
@@ -907,6 +900,17 @@ class GroupDetail(Group):
 
     pending_entries: list[PendingEntry]
     consumer_details: list[GroupConsumer]
+    consumers_left_out: int = Field(description="How many more consumers it has.")
+
+    @classmethod
+    def of_detail(cls, detail: EngineGroupDetail) -> Self:
+        """Return the wire form."""
+        return cls(
+            **_wire_group(detail.info),
+            pending_entries=[PendingEntry.of(item) for item in detail.pending],
+            consumer_details=[GroupConsumer.of(consumer) for consumer in detail.consumers],
+            consumers_left_out=detail.info.consumer_count - len(detail.consumers),
+        )
 
 
 # Operations

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine import bulk, views
 from engine import commands as c
@@ -44,6 +44,7 @@ from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey, Waiter
 from engine.limits import (
+    LISTED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
     MAKING_ROOM_MAX,
     SETTLED_AT_ONCE_MAX,
@@ -78,6 +79,14 @@ from engine.waiters import Claimable, Waiters
 from engine.writers import Commit
 
 T = TypeVar("T")
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> bytes: ...
+
+
+Named = TypeVar("Named", bound=_Named)
 
 ClaimTold = Callable[[Mapping[EntryId, int], bytes], None]
 """Told which entries another consumer has now, by delivery count before, and who that is."""
@@ -179,8 +188,13 @@ class Engine:
         self, *, prefix: bytes = b"", after: bytes | None = None, limit: int = 100
     ) -> list[StreamInfo]:
         """Describe up to `limit` streams whose names start with `prefix`, in byte order."""
-        names = views.streams(self._keyspace, prefix=prefix, after=after, limit=limit)
-        return await self._durable([views.stream_info(self._keyspace, name) for name in names])
+
+        def page(after: bytes | None, limit: int) -> list[StreamInfo]:
+            keyspace = self._keyspace
+            names = views.streams(keyspace, prefix=prefix, after=after, limit=limit)
+            return [views.stream_info(keyspace, name) for name in names]
+
+        return await self._listed(page, after, limit)
 
     async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
         """Create a stream; tells whether it is new. See `decisions.streams.create_stream`."""
@@ -200,11 +214,32 @@ class Engine:
         """Describe a stream (XINFO STREAM). Raises `StreamNotFound`."""
         return await self._durable(views.stream_info(self._keyspace, stream))
 
-    async def stream_detail(self, stream: bytes, *, count: int | None = 10) -> StreamDetail:
-        """Describe a stream and all below it (XINFO STREAM FULL). Raises `StreamNotFound`."""
-        now_ms = self._now_ms()
-        detail = views.stream_detail(self._keyspace, stream, count=count, now_ms=now_ms)
-        return await self._durable(detail)
+    async def stream_detail(
+        self,
+        stream: bytes,
+        *,
+        count: int | None = 10,
+        size_bytes_max: int | None = None,
+        described_max: int | None = None,
+    ) -> StreamDetail:
+        """Describe a stream and all below it (XINFO STREAM FULL).
+
+        Args:
+            stream: the stream.
+            count: entries, and pending entries of each group, to list; None is all.
+            size_bytes_max: names and values of entries, as for `range`.
+            described_max: what is told of groups, as in `views.group_details`.
+
+        Raises:
+            StreamNotFound: there is none, or none any more: requests come in between.
+        """
+        info = views.stream_info(self._keyspace, stream)
+        entries = await self.range(stream, limit=count, size_bytes_max=size_bytes_max)
+        await asyncio.sleep(0)
+        details = views.group_details(
+            self._keyspace, stream, count=count, described_max=described_max, now_ms=self._now_ms()
+        )
+        return await self._durable(StreamDetail(info, entries, details))
 
     # Entries
 
@@ -485,9 +520,15 @@ class Engine:
         """Destroy a group (XGROUP DESTROY); tells whether it was there. Raises `StreamNotFound`."""
         return await self._run(groups.destroy_group(self._keyspace, stream, group))
 
-    async def groups(self, stream: bytes) -> list[GroupInfo]:
-        """Describe a stream's groups (XINFO GROUPS). Raises `StreamNotFound`."""
-        return await self._durable(views.groups(self._keyspace, stream))
+    async def groups(
+        self, stream: bytes, *, after: bytes | None = None, limit: int | None = None
+    ) -> list[GroupInfo]:
+        """Describe a stream's groups above a name (XINFO GROUPS). Raises `StreamNotFound`."""
+
+        def page(after: bytes | None, limit: int) -> list[GroupInfo]:
+            return views.groups(self._keyspace, stream, after, limit)
+
+        return await self._listed(page, after, limit)
 
     async def group(self, stream: bytes, group: bytes) -> GroupInfo:
         """Describe one group. Raises `GroupNotFound`."""
@@ -507,10 +548,15 @@ class Engine:
             groups.delete_consumer(self._keyspace, stream, group, consumer, release=release)
         )
 
-    async def consumers(self, stream: bytes, group: bytes) -> list[ConsumerInfo]:
-        """Describe a group's consumers (XINFO CONSUMERS). Raises `GroupNotFound`."""
-        now_ms = self._now_ms()
-        return await self._durable(views.consumers(self._keyspace, stream, group, now_ms))
+    async def consumers(
+        self, stream: bytes, group: bytes, *, after: bytes | None = None, limit: int | None = None
+    ) -> list[ConsumerInfo]:
+        """Describe a group's consumers above a name (XINFO CONSUMERS). Raises `GroupNotFound`."""
+
+        def page(after: bytes | None, limit: int) -> list[ConsumerInfo]:
+            return views.consumers(self._keyspace, stream, group, self._now_ms(), after, limit)
+
+        return await self._listed(page, after, limit)
 
     async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:
         """Describe one consumer, None if there is none. Raises `GroupNotFound`."""
@@ -1048,6 +1094,29 @@ class Engine:
             for consumer, counts in lost.items()
             for told in self._claim_watchers.get((*names, consumer), ())
         ]
+
+    async def _listed(
+        self,
+        page: Callable[[bytes | None, int], list[Named]],
+        after: bytes | None,
+        limit: int | None,
+    ) -> list[Named]:
+        """Return what is listed by name, with requests in between: each is told as it is then.
+
+        Args:
+            page: returns what comes after a name, up to so many; fewer if there are no more.
+            after: the name to begin after; None is at the beginning.
+            limit: how many at most; None is all.
+        """
+        found: list[Named] = []
+        while True:
+            left = LISTED_AT_ONCE_MAX if limit is None else limit - len(found)
+            some = page(after, min(left, LISTED_AT_ONCE_MAX))
+            found += some
+            if len(some) < LISTED_AT_ONCE_MAX:
+                return await self._durable(found)
+            after = some[-1].name
+            await asyncio.sleep(0)
 
     async def _durable(self, reply: T) -> T:
         position = self._storage.position

@@ -61,7 +61,7 @@ GROUPS_MAX = 10_000
 """Groups of one stream: each costs 5.5 kB, and an entry that is deleted is looked for in each."""
 
 CONSUMERS_MAX = 100_000
-"""Consumers of one group: each costs 750 bytes, and a list of them has no pages."""
+"""Consumers of one group: each costs 750 bytes, and a summary of what is pending sees all."""
 
 PRODUCERS_MAX = 10_000
 """Producers of idempotency keys of one stream: those whose time is over are looked for in all."""
@@ -168,8 +168,12 @@ PENDING_SCAN_MAX = 5_000
 """Pending entries that a list of them looks at before others have their turn, and that XPENDING
 tells of at once: 1 µs to look at one, 3 µs to tell of it."""
 
-DESCRIBED_MAX = 10_000
-"""Entries, pending entries, groups and consumers in one answer of XINFO: each costs some 4 µs."""
+DESCRIBED_MAX = 5_000
+"""Entries, pending entries, groups and consumers in one answer of XINFO, and what is told of the
+groups of a stream in one answer: each costs some 3 µs."""
+
+LISTED_AT_ONCE_MAX = 1_000
+"""Streams, groups and consumers told of before others have their turn: each costs 2 µs."""
 
 SPLITS_AT_ONCE_MAX = 64
 """Cuts of a range made before others have their turn: each may unpack a chunk."""

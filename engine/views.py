@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from sortedcontainers import SortedDict
 
 from engine.decisions import Decision
 from engine.entry import MAX_ID, MIN_ID, EntryId
@@ -21,11 +23,12 @@ from engine.replies import (
     GroupInfo,
     PendingItem,
     PendingSummary,
-    StreamDetail,
     StreamInfo,
     StreamRead,
 )
 from engine.stream import Stream
+
+T = TypeVar("T")
 
 
 class From(Enum):
@@ -127,41 +130,47 @@ def stream_info(keyspace: Keyspace, name: bytes) -> StreamInfo:
     )
 
 
-def stream_detail(
-    keyspace: Keyspace, name: bytes, *, count: int | None, now_ms: int
-) -> StreamDetail:
-    """Describe a stream and all below it (XINFO STREAM FULL).
+def group_details(
+    keyspace: Keyspace, name: bytes, *, count: int | None, described_max: int | None, now_ms: int
+) -> list[GroupDetail]:
+    """Describe the groups of a stream and all below them (XINFO STREAM FULL).
 
     Args:
         keyspace: all streams.
         name: the stream.
-        count: entries, and pending entries of each group, to list; None is all.
+        count: pending entries of each group to list; None is all.
+        described_max: groups, pending entries and consumers together; None is all. The groups come
+            first, then what is in the first of them.
         now_ms: unix time.
 
     Raises:
         StreamNotFound: there is none.
     """
     stream = keyspace.stream(name)
-    groups = [
-        GroupDetail(
-            info=_group_info(stream, group),
-            pending=[_item(pending, now_ms) for pending in islice(group.pel.walk(), count)],
-            consumers=[_consumer_info(one, now_ms) for one in group.consumers.values()],
-        )
-        for group in stream.groups.values()
-    ]
-    entries = stream.log.range(MIN_ID, MAX_ID, count)
-    return StreamDetail(stream_info(keyspace, name), entries, groups)
+    details, left = [], described_max
+    described = list(islice(stream.groups.values(), left))
+    left = _less(left, described)
+    for group in described:
+        pending = islice(group.pel.walk(), _least(count, left))
+        items = [_item(one, now_ms) for one in pending]
+        left = _less(left, items)
+        consumers = islice(group.consumers.values(), left)
+        infos = [_consumer_info(one, now_ms) for one in consumers]
+        left = _less(left, infos)
+        details.append(GroupDetail(_group_info(stream, group), items, infos))
+    return details
 
 
-def groups(keyspace: Keyspace, name: bytes) -> list[GroupInfo]:
-    """Describe the groups of a stream, by name (XINFO GROUPS).
+def groups(
+    keyspace: Keyspace, name: bytes, after: bytes | None = None, limit: int | None = None
+) -> list[GroupInfo]:
+    """Describe the groups of a stream, by name, above `after` (XINFO GROUPS).
 
     Raises:
         StreamNotFound: there is no stream.
     """
     stream = keyspace.stream(name)
-    return [_group_info(stream, group) for group in stream.groups.values()]
+    return [_group_info(stream, group) for group in _page(stream.groups, after, limit)]
 
 
 def group(keyspace: Keyspace, name: bytes, group_name: bytes) -> GroupInfo:
@@ -175,15 +184,20 @@ def group(keyspace: Keyspace, name: bytes, group_name: bytes) -> GroupInfo:
 
 
 def consumers(
-    keyspace: Keyspace, name: bytes, group_name: bytes, now_ms: int
+    keyspace: Keyspace,
+    name: bytes,
+    group_name: bytes,
+    now_ms: int,
+    after: bytes | None = None,
+    limit: int | None = None,
 ) -> list[ConsumerInfo]:
-    """Describe the consumers of a group, by name (XINFO CONSUMERS).
+    """Describe the consumers of a group, by name, above `after` (XINFO CONSUMERS).
 
     Raises:
         GroupNotFound: there is no such group.
     """
     found = keyspace.group(name, group_name)
-    return [_consumer_info(consumer, now_ms) for consumer in found.consumers.values()]
+    return [_consumer_info(one, now_ms) for one in _page(found.consumers, after, limit)]
 
 
 def pending(
@@ -246,6 +260,20 @@ def consumer(
     """
     found = keyspace.group(name, group_name).consumers.get(consumer_name)
     return None if found is None else _consumer_info(found, now_ms)
+
+
+def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:
+    """Yield what comes after a name, by name."""
+    names = by_name.irange(after, inclusive=(False, True))
+    return (by_name[one] for one in islice(names, limit))
+
+
+def _least(count: int | None, left: int | None) -> int | None:
+    return left if count is None else count if left is None else min(count, left)
+
+
+def _less(left: int | None, taken: Sequence[object]) -> int | None:
+    return None if left is None else left - len(taken)
 
 
 def _read_one(

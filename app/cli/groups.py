@@ -84,12 +84,16 @@ def _table(groups: list[dict[str, Any]], width: int) -> Table:
         table.add_column("last id", style="cyan", no_wrap=True)
     for group in groups:
         name, counts = Text(one_line(group["name"]), "bold"), (group["pending"], group["lag"])
-        cells = [name, *map(_counted, counts), "", f"{len(group['consumers']):,}", group["last_id"]]
+        cells = [name, *map(_counted, counts), "", f"{_consumer_count(group):,}", group["last_id"]]
         table.add_row(*cells[: len(table.columns)])
         for one in group["consumers"]:
             name = Text(f"  {one_line(one['name'])}")
             table.add_row(name, _counted(one["pending"]), "", _age(one["idle_ms"]))
     return table
+
+
+def _consumer_count(group: dict[str, Any]) -> int:
+    return len(group["consumers"]) + int(group["consumers_left_out"])
 
 
 def _count(number: int | None) -> str:

@@ -19,15 +19,17 @@ from engine.stream import Stream
 from engine.views import consumers, groups
 
 _FULL_COUNT = 10
-_ONE_BY_ONE = "/v1/streams, where each can be asked for by name"
+_SMALLER = "a smaller COUNT"
+_ONE_BY_ONE = "/v1/streams, where they are listed a page at a time"
 
 
 def xinfo(words: Sequence[bytes], bounds: Bounds) -> Plan:
     """XINFO STREAM | GROUPS | CONSUMERS."""
-    return _XINFO[words[1].upper()](words, min(bounds.entries_max, DESCRIBED_MAX))
+    bounds = bounds._replace(entries_max=min(bounds.entries_max, DESCRIBED_MAX))
+    return _XINFO[words[1].upper()](words, bounds)
 
 
-def _stream(words: Sequence[bytes], most: int) -> Plan:
+def _stream(words: Sequence[bytes], bounds: Bounds) -> Plan:
     is_full = len(words) > 3
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
@@ -36,8 +38,11 @@ def _stream(words: Sequence[bytes], most: int) -> Plan:
         limit = _full_limit(words) if is_full else None
         head = _head(keyspace, stream)
         if is_full:
-            _check_described(_described(stream, limit, most), most, "a smaller COUNT")
-            entries = stream.log.range(MIN_ID, MAX_ID, limit)
+            most = bounds.entries_max
+            _check_described(_described(stream, limit, most), most, _SMALLER)
+            entries = stream.log.range(MIN_ID, MAX_ID, limit, bounds.size_bytes_max)
+            if len(entries) < min(stream.log.length, most if limit is None else limit):
+                raise CommandError(f"ERR the entries are too large: use {_SMALLER}")
             return Decision(
                 [
                     *head,
@@ -164,10 +169,11 @@ def _times(one: PendingEntry) -> list[Reply]:
     return [max(one.delivered_at_ms, 0), one.delivery_count]
 
 
-def _groups(words: Sequence[bytes], most: int) -> Plan:
+def _groups(words: Sequence[bytes], bounds: Bounds) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         del now_ms
-        _check_described(len(keyspace.stream(words[2]).groups), most, _ONE_BY_ONE)
+        count = len(keyspace.stream(words[2]).groups)
+        _check_described(count, bounds.entries_max, _ONE_BY_ONE)
         reply: list[Reply] = [
             [
                 b"name",
@@ -190,12 +196,12 @@ def _groups(words: Sequence[bytes], most: int) -> Plan:
     return at_once(step)
 
 
-def _consumers(words: Sequence[bytes], most: int) -> Plan:
+def _consumers(words: Sequence[bytes], bounds: Bounds) -> Plan:
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
         group = keyspace.stream(words[2]).groups.get(words[3])
         if group is None:
             raise no_such_group(words[2], words[3])
-        _check_described(len(group.consumers), most, _ONE_BY_ONE)
+        _check_described(len(group.consumers), bounds.entries_max, _ONE_BY_ONE)
         reply: list[Reply] = [
             [
                 b"name",

@@ -2,12 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from fastapi import APIRouter, Query, Response
 
 from app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
-from app.json_arrays import array_in_turns, json_answer
+from app.json_arrays import array_in_turns, json_answer, raw
 from app.names import text_of
 from app.operation import Operation, PatchOperation
+from app.paging import PageDep
 from app.problems import GatewayError, responses
 from app.schemas import (
     Consumers,
@@ -19,7 +21,7 @@ from app.schemas import (
     Groups,
 )
 from engine.errors import GroupExists, GroupNotFound
-from engine.replies import ConsumerInfo
+from engine.replies import ConsumerInfo, GroupInfo
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=PatchOperation)
@@ -94,12 +96,18 @@ async def update_group(
 @router.get(
     "/groups",
     operation_id="listGroups",
-    response_model_exclude_unset=True,
+    response_model=Groups,
     responses=responses("stream_not_found", "invalid_request"),
 )
-async def list_groups(backend: BackendDep, stream: StreamDep) -> Groups:
+async def list_groups(backend: BackendDep, stream: StreamDep, page: PageDep) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
-    return Groups(groups=[Group.of(info) for info in await backend.groups(stream)])
+    found, next_cursor = page.of(await backend.groups(stream, **page.with_one_more))
+    groups = await array_in_turns(found, _wire_group)
+    return json_answer({"groups": groups, "next_cursor": next_cursor})
+
+
+def _wire_group(info: GroupInfo) -> msgspec.Raw:
+    return raw(Group.of(info))
 
 
 @router.get(
@@ -126,10 +134,13 @@ async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) 
     response_model=Consumers,
     responses=_FIND,
 )
-async def list_consumers(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Response:
+async def list_consumers(
+    backend: BackendDep, stream: StreamDep, group: GroupDep, page: PageDep
+) -> Response:
     """List the consumers of a group by name (XINFO CONSUMERS)."""
-    found = await backend.consumers(stream, group)
-    return json_answer({"consumers": await array_in_turns(found, _wire_consumer)})
+    found, next_cursor = page.of(await backend.consumers(stream, group, **page.with_one_more))
+    consumers = await array_in_turns(found, _wire_consumer)
+    return json_answer({"consumers": consumers, "next_cursor": next_cursor})
 
 
 def _wire_consumer(info: ConsumerInfo) -> dict[str, Any]:

@@ -1,39 +1,51 @@
 """Streams: list, create, describe, change, delete, trim."""
 
-import base64
-import binascii
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Query, Response
 
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most
+from app.encoding import entry_wire
+from app.json_arrays import array_in_turns, json_answer, raw
 from app.operation import Operation, PatchOperation
-from app.problems import GatewayError, responses
-from app.schemas import Stream, StreamConfig, StreamDetail, Streams, Trim, Trimmed
+from app.paging import CURSOR, page_after
+from app.problems import responses
+from app.schemas import GroupDetail, Stream, StreamConfig, StreamDetail, Streams, Trim, Trimmed
 from engine.errors import StreamNotFound
+from engine.limits import DESCRIBED_MAX
+from engine.replies import GroupDetail as EngineGroupDetail
+from engine.replies import StreamInfo
 
 router = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOperation)
 
 
-@router.get("", operation_id="listStreams", responses=responses("invalid_request"))
+@router.get(
+    "",
+    operation_id="listStreams",
+    response_model=Streams,
+    responses=responses("invalid_request"),
+)
 async def list_streams(
     backend: BackendDep,
     limits: LimitsDep,
     prefix: Annotated[str, Query(description="Only names that start so.")] = "",
     limit: Annotated[int, Query(ge=1, description="Streams in one page.")] = 100,
-    cursor: Annotated[str | None, Query(description="`next_cursor` of the page before.")] = None,
-) -> Streams:
+    cursor: Annotated[str | None, CURSOR] = None,
+) -> Response:
     """List streams by name (SCAN TYPE stream)."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
-    after = None if cursor is None else _cursor_name(cursor)
-    found = await backend.list_streams(prefix=prefix.encode(), after=after, limit=limit + 1)
-    page = found[:limit]
-    more = len(found) > limit
-    return Streams(
-        streams=[Stream.of(info) for info in page],
-        next_cursor=base64.urlsafe_b64encode(page[-1].name).decode() if more else None,
+    page = page_after(cursor, limit)
+    found = await backend.list_streams(prefix=prefix.encode(), **page.with_one_more)
+    streams, next_cursor = page.of(found)
+    return json_answer(
+        {"streams": await array_in_turns(streams, _wire_stream), "next_cursor": next_cursor}
     )
+
+
+def _wire_stream(info: StreamInfo) -> msgspec.Raw:
+    return raw(Stream.of(info))
 
 
 @router.put(
@@ -64,31 +76,50 @@ async def create_stream(
 @router.get(
     "/{stream}",
     operation_id="describeStream",
-    response_model_exclude_unset=True,
+    response_model=StreamDetail,
     responses=responses("stream_not_found", "invalid_request"),
 )
 async def describe_stream(
     backend: BackendDep,
     limits: LimitsDep,
     stream: StreamDep,
-    response: Response,
     full: Annotated[bool, Query(description="Tell entries, groups and consumers too.")] = False,
     count: Annotated[
         int, Query(ge=0, description="With `full`: how many of each; 0 is as many as allowed.")
     ] = 10,
-) -> StreamDetail:
-    """Describe a stream (XINFO STREAM). The ETag is its last id."""
+) -> Response:
+    """Describe a stream (XINFO STREAM). The ETag is its last id.
+
+    With `full` it tells of 5,000 groups, consumers and pending entries together, first of the
+    groups, and then of what is in the first of them. What is left out is counted, and the lists of
+    groups, consumers and pending entries have all of it. Large entries are fewer than `count`.
+    """
     check_at_most(count, limits.read_entries_max, pointer="/query/count")
     found = StreamDetail.of_ends(
         await backend.stream_info(stream),
         await backend.range(stream, limit=1),
         await backend.reverse_range(stream, limit=1),
     )
+    answer = found.model_dump(exclude_unset=True)
     if full:
-        detail = await backend.stream_detail(stream, count=count or limits.read_entries_max)
-        found = found.with_detail(detail)
+        detail = await backend.stream_detail(
+            stream,
+            count=count or limits.read_entries_max,
+            size_bytes_max=limits.read_bytes_max,
+            described_max=DESCRIBED_MAX,
+        )
+        answer |= {
+            "entries": await array_in_turns(detail.entries, entry_wire),
+            "group_details": await array_in_turns(detail.groups, _wire_group_detail),
+            "groups_left_out": detail.info.group_count - len(detail.groups),
+        }
+    response = json_answer(answer)
     response.headers["ETag"] = f'"{found.last_id}"'
-    return found
+    return response
+
+
+def _wire_group_detail(detail: EngineGroupDetail) -> msgspec.Raw:
+    return raw(GroupDetail.of_detail(detail))
 
 
 @patches.patch(
@@ -128,11 +159,3 @@ async def trim_stream(backend: BackendDep, stream: StreamDep, trim: Trim) -> Tri
     """Remove the oldest entries (XTRIM)."""
     await backend.stream_info(stream)
     return Trimmed(removed=await backend.trim(stream, trim.to_request("/body")))
-
-
-def _cursor_name(cursor: str) -> bytes:
-    try:
-        return base64.b64decode(cursor, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        text = "not a cursor of this gateway"
-        raise GatewayError("invalid_request", text, pointer="/query/cursor") from None

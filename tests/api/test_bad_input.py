@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from app.schemas import StreamDetail
+from app.schemas import GroupDetail
 from app.settings import Settings
 from engine.decisions.deliveries import GroupCursor, GroupRequest
 from engine.decisions.groups import GroupStart
@@ -73,13 +73,12 @@ async def state(live: Live) -> Any:
     backend = live.gateway.backend
     names = [info.name for info in await backend.list_streams(limit=1000)]
     found = await backend.stream_detail(b"orders", count=None)
-    everything = StreamDetail.of_ends(found.info, found.entries[:1], found.entries[-1:])
-    detail = everything.with_detail(found).model_dump()
-    for group in detail["group_details"]:
+    groups = [GroupDetail.of_detail(one).model_dump() for one in found.groups]
+    for group in groups:
         for one in [*group["pending_entries"], *group["consumer_details"]]:
             one.pop("idle_ms")
             one.pop("inactive_ms", None)
-    return names, detail
+    return names, found.info, found.entries, groups
 
 
 async def assert_refused(live: Live, case: Case) -> None:

@@ -1,12 +1,15 @@
 """Streams: create, describe, list, change, delete, trim."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from tests.api.conftest import Live, problem_in, said
+from app.settings import Settings
+from engine.limits import DESCRIBED_MAX
+from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -143,6 +146,34 @@ async def test_a_full_description_tells_entries_groups_consumers_and_what_is_pen
     assert (group["name"], group["pending"], group["lag"]) == ("billing", 2, 1)
     assert [one["id"] for one in group["pending_entries"]] == ["1-0"]
     assert [(one["name"], one["pending"]) for one in group["consumer_details"]] == [("worker", 2)]
+
+
+async def test_a_full_description_counts_what_it_leaves_out(shared: Live) -> None:
+    await append_at(shared, "1-0", "2-0")
+    for group in ("a", "b"):
+        await shared.create_group("orders", group)
+    await shared.read_group("orders", "a", "worker", limit=2)
+    backend = shared.gateway.backend
+    for number in range(DESCRIBED_MAX):
+        await backend.create_consumer(b"orders", b"a", b"%d" % number)
+
+    stream = (await shared.http.get(f"{ORDERS}?full=true&count=1")).json()
+
+    a, b = stream["group_details"]
+    assert stream["groups_left_out"] == 0
+    assert (len(a["pending_entries"]), a["pending"]) == (1, 2)
+    assert len(a["consumer_details"]) == DESCRIBED_MAX - 3  # two groups and a pending entry
+    assert (a["consumers_left_out"], a["consumers"]) == (4, DESCRIBED_MAX + 1)
+    assert (b["consumer_details"], b["consumers_left_out"], b["pending"]) == ([], 0, 0)
+
+
+async def test_a_full_description_has_fewer_entries_if_they_are_large(tmp_path: Path) -> None:
+    async with running(Settings(data_dir=tmp_path, read_bytes_max=65_536)) as live:
+        for _ in range(3):
+            await live.append("orders", "v" * 30_000)
+        stream = (await live.http.get(f"{ORDERS}?full=true")).json()
+
+    assert (len(stream["entries"]), stream["length"]) == (2, 3)
 
 
 async def test_a_full_description_with_count_zero_tells_everything(shared: Live) -> None:

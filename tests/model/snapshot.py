@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from engine import views
+from engine.entry import MAX_ID, MIN_ID
 from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.stream import Stream
@@ -32,7 +33,11 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
 
 def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
-        "detail": views.stream_detail(keyspace, stream.name, count=None, now_ms=_NOW_MS),
+        "info": views.stream_info(keyspace, stream.name),
+        "entries": stream.log.range(MIN_ID, MAX_ID),
+        "details": views.group_details(
+            keyspace, stream.name, count=None, described_max=None, now_ms=_NOW_MS
+        ),
         "trimmed_through": stream.trimmed_through,
         "expires_at_ms": stream.expires_at_ms,
         "keys": [(name, list(keys.items())) for name, keys in stream.keys.by_producer.items()],

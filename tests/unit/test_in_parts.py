@@ -11,12 +11,14 @@ import pytest
 from app.redis_syntax import keys
 from engine.decisions import groups
 from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from engine.decisions.groups import GroupStart
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MIN_ID, Draft
 from engine.errors import Invalid
 from engine.limits import (
     DELETED_AT_ONCE_MAX,
     ENTRY_FIELDS_MAX,
+    LISTED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
@@ -189,6 +191,36 @@ async def test_deleting_many_streams_lets_others_have_their_turn(engine: Driver)
     assert deleted == len(names)
     assert turns >= 3
     assert [one.name for one in await engine.list_streams()] == [S]
+
+
+async def test_listing_many_lets_others_have_their_turn(engine: Driver) -> None:
+    names = [b"%05d" % number for number in range(2 * LISTED_AT_ONCE_MAX + 5)]
+    for name in names:
+        await engine.put(1, stream=name)
+        await engine.create_group(S, name, GroupStart(MIN_ID))
+        await engine.create_consumer(S, G, name)
+
+    streams, for_streams = await turns_during(engine.list_streams(limit=len(names)))
+    groups, for_groups = await turns_during(engine.groups(S, after=names[0]))
+    consumers, for_consumers = await turns_during(engine.consumers(S, G, limit=len(names) - 1))
+
+    assert [one.name for one in streams] == names
+    assert [one.name for one in groups] == [*names[1:], G]
+    assert [one.name for one in consumers] == names[:-1]
+    assert min(for_streams, for_groups, for_consumers) >= 3
+
+
+async def test_a_list_goes_on_although_what_is_listed_changes(engine: Driver) -> None:
+    names = [b"%05d" % number for number in range(LISTED_AT_ONCE_MAX + 5)]
+    for name in names:
+        await engine.create_consumer(S, G, name)
+
+    listing = asyncio.ensure_future(engine.consumers(S, G))
+    await asyncio.sleep(0)
+    await engine.delete_consumer(S, G, names[LISTED_AT_ONCE_MAX - 1], release=True)
+    await engine.delete_consumer(S, G, names[-1], release=True)
+
+    assert [one.name for one in await listing] == [*names[:-1], b"a"]
 
 
 async def test_an_entry_with_too_many_fields_is_refused(engine: Driver) -> None:

@@ -172,6 +172,14 @@ async def test_a_description_in_full_is_bounded() -> None:
     assert await spoken.lists("XINFO STREAM s FULL")
 
 
+async def test_a_description_in_full_is_bounded_by_the_size_of_entries() -> None:
+    spoken = Spoken(Bounds(entries_max=10, size_bytes_max=100))
+    await spoken.start(3, size_bytes=40)
+    text = "ERR the entries are too large: use a smaller COUNT"
+    assert await spoken.refusal(*["XINFO", "STREAM", "s", "FULL"]) == text
+    assert await spoken.lists("XINFO STREAM s FULL COUNT 2")
+
+
 async def test_descriptions_of_consumers_and_groups_are_bounded() -> None:
     spoken = Spoken()
     await spoken.start(1)
@@ -179,8 +187,12 @@ async def test_descriptions_of_consumers_and_groups_are_bounded() -> None:
         await spoken.engine.create_consumer(S, b"g", b"%d" % number)
     assert len(await spoken.lists("XINFO CONSUMERS s g")) == DESCRIBED_MAX
     await spoken.engine.create_consumer(S, b"g", b"c")
-    assert "more than 10000 things" in await spoken.refusal(*["XINFO", "CONSUMERS", "s", "g"])
-    assert "more than 10000 things" in await spoken.refusal(*["XINFO", "STREAM", "s", "FULL"])
+    assert f"more than {DESCRIBED_MAX} things" in await spoken.refusal(
+        *["XINFO", "CONSUMERS", "s", "g"]
+    )
+    assert f"more than {DESCRIBED_MAX} things" in await spoken.refusal(
+        *["XINFO", "STREAM", "s", "FULL"]
+    )
 
 
 @pytest.mark.parametrize(
