@@ -10,11 +10,11 @@ without the X.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from engine import bulk, views
+from engine import bulk, signals, views
 from engine import commands as c
 from engine.bounds import Bounds
 from engine.bulk import BulkCursor
@@ -586,8 +586,7 @@ class Engine:
             LimitReached: the consumer is one too many for a group; then nothing is acknowledged.
             LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
         """
-        lanes = [LaneKey(cursor.stream, request.group) for cursor in request.cursors]
-        await self._waiters.wait_turn(lanes)
+        await self._wait_turn(request)
         request = self._under_policy(request)
         if acked:  # once it has acknowledged, the read must not be refused
             deliveries.groups_ahead(self._keyspace, request)
@@ -599,7 +598,7 @@ class Engine:
                 await self.ack(cursor.stream, request.group, early, consumer=request.consumer)
         reply = self._read_group_at_once(request, acked, may_wait=wait_ms != 0)
         if not _is_served(reply) and wait_ms != 0:
-            reply = await self._wait_to_read_group(request, lanes, reply, wait_ms)
+            reply = await self._wait_to_read_group(request, reply, wait_ms)
         try:
             return await self._durable(reply)
         except asyncio.CancelledError:
@@ -626,7 +625,6 @@ class Engine:
     async def _wait_to_read_group(
         self,
         request: GroupRequest,
-        lanes: Sequence[LaneKey],
         found: list[GroupRead],
         wait_ms: int | None,
     ) -> list[GroupRead]:
@@ -642,7 +640,7 @@ class Engine:
             return decision.reply
 
         waiter = Waiter(
-            lanes,
+            _lanes_of(request),
             attempt,
             claim_idle_ms=request.claim_idle_ms,
             consumer=request.consumer,
@@ -658,8 +656,12 @@ class Engine:
             return reply
         # Its time is over; what came in the very same moment is still delivered, if nobody who
         # waits longer is to have it.
-        await self._waiters.wait_turn(lanes)
+        await self._wait_turn(request)
         return attempt() or self._decide_group_read(request).reply
+
+    async def _wait_turn(self, request: GroupRequest) -> None:
+        if self._waiters.is_serving:
+            await self._waiters.wait_turn(_lanes_of(request))
 
     def _under_policy(self, request: GroupRequest) -> GroupRequest:
         """Return the request with what the group's policy says where it says nothing itself."""
@@ -1054,9 +1056,9 @@ class Engine:
         try:
             for command in commands:
                 lost = self._lost_by(command) if self._claim_watchers else ()
-                freed = self._freed_by(command)
+                freed = signals.holders_before(self._everything, self._waiters, command)
                 self._everything.apply(command)
-                self._note(command)
+                signals.tell(self._waiters, command)
                 for names in freed:
                     self._waiters.freed(*names)
                 for told, counts, consumer in lost:
@@ -1126,63 +1128,6 @@ class Engine:
             await self._storage.wait_durable(position)
         return reply
 
-    def _note(self, command: c.Command) -> None:
-        """Tell the waiters what a command may mean to them."""
-        waiters = self._waiters
-        match command:
-            case c.Add() | c.AddPacked():
-                waiters.appended(command.stream)
-            case c.Flush():
-                waiters.all_changed()
-            case c.DeleteStream(stream):
-                waiters.changed(stream)
-            case c.RenameStream(stream, name):
-                waiters.changed(stream)
-                waiters.changed(name)
-            case c.DestroyGroup(stream, group):
-                waiters.changed(stream, group)
-            case (
-                c.Release(stream, group)
-                | c.Rest(stream, group)
-                | c.DeleteConsumer(stream, group, release=True)
-            ):
-                waiters.released(stream, group)
-            case c.Claim(stream, group, at_ms=at_ms, delivered_at_ms=delivered_at_ms):
-                if delivered_at_ms < at_ms:  # it looks idle for longer than it was
-                    waiters.looks_older(stream, group)
-
-    def _freed_by(self, command: c.Command) -> Iterable[tuple[bytes, bytes, bytes]]:
-        """Return which consumers, by stream and group, hold less once a command is applied.
-
-        Only where a read waits for that.
-        """
-        match command:
-            case c.Add() | c.AddPacked():
-                return ()
-            case c.DeleteConsumer(stream, group, consumer):
-                return [(stream, group, consumer)]
-            case c.Ack(stream, group, ids) | c.Deliver(stream, group, claimed=ids):
-                return self._holders(stream, group, ids)
-            case c.Release(stream, group, counts):
-                return self._holders(stream, group, [one for one, _ in counts])
-            case c.Rest(stream, group, entries):
-                return self._holders(stream, group, [one[0] for one in entries])
-            case c.Claim(stream, group, counts=counts, purged=purged):
-                return self._holders(stream, group, [*(one for one, _ in counts), *purged])
-            case c.Purge(stream, ids):
-                groups = list(self._everything.stream(stream).groups)
-                return [lost for one in groups for lost in self._holders(stream, one, ids)]
-        return ()
-
-    def _holders(
-        self, stream: bytes, group: bytes, ids: Iterable[EntryId]
-    ) -> Iterable[tuple[bytes, bytes, bytes]]:
-        if not self._waiters.has_full(stream, group):
-            return ()
-        find = self._everything.group(stream, group).pel.by_id.get
-        owners = (None if (pending := find(one)) is None else pending.owner for one in ids)
-        return {(stream, group, owner.name): None for owner in owners if owner is not None}
-
     async def _block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
         """Wait until the read is served, fails, or its time is over (None)."""
         if self.failure is not None:  # nothing will come any more
@@ -1229,6 +1174,10 @@ def _tell(told: ClaimTold, counts: dict[EntryId, int], consumer: bytes) -> None:
     except Exception as error:  # noqa: BLE001
         context = {"message": "a watcher of claims failed", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _lanes_of(request: GroupRequest) -> list[LaneKey]:
+    return [LaneKey(cursor.stream, request.group) for cursor in request.cursors]
 
 
 def _is_served(reply: list[GroupRead]) -> bool:

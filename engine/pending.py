@@ -95,23 +95,23 @@ class Pel:
     __slots__ = (
         "_by_time",
         "_hidden",
+        "_hidden_nobodys_count",
         "_in_order",
         "_memory",
         "_nobodys",
         "_resting",
         "_serial",
         "by_id",
-        "nobodys_count",
     )
 
     def __init__(self, memory: Memory | None = None) -> None:
         """Start empty; `memory` is told what it takes."""
         self._memory = memory or Memory()
         self.by_id: dict[EntryId, PendingEntry] = {}
-        self.nobodys_count = 0  # entries that no consumer owns, hidden ones too
         self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
         self._serial = 0
         self._hidden: dict[EntryId, PendingEntry] = {}
+        self._hidden_nobodys_count = 0
         self._nobodys: Queue = OrderedView(_waiting)  # in order of release
         self._resting: Queue = OrderedView(_waiting)  # nobody's, by the end of their rest
         self._by_time: Queue = OrderedView(_waiting)  # somebody's, by delivery time
@@ -119,6 +119,11 @@ class Pel:
     def __len__(self) -> int:
         """Return how many entries are pending."""
         return len(self.by_id)
+
+    @property
+    def nobodys_count(self) -> int:
+        """Return how many entries no consumer owns, hidden ones too."""
+        return len(self._nobodys) + len(self._resting) + self._hidden_nobodys_count
 
     def dismantle(self) -> Pieces:
         """Free the entries."""
@@ -148,9 +153,7 @@ class Pel:
         if former is not owner:
             pending.owner = owner
             owner.pending.insert(pending.id, pending)
-            if former is None:
-                self.nobodys_count -= 1
-            else:
+            if former is not None:
                 former.pending.note_left()
         pending.delivered_at_ms = at_ms
         pending.delivery_count = delivery_count
@@ -167,7 +170,6 @@ class Pel:
         former = pending.owner
         if former is not None:
             pending.owner = None
-            self.nobodys_count += 1
             former.pending.note_left()
         pending.delivered_at_ms = 0
         pending.delivery_count = delivery_count
@@ -180,7 +182,6 @@ class Pel:
         if pending is None:
             pending = self.by_id[entry_id] = PendingEntry(entry_id)
             self._memory.pending_bytes += PENDING_BYTES
-            self.nobodys_count += 1
             self._in_order.insert(entry_id, pending)
         else:
             self._leave_queue(pending)
@@ -198,9 +199,7 @@ class Pel:
         pending.is_pending = False
         self._in_order.note_left()
         owner = pending.owner
-        if owner is None:
-            self.nobodys_count -= 1
-        else:
+        if owner is not None:
             pending.owner = None
             owner.pending.note_left()
         return True
@@ -212,13 +211,14 @@ class Pel:
         """
         self._leave_queue(pending)
         self._hidden[pending.id] = pending
+        self._hidden_nobodys_count += pending.owner is None
 
     def _leave_queue(self, pending: PendingEntry) -> None:
         if pending.is_waiting:
             pending.is_waiting = False
             self._queue(pending).note_left()
-        elif self._hidden:
-            self._hidden.pop(pending.id, None)
+        elif self._hidden.pop(pending.id, None) is not None:
+            self._hidden_nobodys_count -= pending.owner is None
 
     def is_hidden(self, pending: PendingEntry) -> bool:
         """Tell whether `longest_idle_first` leaves an entry out."""
@@ -226,6 +226,7 @@ class Pel:
 
     def show_all(self) -> None:
         """Undo every `hide`: ids of entries that are gone may come again."""
+        self._hidden_nobodys_count = 0
         while self._hidden:
             self._show(self._hidden.popitem()[1])
 

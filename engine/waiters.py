@@ -216,6 +216,11 @@ class Waiters:
             self._serving = self._rounds()
             self._take_turn()
 
+    @property
+    def is_serving(self) -> bool:
+        """Tell whether some are served in the next turns."""
+        return self._serving is not None
+
     async def wait_turn(self, lanes: Iterable[LaneKey] | None = None) -> None:
         """Return once nobody is served any more who waited in a group's lane before.
 

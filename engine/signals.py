@@ -1,0 +1,104 @@
+"""Signals: what a command means to the reads that wait.
+
+A table by kind of command: most commands mean nothing to them, and that is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from engine import commands as c
+from engine.entry import EntryId
+from engine.keyspace import Keyspace
+from engine.waiters import Waiters
+
+Holder = tuple[bytes, bytes, bytes]
+"""A consumer, behind its stream and its group."""
+
+
+def tell(waiters: Waiters, command: c.Command) -> None:
+    """Tell those who wait what a command may mean to them, once it is applied."""
+    means = _MEANINGS.get(type(command))
+    if means is not None:
+        means(waiters, command)
+
+
+def holders_before(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> Iterable[Holder]:
+    """Return which consumers a command takes entries from. Only where a read waits for that."""
+    taken_by = _TAKEN_BY.get(type(command))
+    return () if taken_by is None else taken_by(keyspace, waiters, command)
+
+
+def _appended(waiters: Waiters, command: c.Add | c.AddPacked) -> None:
+    waiters.appended(command.stream)
+
+
+def _renamed(waiters: Waiters, command: c.RenameStream) -> None:
+    waiters.changed(command.stream)
+    waiters.changed(command.name)
+
+
+def _released(waiters: Waiters, command: c.Release | c.Rest) -> None:
+    waiters.released(command.stream, command.group)
+
+
+def _consumer_deleted(waiters: Waiters, command: c.DeleteConsumer) -> None:
+    if command.release:
+        waiters.released(command.stream, command.group)
+    waiters.freed(command.stream, command.group, command.consumer)
+
+
+def _claimed(waiters: Waiters, command: c.Claim) -> None:
+    if command.delivered_at_ms < command.at_ms:  # it looks idle for longer than it was
+        waiters.looks_older(command.stream, command.group)
+
+
+_MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
+    c.Add: _appended,
+    c.AddPacked: _appended,
+    c.Flush: lambda waiters, _: waiters.all_changed(),
+    c.DeleteStream: lambda waiters, one: waiters.changed(one.stream),
+    c.RenameStream: _renamed,
+    c.DestroyGroup: lambda waiters, one: waiters.changed(one.stream, one.group),
+    c.Release: _released,
+    c.Rest: _released,
+    c.DeleteConsumer: _consumer_deleted,
+    c.Claim: _claimed,
+}
+
+
+def _taken(
+    ids_of: Callable[[Any], Iterable[EntryId]],
+) -> Callable[[Keyspace, Waiters, Any], Iterable[Holder]]:
+    def taken_by(keyspace: Keyspace, waiters: Waiters, command: Any) -> Iterable[Holder]:
+        stream, group = command.stream, command.group
+        if not waiters.has_full(stream, group):
+            return ()
+        return _holders(keyspace, stream, group, ids_of(command))
+
+    return taken_by
+
+
+def _purged(keyspace: Keyspace, waiters: Waiters, command: c.Purge) -> Iterable[Holder]:
+    stream = command.stream
+    groups = [one for one in keyspace.stream(stream).groups if waiters.has_full(stream, one)]
+    return [lost for one in groups for lost in _holders(keyspace, stream, one, command.ids)]
+
+
+def _holders(
+    keyspace: Keyspace, stream: bytes, group: bytes, ids: Iterable[EntryId]
+) -> Iterable[Holder]:
+    find = keyspace.group(stream, group).pel.by_id.get
+    owners = (None if (pending := find(one)) is None else pending.owner for one in ids)
+    return {(stream, group, owner.name): None for owner in owners if owner is not None}
+
+
+_TAKEN_BY: dict[type, Callable[[Keyspace, Waiters, Any], Iterable[Holder]]] = {
+    c.Ack: _taken(lambda one: one.ids),
+    c.Deliver: _taken(lambda one: one.claimed),
+    c.Release: _taken(lambda one: [entry_id for entry_id, _ in one.counts]),
+    c.Rest: _taken(lambda one: [entry_id for entry_id, _, _ in one.entries]),
+    c.Claim: _taken(lambda one: [*(entry_id for entry_id, _ in one.counts), *one.purged]),
+    c.Purge: _purged,
+}
