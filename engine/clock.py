@@ -1,13 +1,16 @@
-"""The two kinds of time, never mixed.
+"""The kinds of time, never mixed.
 
-Wall time makes ids and measures idleness; it may step back or jump. Monotonic time measures waits;
-waits are the event loop's business, so only wall time is asked for here.
+Wall time makes ids and is what is recorded; somebody may set it, back or forward. Monotonic time
+only passes; the event loop's timers go by it. Steady time joins the two: it is unix time as it
+would be had nobody set the clock, and what waits goes by it: idle entries, rests, keys.
 """
 
 from __future__ import annotations
 
 import time
 from typing import Protocol
+
+from engine.limits import CLOCK_STEP_MS_MIN
 
 
 class Clock(Protocol):
@@ -17,6 +20,10 @@ class Clock(Protocol):
         """Return unix time in milliseconds."""
         ...
 
+    def monotonic_ms(self) -> int:
+        """Return milliseconds since some moment; nobody can set it."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
@@ -24,3 +31,40 @@ class SystemClock:
     def wall_ms(self) -> int:
         """Return unix time in milliseconds."""
         return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Return milliseconds since some moment; nobody can set it."""
+        return time.monotonic_ns() // 1_000_000
+
+
+class StepWatch:
+    """Notices that the wall clock was set: then more or less time has passed on it."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Start without having looked."""
+        self._clock = clock
+        self._begin_ms: int | None = None  # steady time when monotonic time was 0
+
+    def steady_ms(self) -> int:
+        """Return steady time. Look before."""
+        assert self._begin_ms is not None
+        return self._begin_ms + self._clock.monotonic_ms()
+
+    def look(self, seeming_ms: int, least_ms: int) -> int:
+        """Return by how much the wall clock was set, 0 if it was not.
+
+        The same is returned until the caller takes account of it. A clock that is adjusted bit by
+        bit is followed.
+
+        Args:
+            seeming_ms: steady time by the wall clock, as far as the caller knows.
+            least_ms: steady time was so late before the first look.
+        """
+        begin_ms = seeming_ms - self._clock.monotonic_ms()
+        if self._begin_ms is None:
+            self._begin_ms = begin_ms + max(least_ms - seeming_ms, 0)
+        set_by_ms = begin_ms - self._begin_ms
+        if abs(set_by_ms) >= CLOCK_STEP_MS_MIN:
+            return set_by_ms
+        self._begin_ms = begin_ms
+        return 0

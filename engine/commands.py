@@ -276,6 +276,12 @@ class AddPacked(msgspec.Struct, frozen=True, array_like=True, tag=30):
     chunks: list[PackedChunk]
 
 
+class SetClock(msgspec.Struct, frozen=True, array_like=True, tag=31):
+    """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
+
+    by_ms: int
+
+
 Command = (
     CreateStream
     | ConfigureStream
@@ -307,6 +313,7 @@ Command = (
     | CommitBatch
     | Flush
     | AddPacked
+    | SetClock
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -18,7 +18,7 @@ from engine import bulk, signals, views
 from engine import commands as c
 from engine.bounds import Bounds
 from engine.bulk import BulkCursor
-from engine.clock import Clock, SystemClock
+from engine.clock import Clock, StepWatch, SystemClock
 from engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
 from engine.decisions.deliveries import (
     RELEASED_ONLY,
@@ -135,6 +135,7 @@ class Engine:
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # where the last streams stood that gave entries
         self._clock = clock or SystemClock()
+        self._watch = StepWatch(self._clock)
         self._storage = storage
         self._disposal = Disposal()
         self._house = Housekeeping(lambda: self._keyspace, self._commit, self._now_ms)
@@ -143,7 +144,7 @@ class Engine:
         self._broken: BaseException | None = None  # why the state is not what the records say
         self._is_broken = asyncio.Event()
         self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
-        self._waiters = Waiters(self._clock, self._claimable, waiters_max)
+        self._waiters = Waiters(self._steady_ms, self._claimable, waiters_max)
         self._last_read: tuple[tuple[int, _Wanted] | None, list[StreamRead]] = None, []
 
     @property
@@ -476,7 +477,10 @@ class Engine:
 
     async def last_commit(self, writer: bytes) -> Commit | None:
         """Return what a writer has committed last; None if nothing is known of it."""
-        return await self._durable(self._keyspace.writers.by_name.get(writer))
+        last = self._keyspace.writers.by_name.get(writer)
+        if last is not None:
+            last = last._replace(at_ms=self._keyspace.wall_ms(last.at_ms))
+        return await self._durable(last)
 
     # Groups and consumers
 
@@ -1001,7 +1005,17 @@ class Engine:
     # Decide, record, apply, serve; then wait
 
     def _now_ms(self) -> int:
-        return self._clock.wall_ms()
+        """Return unix time; that the clock was set is recorded before anything goes by it."""
+        now_ms, keyspace = self._clock.wall_ms(), self._everything
+        set_by_ms = self._watch.look(keyspace.steady_ms(now_ms), keyspace.latest_ms)
+        if set_by_ms:
+            with suppress(Unavailable):  # it is tried again at the next look
+                self._record_and_apply([c.SetClock(set_by_ms)])
+        return now_ms
+
+    def _steady_ms(self) -> int:
+        self._now_ms()
+        return self._watch.steady_ms()
 
     async def _run(self, decision: Decision[T]) -> T:
         self._commit(decision.commands)
@@ -1162,7 +1176,7 @@ class Engine:
             return Claimable(None, is_for_all=True)
         own = waiter.consumer if waiter.spares_own else None
         at_ms, is_for_all = deliveries.claimable_at(
-            key.stream, group, waiter.claim_idle_ms, own, self._now_ms()
+            key.stream, group, waiter.claim_idle_ms, own, self._steady_ms()
         )
         return Claimable(at_ms, is_for_all)
 

@@ -43,13 +43,13 @@ class Group:
         self.pel = Pel(self._memory)
         self.consumers: SortedDict[bytes, Consumer] = SortedDict()
 
-    def see(self, name: bytes, now_ms: int) -> Consumer:
+    def see(self, name: bytes, steady_ms: int) -> Consumer:
         """Return the consumer, made if need be, and note that it was here."""
         consumer = self.consumers.get(name)
         if consumer is None:
-            consumer = self.consumers[name] = Consumer(name, now_ms)
+            consumer = self.consumers[name] = Consumer(name, steady_ms)
             self._grow(CONSUMER_BYTES + len(name))
-        consumer.seen_at_ms = now_ms
+        consumer.seen_at_ms = steady_ms
         return consumer
 
     def leave(self) -> None:

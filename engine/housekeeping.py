@@ -47,6 +47,7 @@ class Housekeeping:
         self._now_ms = now_ms
         self._due: list[tuple[int, bytes]] = []  # a heap; what is not in `_due_ms` is out of date
         self._due_ms: dict[bytes, int] = {}  # by stream
+        self._clock_set_ms = 0  # by how much the wall clock was set when that was planned
 
     async def run(self) -> None:
         """Keep the house until cancelled."""
@@ -62,12 +63,15 @@ class Housekeeping:
     # By age
 
     async def _keep_ages(self, pace: _Pace) -> None:
+        self._now_ms()  # so that a clock which is adjusted bit by bit is followed
         keyspace = self._keyspace()
         left = len(keyspace.expiring) + 1
         while left > len(keyspace.expiring) > 0 and keyspace.expiring[0][0] <= self._now_ms():
             left = len(keyspace.expiring)  # if none goes, nothing can be recorded
             await asyncio.sleep(0)  # and no rest: those that are over can still be seen
             keyspace = self._keyspace()
+        await self._plan_again(pace)
+        keyspace = self._keyspace()
         while keyspace.unplanned:
             name, _ = keyspace.unplanned.popitem()
             self._plan(keyspace, name)
@@ -86,6 +90,16 @@ class Housekeeping:
             del self._due_ms[name]
             # What could not go now is tried again later.
             self._plan(self._keyspace(), name, not_before_ms=self._now_ms() + 1)
+            await pace.go_on()
+
+    async def _plan_again(self, pace: _Pace) -> None:
+        """Plan when keys go, if the wall clock was set since: they go by steady time."""
+        keyspace = self._keyspace()
+        if keyspace.clock_set_ms == self._clock_set_ms:
+            return
+        self._clock_set_ms = keyspace.clock_set_ms
+        for name in list(keyspace.keyed):
+            self._plan(self._keyspace(), name)
             await pace.go_on()
 
     def _plan(self, keyspace: Keyspace, name: bytes, *, not_before_ms: int = 0) -> None:

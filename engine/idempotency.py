@@ -34,7 +34,7 @@ class Made(NamedTuple):
     first_id: EntryId
     length: int
     digest: bytes
-    at_ms: int
+    at_ms: int  # unix time; of a key that is remembered, steady time
 
     def ids(self) -> list[EntryId]:
         """Return the ids of the entries."""

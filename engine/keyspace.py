@@ -40,6 +40,9 @@ class Keyspace:
         self.defaults = Defaults()
         self.writers = Writers()
         self.epoch = 0  # of the youngest stream ever made
+        # Deliveries, rests, consumers, keys and writers have steady times: see `clock`.
+        self.clock_set_ms = 0  # by how much the wall clock was set, all in all
+        self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         self.bounds = Bounds()  # asked when something new is decided, not when it is applied
@@ -74,6 +77,7 @@ class Keyspace:
             c.CommitBatch: self._commit_batch,
             c.Flush: self._flush,
             c.AddPacked: self._add_packed,
+            c.SetClock: self._set_clock,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -106,6 +110,14 @@ class Keyspace:
     def next_epoch(self, now_ms: int) -> int:
         """Return the identity for a stream that is about to be made: greater than all before."""
         return max(now_ms, self.epoch + 1)
+
+    def steady_ms(self, wall_ms: int) -> int:
+        """Return the steady time of a wall time that the clock shows as it is set now."""
+        return wall_ms - self.clock_set_ms
+
+    def wall_ms(self, steady_ms: int) -> int:
+        """Return the wall time of a steady time."""
+        return steady_ms + self.clock_set_ms
 
     def apply(self, command: c.Command) -> None:
         """Change what a decided command says."""
@@ -166,6 +178,15 @@ class Keyspace:
         if stream.expires_at_ms is not None:
             self.expiring.discard((stream.expires_at_ms, stream.name))
 
+    def _reached(self, wall_ms: int) -> int:
+        """Return the steady time of what was recorded as now."""
+        steady_ms = wall_ms - self.clock_set_ms
+        self.latest_ms = max(self.latest_ms, steady_ms)
+        return steady_ms
+
+    def _set_clock(self, command: c.SetClock) -> None:
+        self.clock_set_ms += command.by_ms
+
     def _note_aging(self, name: bytes, config: StreamConfig) -> None:
         if config.max_age_ms is None:
             self.aging.discard(name)
@@ -209,7 +230,8 @@ class Keyspace:
         self.note_policies(stream)
 
     def _see_consumer(self, command: c.SeeConsumer) -> None:
-        self.group(command.stream, command.group).see(command.consumer, command.at_ms)
+        at_ms = self._reached(command.at_ms)
+        self.group(command.stream, command.group).see(command.consumer, at_ms)
 
     def _delete_consumer(self, command: c.DeleteConsumer) -> None:
         group = self.group(command.stream, command.group)
@@ -217,22 +239,24 @@ class Keyspace:
 
     def _deliver(self, command: c.Deliver) -> None:
         group = self.group(command.stream, command.group)
-        consumer = group.see(command.consumer, command.at_ms)
+        at_ms = self._reached(command.at_ms)
+        consumer = group.see(command.consumer, at_ms)
         for entry_id in command.claimed:
             count = group.pel.by_id[entry_id].delivery_count
-            group.pel.assign(entry_id, consumer, command.at_ms, min(count + 1, COUNT_MAX))
+            group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
         for entry_id in command.delivered:
-            group.pel.assign(entry_id, consumer, command.at_ms, 1)
+            group.pel.assign(entry_id, consumer, at_ms, 1)
         if command.claimed or command.delivered:
-            consumer.active_at_ms = command.at_ms
+            consumer.active_at_ms = at_ms
         group.last_id, group.entries_read = command.last_id, command.entries_read
 
     def _redeliver(self, command: c.Redeliver) -> None:
         group = self.group(command.stream, command.group)
-        consumer = group.see(command.consumer, command.at_ms)
+        at_ms = self._reached(command.at_ms)
+        consumer = group.see(command.consumer, at_ms)
         for entry_id in command.ids:
             count = group.pel.by_id[entry_id].delivery_count
-            group.pel.assign(entry_id, consumer, command.at_ms, min(count + 1, COUNT_MAX))
+            group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
 
     def _ack(self, command: c.Ack) -> None:
         pel = self.group(command.stream, command.group).pel
@@ -246,13 +270,15 @@ class Keyspace:
 
     def _claim(self, command: c.Claim) -> None:
         group = self.group(command.stream, command.group)
-        consumer = group.see(command.consumer, command.at_ms)
+        at_ms = self._reached(command.at_ms)
+        consumer = group.see(command.consumer, at_ms)
         for entry_id in command.purged:
             group.pel.remove(entry_id)
+        delivered_at_ms = self.steady_ms(command.delivered_at_ms)
         for entry_id, count in command.counts:
-            group.pel.assign(entry_id, consumer, command.delivered_at_ms, count)
+            group.pel.assign(entry_id, consumer, delivered_at_ms, count)
         if command.counts:
-            consumer.active_at_ms = command.at_ms
+            consumer.active_at_ms = at_ms
         group.last_id = max(group.last_id, command.last_id)
 
     def _purge(self, command: c.Purge) -> None:
@@ -267,9 +293,10 @@ class Keyspace:
 
     def _remember(self, command: c.Remember) -> None:
         keys = self.streams[command.stream].keys
-        if command.stream not in self.keyed or command.made.at_ms < keys.last_at_ms:
+        made = command.made._replace(at_ms=self._reached(command.made.at_ms))
+        if command.stream not in self.keyed or made.at_ms < keys.last_at_ms:
             self.note_keyed(command.stream)
-        keys.remember(command.producer, command.key, command.made, command.keys_max)
+        keys.remember(command.producer, command.key, made, command.keys_max)
 
     def _count_duplicate(self, command: c.CountDuplicate) -> None:
         self.streams[command.stream].keys.duplicates += 1
@@ -279,7 +306,7 @@ class Keyspace:
         if command.before_ms is None:
             keys.clear()
         else:
-            keys.forget_before(command.before_ms)
+            keys.forget_before(self.steady_ms(command.before_ms))
         if not keys.by_producer:
             self.keyed.discard(command.stream)
 
@@ -314,10 +341,11 @@ class Keyspace:
     def _rest(self, command: c.Rest) -> None:
         pel = self.group(command.stream, command.group).pel
         for entry_id, count, until_ms in command.entries:
-            pel.release(entry_id, count, until_ms)
+            pel.release(entry_id, count, self.steady_ms(until_ms))
 
     def _commit_batch(self, command: c.CommitBatch) -> None:
-        self.writers.commit(command.writer, command.batch, command.at_ms)
+        at_ms = self._reached(command.at_ms)
+        self.writers.commit(command.writer, command.batch, at_ms)
 
 
 def _dismantle(streams: SortedDict[bytes, Stream]) -> Pieces:

@@ -73,7 +73,7 @@ class Lane:
         self._aside: dict[bytes, dict[Waiter[Any], None]] = {}  # by consumer
         self._idle_counts: dict[int, int] = {}  # how many of those waiting claim after so long
         self.timer: asyncio.TimerHandle | None = None
-        self.timer_at_ms = 0  # wall time the timer is set to
+        self.timer_at_ms = 0  # steady time the timer is set to
 
     def __bool__(self) -> bool:
         """Tell whether anybody is here."""

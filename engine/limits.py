@@ -109,6 +109,10 @@ DELETED_AT_ONCE_MAX = 500
 CUT_CHUNKS_MAX = 10_000
 """Chunks that one step of a trim looks at: each costs a third of a microsecond."""
 
+CLOCK_STEP_MS_MIN = 1_000
+"""What the wall clock differs at once by from the time that has passed, if it was set: adjusting
+it bit by bit (NTP) makes half a millisecond in a second."""
+
 TURN_MS_MAX = 5
 """Work that goes on in later turns of the loop lets others in after so long."""
 

@@ -1,7 +1,8 @@
 """Pending entries: delivered, not yet acknowledged. One object, seen from its group and its owner.
 
 The group sees its pending entries list (PEL) by id and by delivery time, the consumer its own by
-id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`.
+id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`. All times here are
+steady (`clock.py`): who sets the wall clock makes nobody wait for longer.
 
 An entry itself says which views it is in: `is_pending`, `owner`, `is_waiting` and `serial` are
 what they go by. Only the group can look one up, so an acknowledgement looks up once and touches a
@@ -59,15 +60,15 @@ class PendingEntry:
         """Make an entry that `Pel` is about to fill in."""
         self.id = entry_id
         self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
-        self.delivered_at_ms = 0  # unix time of the last delivery; -1 while nobody owns it
+        self.delivered_at_ms = 0  # the last delivery; 0 while nobody owns it
         self.delivery_count = 0
-        self.rests_until_ms = 0  # unix time before which nobody gets it, while nobody owns it
+        self.rests_until_ms = 0  # nobody gets it before, while nobody owns it
         self.serial = 0  # order of arrival among equal delivery times, or of release
         self.is_pending = True  # until it is removed, for good
         self.is_waiting = False  # for its next delivery; not while it is hidden
 
     def idle_ms(self, now_ms: int) -> int:
-        """Return how long ago it was delivered; never negative, whatever the clock did."""
+        """Return how long ago it was delivered; never negative, whatever the time is."""
         return max(now_ms - self.delivered_at_ms, 0)
 
     def is_owned_by(self, consumer: bytes) -> bool:
@@ -81,12 +82,16 @@ class PendingEntry:
         return self.idle_ms(now_ms) >= min_idle_ms
 
     def claimable_at_ms(self, min_idle_ms: int) -> int:
-        """Return when it may change hands (unix ms), if nothing happens before."""
+        """Return when it may change hands, if nothing happens before."""
         return self.rests_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
 
 
 Queue = OrderedView[PendingEntry]
 """By a time and then by serial."""
+
+
+_KEY_OF_ZERO = 2**62
+"""Keys are not negative. Times may be: XCLAIM makes entries as old as somebody likes."""
 
 
 class Pel:
@@ -159,7 +164,7 @@ class Pel:
         pending.delivery_count = delivery_count
         pending.rests_until_ms = 0
         pending.is_waiting = True
-        self._by_time.insert((at_ms, pending.serial), pending)
+        self._by_time.insert((at_ms + _KEY_OF_ZERO, pending.serial), pending)
 
     def release(self, entry_id: EntryId, delivery_count: int, rests_until_ms: int = 0) -> None:
         """Make an entry pending and nobody's; it goes to the end of the nacked ones.
@@ -254,7 +259,7 @@ class Pel:
     def _show(self, pending: PendingEntry) -> None:
         pending.is_waiting = True
         at_ms = pending.rests_until_ms or pending.delivered_at_ms
-        self._queue(pending).insert((at_ms, pending.serial), pending)
+        self._queue(pending).insert((at_ms + _KEY_OF_ZERO, pending.serial), pending)
 
 
 def _pending(block: Block[PendingEntry], start: int) -> Iterator[int]:

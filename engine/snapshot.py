@@ -34,6 +34,8 @@ class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     epoch: int
     defaults: Defaults
+    clock_set_ms: int = 0
+    latest_ms: int = 0
 
 
 class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -71,7 +73,7 @@ class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=5):
     last_id: EntryId
     entries_read: int | None
     policy: GroupPolicy
-    consumers: list[tuple[bytes, int, int | None]]  # name, seen, active (unix ms)
+    consumers: list[tuple[bytes, int, int | None]]  # name, seen, active (steady ms)
 
 
 class PendingRow(NamedTuple):
@@ -196,8 +198,9 @@ class Loading:
         match item:
             case EndItem(item_count):
                 self.is_complete = item_count == self.item_count
-            case KeyspaceItem(epoch, defaults):
+            case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms):
                 self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
+                self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
             case WritersItem(writers):
                 self.keyspace.writers.by_name = dict(writers)
             case StreamItem():
@@ -220,7 +223,7 @@ class Loading:
 
 
 def _items(keyspace: Keyspace) -> Iterator[Item]:
-    yield KeyspaceItem(keyspace.epoch, keyspace.defaults)
+    yield KeyspaceItem(keyspace.epoch, keyspace.defaults, keyspace.clock_set_ms, keyspace.latest_ms)
     if keyspace.writers.by_name:
         yield WritersItem(list(keyspace.writers.by_name.items()))
     for stream in keyspace.streams.values():

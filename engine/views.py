@@ -146,16 +146,16 @@ def group_details(
     Raises:
         StreamNotFound: there is none.
     """
-    stream = keyspace.stream(name)
+    stream, steady_ms = keyspace.stream(name), keyspace.steady_ms(now_ms)
     details, left = [], described_max
     described = list(islice(stream.groups.values(), left))
     left = _less(left, described)
     for group in described:
         pending = islice(group.pel.walk(), _least(count, left))
-        items = [_item(one, now_ms) for one in pending]
+        items = [_item(one, steady_ms) for one in pending]
         left = _less(left, items)
         consumers = islice(group.consumers.values(), left)
-        infos = [_consumer_info(one, now_ms) for one in consumers]
+        infos = [_consumer_info(one, steady_ms) for one in consumers]
         left = _less(left, infos)
         details.append(GroupDetail(_group_info(stream, group), items, infos))
     return details
@@ -196,8 +196,8 @@ def consumers(
     Raises:
         GroupNotFound: there is no such group.
     """
-    found = keyspace.group(name, group_name)
-    return [_consumer_info(one, now_ms) for one in _page(found.consumers, after, limit)]
+    found, steady_ms = keyspace.group(name, group_name), keyspace.steady_ms(now_ms)
+    return [_consumer_info(one, steady_ms) for one in _page(found.consumers, after, limit)]
 
 
 def pending(
@@ -217,6 +217,7 @@ def pending(
             return Decision([], [])
         pel = found.consumers[request.consumer].pending
     items: list[PendingItem] = []
+    steady_ms = keyspace.steady_ms(now_ms)
     for looked_at, one in enumerate(pel.walk(request.start)):
         if one.id > request.end or len(items) >= request.limit:
             break
@@ -228,8 +229,8 @@ def pending(
                 return more.replied_as(lambda later: items + later)
 
             return Decision(items, [], go_on)
-        if one.owner is None or one.idle_ms(now_ms) >= request.min_idle_ms:
-            items.append(_item(one, now_ms))
+        if one.owner is None or one.idle_ms(steady_ms) >= request.min_idle_ms:
+            items.append(_item(one, steady_ms))
     return Decision(items, [])
 
 
@@ -259,7 +260,7 @@ def consumer(
         GroupNotFound: there is no such group.
     """
     found = keyspace.group(name, group_name).consumers.get(consumer_name)
-    return None if found is None else _consumer_info(found, now_ms)
+    return None if found is None else _consumer_info(found, keyspace.steady_ms(now_ms))
 
 
 def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:
@@ -312,17 +313,17 @@ def _group_info(stream: Stream, found: Group) -> GroupInfo:
     )
 
 
-def _consumer_info(consumer: Consumer, now_ms: int) -> ConsumerInfo:
+def _consumer_info(consumer: Consumer, steady_ms: int) -> ConsumerInfo:
     active = consumer.active_at_ms
     return ConsumerInfo(
         name=consumer.name,
         pending_count=len(consumer.pending),
-        idle_ms=max(now_ms - consumer.seen_at_ms, 0),
-        inactive_ms=None if active is None else max(now_ms - active, 0),
+        idle_ms=max(steady_ms - consumer.seen_at_ms, 0),
+        inactive_ms=None if active is None else max(steady_ms - active, 0),
     )
 
 
-def _item(one: PendingEntry, now_ms: int) -> PendingItem:
+def _item(one: PendingEntry, steady_ms: int) -> PendingItem:
     if one.owner is None:
         return PendingItem(one.id, None, None, one.delivery_count)
-    return PendingItem(one.id, one.owner.name, one.idle_ms(now_ms), one.delivery_count)
+    return PendingItem(one.id, one.owner.name, one.idle_ms(steady_ms), one.delivery_count)

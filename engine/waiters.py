@@ -23,7 +23,6 @@ from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple
 
-from engine.clock import Clock
 from engine.errors import Draining, LimitExceeded, StreamError
 from engine.lanes import Lane, LaneKey, Waiter
 from engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
@@ -38,7 +37,7 @@ _AGAIN_MS = 20
 class Claimable(NamedTuple):
     """When a waiter may claim something, if nothing happens before."""
 
-    at_ms: int | None  # None: nothing is pending
+    at_ms: int | None  # steady time; None: nothing is pending
     is_for_all: bool  # the same holds for others that claim after as long
 
 
@@ -61,18 +60,18 @@ class Waiters:
 
     def __init__(
         self,
-        clock: Clock,
+        steady_ms: Callable[[], int],
         claimable: Callable[[LaneKey, Waiter[Any]], Claimable],
         limit: int,
     ) -> None:
         """Start with nobody waiting.
 
         Args:
-            clock: for the claim timers.
+            steady_ms: what time it is, whoever sets the clock.
             claimable: when a waiter may claim something of a group, if nothing happens before.
             limit: how many may wait at once.
         """
-        self._clock = clock
+        self._steady_ms = steady_ms
         self._claimable = claimable
         self._limit = limit
         self._count = 0
@@ -317,7 +316,8 @@ class Waiters:
                 yield False
                 continue
             claimable = self._claimable(key, waiter)
-            if self._due_ms(claimable, idle_ms) > self._clock.wall_ms():
+            now_ms = self._steady_ms()
+            if _due_ms(claimable, idle_ms, now_ms) > now_ms:
                 self._arm(waiter)
                 is_empty = claimable.is_for_all
             else:
@@ -353,25 +353,21 @@ class Waiters:
         """See that its lanes wake a waiter when something becomes claimable."""
         if waiter.claim_idle_ms is None:
             return
-        now_ms = self._clock.wall_ms()
+        now_ms = self._steady_ms()
         for key in waiter.lanes:
             lane = self._find(key)
             if lane is not None and key.stream not in waiter.full:
-                due_ms = self._due_ms(self._claimable(key, waiter), waiter.claim_idle_ms)
+                due_ms = _due_ms(self._claimable(key, waiter), waiter.claim_idle_ms, now_ms)
                 # Due and still not taken: it has looked at many entries that nobody can have.
-                self._set_timer(key, lane, due_ms if due_ms > now_ms else now_ms + _AGAIN_MS)
+                due_ms = due_ms if due_ms > now_ms else now_ms + _AGAIN_MS
+                self._set_timer(key, lane, due_ms, now_ms)
 
-    def _due_ms(self, claimable: Claimable, claim_idle_ms: int) -> int:
-        # With nothing pending, whatever is delivered from now on is not idle enough before then.
-        at_ms = claimable.at_ms
-        return self._clock.wall_ms() + claim_idle_ms if at_ms is None else at_ms
-
-    def _set_timer(self, key: LaneKey, lane: Lane, due_ms: int) -> None:
+    def _set_timer(self, key: LaneKey, lane: Lane, due_ms: int, now_ms: int) -> None:
         if lane.timer is not None:
             if lane.timer_at_ms <= due_ms:
                 return
             lane.timer.cancel()
-        delay_ms = max(due_ms - self._clock.wall_ms(), 1)
+        delay_ms = max(due_ms - now_ms, 1)
         if delay_ms > _TIMER_MS_MAX:
             lane.timer = None
             return
@@ -383,6 +379,11 @@ class Waiters:
         lane.timer = None
         self._note(key, _Signal.DUE)
         self.serve()
+
+
+def _due_ms(claimable: Claimable, claim_idle_ms: int, now_ms: int) -> int:
+    # With nothing pending, whatever is delivered from now on is not idle enough before then.
+    return now_ms + claim_idle_ms if claimable.at_ms is None else claimable.at_ms
 
 
 def _group_count(lanes: dict[bytes | None, Lane]) -> int:

@@ -12,7 +12,7 @@ from engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
 
 
 class Commit(NamedTuple):
-    """A batch that a writer has committed, and when (unix ms)."""
+    """A batch that a writer has committed, and when (steady time; as a reply, unix time)."""
 
     batch: int
     at_ms: int

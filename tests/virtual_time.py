@@ -72,6 +72,11 @@ class VirtualClock:
         assert isinstance(loop, VirtualLoop)
         return self._start_ms + loop.time_ms()
 
+    def monotonic_ms(self) -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        return loop.time_ms()
+
     def step(self, delta_ms: int) -> None:
         """Set the clock forward or back; timers of the loop do not notice."""
         self._start_ms += delta_ms
@@ -82,9 +87,18 @@ class HandClock:
 
     def __init__(self, now_ms: int = 1_000) -> None:
         self.now_ms = now_ms
+        self._set_ms = 0
 
     def wall_ms(self) -> int:
         return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms - self._set_ms
+
+    def step(self, delta_ms: int) -> None:
+        """Set the clock forward or back, without time passing."""
+        self.now_ms += delta_ms
+        self._set_ms += delta_ms
 
 
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:

@@ -49,7 +49,10 @@ def _stream(words: Sequence[bytes], bounds: Bounds) -> Plan:
                     b"entries",
                     [entry_reply(entry) for entry in entries],
                     b"groups",
-                    [_full_group(stream, group, limit) for group in stream.groups.values()],
+                    [
+                        _full_group(keyspace, stream, group, limit)
+                        for group in stream.groups.values()
+                    ],
                 ],
                 [],
             )
@@ -126,7 +129,7 @@ def _check_described(total: int, most: int, instead: str) -> None:
         raise CommandError(f"ERR {text}")
 
 
-def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
+def _full_group(keyspace: Keyspace, stream: Stream, group: Group, limit: int | None) -> Reply:
     return [
         b"name",
         group.name,
@@ -142,31 +145,36 @@ def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
         group.pel.nobodys_count,
         b"pending",
         [
-            [_id(one.id), b"" if one.owner is None else one.owner.name, *_times(one)]
+            [_id(one.id), _owner_name(one), *_times(keyspace, one)]
             for one in islice(group.pel.walk(), limit)
         ],
         b"consumers",
-        [_full_consumer(consumer, limit) for consumer in group.consumers.values()],
+        [_full_consumer(keyspace, consumer, limit) for consumer in group.consumers.values()],
     ]
 
 
-def _full_consumer(consumer: Consumer, limit: int | None) -> Reply:
+def _full_consumer(keyspace: Keyspace, consumer: Consumer, limit: int | None) -> Reply:
     return [
         b"name",
         consumer.name,
         b"seen-time",
-        consumer.seen_at_ms,
+        keyspace.wall_ms(consumer.seen_at_ms),
         b"active-time",
-        -1 if consumer.active_at_ms is None else consumer.active_at_ms,
+        -1 if consumer.active_at_ms is None else keyspace.wall_ms(consumer.active_at_ms),
         b"pel-count",
         len(consumer.pending),
         b"pending",
-        [[_id(one.id), *_times(one)] for one in islice(consumer.pending.walk(), limit)],
+        [[_id(one.id), *_times(keyspace, one)] for one in islice(consumer.pending.walk(), limit)],
     ]
 
 
-def _times(one: PendingEntry) -> list[Reply]:
-    return [max(one.delivered_at_ms, 0), one.delivery_count]
+def _owner_name(one: PendingEntry) -> bytes:
+    return b"" if one.owner is None else one.owner.name
+
+
+def _times(keyspace: Keyspace, one: PendingEntry) -> list[Reply]:
+    at_ms = 0 if one.owner is None else max(keyspace.wall_ms(one.delivered_at_ms), 0)
+    return [at_ms, one.delivery_count]
 
 
 def _groups(words: Sequence[bytes], bounds: Bounds) -> Plan:

@@ -588,8 +588,8 @@ def xidmprecord(words: Sequence[bytes]) -> Plan:
             raise StreamNotFound(key)
         if stream.log.get(entry_id) is None:
             raise CommandError("ERR No such message in stream")
-        window_ms = streams.key_window_ms(keyspace, stream)
-        made = stream.keys.find(Idempotent(producer, iid), now_ms - window_ms)
+        since_ms = keyspace.steady_ms(now_ms) - streams.key_window_ms(keyspace, stream)
+        made = stream.keys.find(Idempotent(producer, iid), since_ms)
         if made is not None:
             if made.first_id != entry_id:
                 text = "IID already exists for this producer with a different stream ID"

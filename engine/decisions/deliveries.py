@@ -117,10 +117,20 @@ class GroupAhead:
     is given what the first has left.
     """
 
-    __slots__ = ("_consumer", "counts", "entries_read", "gained", "last_id", "pel", "policy")
+    __slots__ = (
+        "_consumer",
+        "clock_set_ms",
+        "counts",
+        "entries_read",
+        "gained",
+        "last_id",
+        "pel",
+        "policy",
+    )
 
-    def __init__(self, stream: bytes, group: Group, consumer: bytes) -> None:
+    def __init__(self, stream: bytes, group: Group, consumer: bytes, clock_set_ms: int) -> None:
         """Start with the group of a stream as it is."""
+        self.clock_set_ms = clock_set_ms
         self._consumer = group.consumers.get(consumer) or Consumer(consumer, 0)
         self.pel = group.pel  # as it was before the read
         self.policy = group.policy.on(stream)
@@ -180,7 +190,7 @@ def groups_ahead(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, Group
     for stream, _ in request.cursors:
         group = keyspace.group(stream, request.group)
         keyspace.bounds.check_consumer(group, request.consumer)
-        found[stream] = GroupAhead(stream, group, request.consumer)
+        found[stream] = GroupAhead(stream, group, request.consumer, keyspace.clock_set_ms)
     return found
 
 
@@ -473,7 +483,7 @@ def claim(
     group = keyspace.group(name, group_name)
     keyspace.bounds.check_consumer(group, consumer)
     log = keyspace.stream(name).log
-    at_ms = _delivery_time(request, now_ms)
+    at_ms, steady_ms = _delivery_time(request, now_ms), keyspace.steady_ms(now_ms)
     counts: dict[EntryId, int] = {}
     purged: dict[EntryId, None] = {}
     deliveries: list[Delivery] = []
@@ -492,9 +502,9 @@ def claim(
             if request.force:
                 counts[entry_id] = _count_after_claim(1, request)
                 deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None, counts[entry_id]))
-        elif pending.is_claimable(now_ms, request.min_idle_ms):
-            counts[entry_id] = _count_after_claim(pending.delivery_count, request)
-            deliveries.append(_taken(pending, entry.fields, consumer, now_ms, counts[entry_id]))
+        elif pending.is_claimable(steady_ms, request.min_idle_ms):
+            counts[entry_id] = count_set = _count_after_claim(pending.delivery_count, request)
+            deliveries.append(_taken(pending, entry.fields, consumer, steady_ms, count_set))
     last_id = max(request.last_id, group.last_id)
     command = Claim(
         name, group_name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
@@ -525,6 +535,7 @@ def autoclaim(
     group = keyspace.group(name, group_name)
     keyspace.bounds.check_consumer(group, consumer)
     log = keyspace.stream(name).log
+    steady_ms = keyspace.steady_ms(now_ms)
     request = ClaimRequest(min_idle_ms, just_id=just_id)
     counts: list[tuple[EntryId, int]] = []
     purged: list[EntryId] = []
@@ -538,10 +549,10 @@ def autoclaim(
         entry = log.get(pending.id)
         if entry is None:
             purged.append(pending.id)
-        elif pending.is_claimable(now_ms, min_idle_ms):
+        elif pending.is_claimable(steady_ms, min_idle_ms):
             count = _count_after_claim(pending.delivery_count, request)
             counts.append((pending.id, count))
-            deliveries.append(_taken(pending, entry.fields, consumer, now_ms, count))
+            deliveries.append(_taken(pending, entry.fields, consumer, steady_ms, count))
     following = next(scan, None)
     command = Claim(name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id)
     next_start = MIN_ID if following is None else following.id
@@ -549,7 +560,7 @@ def autoclaim(
 
 
 def claimable_at(
-    stream: bytes, group: Group, claim_idle_ms: int, spared: bytes | None, now_ms: int
+    stream: bytes, group: Group, claim_idle_ms: int, spared: bytes | None, steady_ms: int
 ) -> tuple[int | None, bool]:
     """Return when a read may claim something of a group, if nothing happens before.
 
@@ -558,20 +569,20 @@ def claimable_at(
         group: as a consumer of it.
         claim_idle_ms: it claims what is idle for so long.
         spared: whose entries it does not claim.
-        now_ms: unix time.
+        steady_ms: steady time.
 
     Returns:
-        Unix ms, or None if there is nothing to wait for; and whether the same holds for a read
+        Steady time, or None if there is nothing to wait for; and whether the same holds for a read
         that spares nobody.
     """
     found: list[PendingEntry] = []
     is_for_all = True
     policy = group.policy.on(stream)
-    for pending in islice(group.pel.longest_idle_first(now_ms), CLAIM_SCAN_MAX):
+    for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
         if spared is not None and pending.is_owned_by(spared):
             is_for_all = False
             continue
-        is_claimable = pending.is_claimable(now_ms, claim_idle_ms)
+        is_claimable = pending.is_claimable(steady_ms, claim_idle_ms)
         if is_claimable and policy.is_spent(pending.delivery_count):
             continue
         found.append(pending)
@@ -586,7 +597,7 @@ def _read_new(
     stream: Stream, group: GroupAhead, request: GroupRequest, now_ms: int
 ) -> tuple[GroupRead, Command]:
     room = _least(request.limit, request.max_pending, group.held_count)
-    taken = _claimable(stream, group, request, room, now_ms)
+    taken = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
     room = None if room is None else room - len(taken)
     entries = []
     size_left = _size_left(request.size_bytes_max, taken)
@@ -643,7 +654,8 @@ def _read_history(
         if entry_id in group.counts:  # this read has just delivered it
             one = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
         else:
-            one = _taken(group.pel.by_id[entry_id], fields, request.consumer, now_ms)
+            pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
+            one = _taken(pending, fields, request.consumer, steady_ms)
         deliveries.append(one)
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
     names = stream.name, request.group, request.consumer
@@ -668,17 +680,17 @@ def _size_left(size_bytes_max: int | None, taken: Sequence[Delivery]) -> int | N
 
 
 def _claimable(
-    stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, now_ms: int
+    stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, steady_ms: int
 ) -> list[Delivery]:
     if request.claim_idle_ms is None or limit == 0:
         return []
     taken: list[Delivery] = []
     dangling: list[PendingEntry] = []
     size_left = request.size_bytes_max
-    for pending in islice(group.pel.longest_idle_first(now_ms), CLAIM_SCAN_MAX):
+    for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
         if pending.id in group.counts:  # Redis: a read claims an entry once
             continue
-        if not pending.is_claimable(now_ms, request.claim_idle_ms) or len(taken) == limit:
+        if not pending.is_claimable(steady_ms, request.claim_idle_ms) or len(taken) == limit:
             break
         if group.policy.is_spent(pending.delivery_count):  # it is about to be a dead letter
             continue
@@ -691,7 +703,7 @@ def _claimable(
         size_left = None if size_left is None else size_left - entry.size_bytes
         if taken and size_left is not None and size_left < 0:
             break
-        taken.append(_taken(pending, entry.fields, request.consumer, now_ms))
+        taken.append(_taken(pending, entry.fields, request.consumer, steady_ms))
     for pending in dangling:
         group.pel.hide(pending)
     return taken
@@ -701,14 +713,14 @@ def _taken(
     pending: PendingEntry,
     fields: tuple[bytes, ...] | None,
     consumer: bytes,
-    now_ms: int,
+    steady_ms: int,
     count_set: int | None = None,
 ) -> Delivery:
     owner = pending.owner
     return Delivery(
         pending.id,
         fields,
-        idle_ms=0 if owner is None else pending.idle_ms(now_ms),
+        idle_ms=0 if owner is None else pending.idle_ms(steady_ms),
         delivered_before=pending.delivery_count,
         claimed_from=None if owner is None or owner.name == consumer else owner.name,
         count_set=count_set,

@@ -106,10 +106,11 @@ def bury(
         COUNT_MAX if policy.claim_idle_ms is None else policy.claim_idle_ms,
         COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
     )
+    steady_ms = keyspace.steady_ms(now_ms)
     if nacked is None:
-        dead = _dead(stream, group, idle_ms, now_ms)
+        dead = _dead(stream, group, idle_ms, steady_ms)
     else:
-        dead = _dead_of(stream, group, nacked, now_ms)
+        dead = _dead_of(stream, group, nacked, steady_ms)
     if not dead:
         return Decision(0, [])
     drafts = [Draft(None, _letter(name, group_name, *one)) for one in dead]
@@ -266,23 +267,24 @@ def forget_consumers(
     ttl_ms = group.policy.consumer_ttl_ms
     if ttl_ms is None:
         return Decision(None, [])
+    steady_ms = keyspace.steady_ms(now_ms)
     names = group.consumers.irange(after, inclusive=(not after, True))
     found = [group.consumers[one] for one in islice(names, CONSUMERS_AT_ONCE_MAX)]
     gone: list[Command] = [
         DeleteConsumer(name, group_name, consumer.name, release=True)
         for consumer in found
-        if not consumer.pending and now_ms - consumer.seen_at_ms >= ttl_ms
+        if not consumer.pending and steady_ms - consumer.seen_at_ms >= ttl_ms
     ]
     return Decision(found[-1].name if len(found) == CONSUMERS_AT_ONCE_MAX else None, gone)
 
 
 def _dead(
-    stream: Stream, group: Group, idle_ms: int, now_ms: int
+    stream: Stream, group: Group, idle_ms: int, steady_ms: int
 ) -> list[tuple[PendingEntry, Entry]]:
     dead: list[tuple[PendingEntry, Entry]] = []
     hidden: list[PendingEntry] = []
-    for pending in islice(group.pel.longest_idle_first(now_ms), DEAD_SCAN_MAX):
-        if not pending.is_claimable(now_ms, idle_ms) or len(dead) + len(hidden) == BURIED_MAX:
+    for pending in islice(group.pel.longest_idle_first(steady_ms), DEAD_SCAN_MAX):
+        if not pending.is_claimable(steady_ms, idle_ms) or len(dead) + len(hidden) == BURIED_MAX:
             break
         if group.policy.is_spent(pending.delivery_count):
             entry = stream.log.get(pending.id)
@@ -296,7 +298,7 @@ def _dead(
 
 
 def _dead_of(
-    stream: Stream, group: Group, ids: Sequence[EntryId], now_ms: int
+    stream: Stream, group: Group, ids: Sequence[EntryId], steady_ms: int
 ) -> list[tuple[PendingEntry, Entry]]:
     """Return which entries that were just given back are dead."""
     dead: list[tuple[PendingEntry, Entry]] = []
@@ -305,7 +307,7 @@ def _dead_of(
         if pending is None or entry is None or pending.owner is not None:
             continue
         is_spent = group.policy.is_spent(pending.delivery_count)
-        if not is_spent or not pending.is_claimable(now_ms, 0):
+        if not is_spent or not pending.is_claimable(steady_ms, 0):
             continue
         if not _was_dead_before(entry.fields, stream.name, group.name):
             dead.append((pending, entry))

@@ -341,7 +341,8 @@ def _made_before(
     """Return what was made under the key before, if the key still protects."""
     if stream is None or idempotent is None:
         return None
-    made = stream.keys.find(idempotent, now_ms - key_window_ms(keyspace, stream))
+    since_ms = keyspace.steady_ms(now_ms) - key_window_ms(keyspace, stream)
+    made = stream.keys.find(idempotent, since_ms)
     if made is not None and idempotent.digest and idempotent.digest != made.digest:
         raise IdempotencyMismatch(idempotent.key)
     return made
@@ -482,7 +483,7 @@ def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
     stream = keyspace.stream(name)
     before_ms = now_ms - key_window_ms(keyspace, stream)
     stale = any(
-        made.at_ms < before_ms
+        made.at_ms < keyspace.steady_ms(before_ms)
         for keys in stream.keys.by_producer.values()
         for made in keys.values()
     )
@@ -500,7 +501,7 @@ def due_ms(keyspace: Keyspace, name: bytes) -> int | None:
         found.append(stream.log.first_id.ms + max_age_ms + 1)
     first_at_ms = stream.keys.first_at_ms
     if first_at_ms is not None:
-        found.append(first_at_ms + key_window_ms(keyspace, stream) + 1)
+        found.append(keyspace.wall_ms(first_at_ms) + key_window_ms(keyspace, stream) + 1)
     return min(found, default=None)
 
 

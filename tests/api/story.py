@@ -45,6 +45,9 @@ class StoryClock:
     def wall_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
 
 @dataclass
 class Storyteller:

@@ -149,6 +149,24 @@ async def test_large_chunks_span_blocks() -> None:
     assert everything_in(loaded(data)) == everything_in(engine.keyspace)
 
 
+async def test_that_the_clock_was_set_is_remembered() -> None:
+    engine = Driver()
+    await engine.start(1)
+    await engine.take()
+    engine.hand.step(5_000)
+    await engine.take()
+    copy = again(engine.keyspace)
+    assert (copy.clock_set_ms, copy.latest_ms) == (5_000, 1_000)
+    assert everything_in(copy) == everything_in(engine.keyspace)
+
+
+def test_a_file_from_before_the_clock_was_watched_is_read() -> None:
+    first = msgspec.msgpack.decode(msgspec.msgpack.encode(FIRST))[:3]
+    items = msgspec.msgpack.encode([first, snapshot.EndItem(1)])
+    keyspace = loaded(pack_header(HEADER) + pack_block(HEADER, 0, 0, items))
+    assert (keyspace.clock_set_ms, keyspace.latest_ms) == (0, 0)
+
+
 # Files that are not whole
 
 

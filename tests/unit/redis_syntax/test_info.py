@@ -80,6 +80,20 @@ async def test_in_full_a_stream_is_told_with_all_below_it() -> None:
     ]
 
 
+async def test_in_full_times_are_told_by_the_clock_as_it_is_set() -> None:
+    console = Console()
+    for line in HANDED_OUT:
+        await console.say(line)
+    before = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
+    console.hand.step(60_000)
+    after = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
+    for was, now in zip(fields(before)["consumers"], fields(after)["consumers"], strict=True):
+        moved = fields(now)["seen-time"] - fields(was)["seen-time"]
+        assert moved == 60_000
+    assert [one[2] for one in fields(after)["pending"]] == [61_000, 0, 0, 61_000, 61_005]
+    assert fields(after)["consumers"][0][5] == -1
+
+
 async def test_in_full_each_list_is_cut_by_itself_and_each_count_is_whole() -> None:
     console = Console()
     for number in range(1, 13):
