@@ -84,7 +84,7 @@ class _Batch:
 
     def __init__(self, touched_ms: int) -> None:
         self.sizes: dict[ChunkName, int] = {}
-        self.touched_ms = touched_ms  # unix time of its last chunk
+        self.touched_ms = touched_ms  # when its last chunk came, by the monotonic clock
 
 
 class Staging:
@@ -171,7 +171,7 @@ class Staging:
         except OSError as error:
             text = f"a chunk cannot be staged: {error.strerror}"
             raise GatewayError("unavailable", text) from None
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.monotonic_ms()
         held = batches.setdefault(folder, _Batch(now_ms))
         held.sizes[chunk] = len(data)
         held.touched_ms = now_ms
@@ -214,7 +214,7 @@ class Staging:
             directory.parent.rmdir()
 
     def _sweep(self) -> None:
-        oldest_ms = self._clock.wall_ms() - self._ttl_ms
+        oldest_ms = self._clock.monotonic_ms() - self._ttl_ms
         for folder, held in list(self._loaded().items()):
             if held.touched_ms < oldest_ms:
                 self._drop(folder)
@@ -240,7 +240,7 @@ class Staging:
     def _load(self, folder: Path, found: _Found) -> None:
         """Take note of the chunks of a batch."""
         assert self._batches is not None
-        held = _Batch(0)
+        held, touched_ms = _Batch(0), 0
         for entry in found.entries(folder):
             chunk = ChunkName.of_file(entry.name)
             if not entry.is_file(follow_symlinks=False) or (
@@ -254,8 +254,10 @@ class Staging:
                     continue
                 status = entry.stat(follow_symlinks=False)
                 held.sizes[chunk] = status.st_size
-                held.touched_ms = max(held.touched_ms, int(status.st_mtime * 1000))
+                touched_ms = max(touched_ms, int(status.st_mtime * 1000))
         if held.sizes:
+            age_ms = max(self._clock.wall_ms() - touched_ms, 0)
+            held.touched_ms = self._clock.monotonic_ms() - age_ms
             self._batches[folder.relative_to(self._root())] = held
             self._size_bytes += sum(held.sizes.values())
             self._count += len(held.sizes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,9 @@ from app import staged
 from app.problems import GatewayError
 from app.staged import Rows
 from app.staging import BatchName, ChunkName, Staging
+from engine.clock import Clock
 from engine.entry import Draft, EntryId, PartialId
+from tests.virtual_time import HandClock
 
 BATCH = BatchName(b"w", 7)
 CHUNK = ChunkName(0, 0, "a-b")
@@ -34,8 +37,8 @@ rows = st.lists(st.tuples(st.sampled_from([b"s", b"t", b"u"]), drafts), min_size
 
 
 @asynccontextmanager
-async def staging(directory: Path | None) -> AsyncIterator[Staging]:
-    found = Staging(directory, bytes_max=2**30, ttl_ms=3_600_000)
+async def staging(directory: Path | None, clock: Clock | None = None) -> AsyncIterator[Staging]:
+    found = Staging(directory, bytes_max=2**30, ttl_ms=3_600_000, clock=clock)
     try:
         yield found
     finally:
@@ -149,6 +152,37 @@ async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
         await found.sweep()
         with pytest.raises(GatewayError, match="cannot be staged"):
             await found.put(BATCH, CHUNK, ROWS)
+
+
+async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock(1_700_000_000_000)
+    async with staging(tmp_path, clock) as found:
+        await found.put(BATCH, CHUNK, ROWS)
+        clock.step(86_400_000)
+        await found.sweep()
+        assert await found.take(BATCH, [CHUNK])
+        clock.step(-2 * 86_400_000)
+        clock.now_ms += 3_600_001
+        await found.sweep()
+        with pytest.raises(GatewayError, match="not staged"):
+            await found.take(BATCH, [CHUNK])
+
+
+def chunks_below(directory: Path) -> list[Path]:
+    return list(directory.rglob("*-*"))
+
+
+async def test_batches_that_are_found_go_by_the_age_of_their_files(tmp_path: Path) -> None:
+    async with staging(tmp_path) as before:
+        await before.put(BATCH, CHUNK, ROWS)
+    for age_s, is_left in ((3_500, True), (3_700, False)):
+        for path in chunks_below(tmp_path):
+            os.utime(path, (0, time.time() - age_s))
+        async with staging(tmp_path) as after:
+            await after.sweep()
+            assert bool(chunks_below(tmp_path)) == is_left
 
 
 async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
