@@ -286,7 +286,8 @@ class Engine:
             expected_last_id=expected_last_id,
             idempotent=idempotent,
             trim=trim,
-            now_ms=self._now_ms(),
+            # Ids go by the wall clock, whoever sets it: only keys go by how much time has passed.
+            now_ms=self._clock.wall_ms() if idempotent is None else self._now_ms(),
         )
         return await self._run(decision)
 
