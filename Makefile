@@ -1,8 +1,10 @@
 # `make` alone lists the targets. PYTHON= chooses the interpreter, ARGS= goes to the command.
+# Tests use CORES= at once, a file of tests each.
 
 PYTHON ?= python3
 PORT   ?= 8080
 ARGS   ?=
+CORES  ?= 2
 
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -23,7 +25,7 @@ serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
 	exec $(BIN)/headgate serve --port $(PORT) --data-dir data $(ARGS)
 
 test: packages lint ## lint, then run the tests (ARGS= goes to pytest)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
 	$(BIN)/pytest tests/sdk $(ARGS)

@@ -34,7 +34,8 @@ class Ended(NamedTuple):
 
 
 def environment(url: str, **variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
+    told = ("HEADGATE_", "COLUMNS", "LINES")  # a terminal says its own size
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(told)}
     return {**kept, "PYTHONPATH": str(ROOT), "HEADGATE_URL": url, **variables}
 
 

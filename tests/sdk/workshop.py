@@ -1,6 +1,7 @@
 """A workshop: where the tools of other languages are found, and how they are run."""
 
 import asyncio
+import fcntl
 import functools
 import hashlib
 import os
@@ -48,19 +49,25 @@ def node_modules() -> Path:
     installed = NPM / "node_modules"
     stamp = installed / ".installed"
     lock = hashlib.sha256((NPM / "package-lock.json").read_bytes()).hexdigest()
-    if not stamp.exists() or stamp.read_text() != lock:
-        quiet = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
-        done = subprocess.run(
-            [npm, "ci", *quiet],
-            cwd=NPM,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S_MAX,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        stamp.write_text(lock)
+    with (NPM / "package.json").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # other tests, in other processes, want it too
+        if not stamp.exists() or stamp.read_text() != lock:
+            _install(npm)
+            stamp.write_text(lock)
     return installed
+
+
+def _install(npm: str) -> None:
+    quiet = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
+    done = subprocess.run(
+        [npm, "ci", *quiet],
+        cwd=NPM,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def npm_tool(name: str) -> str:
