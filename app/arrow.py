@@ -18,7 +18,7 @@ from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from app.arrow_body import Bounds, leaves_of, table_of
+from app.arrow_body import ArrowBounds, leaves_of, table_of
 from app.ids import parse_new_id
 from app.problems import GatewayError
 from engine.entry import Draft, Entry, Fields, IdRequest, make_draft
@@ -151,7 +151,7 @@ class NewRows(NamedTuple):
     streams: list[str | None] | None  # of each draft; None: the body does not say
 
 
-def decode(body: bytes, bounds: Bounds) -> NewRows:
+def decode(body: bytes, bounds: ArrowBounds) -> NewRows:
     """Return the rows of an Arrow IPC stream.
 
     Args:

@@ -15,7 +15,7 @@ from app.problems import GatewayError, pointer_to
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
-class Bounds(NamedTuple):
+class ArrowBounds(NamedTuple):
     """What a body may hold."""
 
     rows_max: int
@@ -23,7 +23,7 @@ class Bounds(NamedTuple):
     may_name_streams: bool = False  # it may have a column `stream`
 
 
-def table_of(pa: Any, body: bytes, bounds: Bounds) -> Any:
+def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
     """Return what a body holds, once it is known to be whole, sound and of the right columns.
 
     Args:

@@ -44,7 +44,7 @@ from app.staging import Staging
 from app.subscriber import remove_stranded
 from app.telemetry import Metrics, RequestMetrics
 from engine import recovery
-from engine.bounds import Bounds as KeyspaceBounds
+from engine.bounds import KeyspaceBounds
 from engine.disk import SystemDisk
 from engine.engine import Engine
 from engine.errors import Unavailable

@@ -14,7 +14,7 @@ from engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
 from engine.stream import Stream
 
 
-class Bounds(NamedTuple):
+class KeyspaceBounds(NamedTuple):
     """How much a keyspace may hold. Each check raises `LimitReached` if there is no room."""
 
     streams_max: int = STREAMS_MAX

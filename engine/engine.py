@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine import bulk, signals, views
 from engine import commands as c
-from engine.bounds import Bounds
+from engine.bounds import KeyspaceBounds
 from engine.bulk import BulkCursor
 from engine.clock import Clock, StepWatch, SystemClock
 from engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
@@ -118,7 +118,7 @@ class Engine:
         clock: Clock | None = None,
         waiters_max: int = WAITERS_MAX,
         memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
-        bounds: Bounds = Bounds(),  # noqa: B008 it is a value
+        bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
     ) -> None:
         """Start with what was recovered.
 

@@ -12,7 +12,7 @@ from typing import Any
 from sortedcontainers import SortedDict, SortedSet
 
 from engine import commands as c
-from engine.bounds import Bounds
+from engine.bounds import KeyspaceBounds
 from engine.defaults import Defaults
 from engine.dismantling import Pieces, free
 from engine.errors import GroupNotFound, StreamNotFound
@@ -45,7 +45,9 @@ class Keyspace:
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
-        self.bounds = Bounds()  # asked when something new is decided, not when it is applied
+        self.bounds = (
+            KeyspaceBounds()
+        )  # asked when something new is decided, not when it is applied
         self._apply: dict[type, Callable[[Any], None]] = {
             c.CreateStream: self._create_stream,
             c.ConfigureStream: self._configure_stream,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app import arrow
-from app.arrow_body import Bounds
+from app.arrow_body import ArrowBounds
 from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_id
@@ -167,7 +167,7 @@ async def stage_chunk(
     `staged_ttl_ms` without a further chunk.
     """
     name = None if stream is None else check_name(stream, pointer="/query/stream")
-    bounds = Bounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
+    bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
     rows = await arrow.aside(partial(_rows, request.content, name, bounds))
     size_bytes = await gateway_of(request).staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
@@ -175,7 +175,7 @@ async def stage_chunk(
     return Staged(entries=len(rows.fields), size_bytes=size_bytes)
 
 
-def _rows(body: bytes, name: bytes | None, bounds: Bounds) -> Rows:
+def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
     """Return what a body wants to be appended, and where."""
     drafts, texts = arrow.decode(body, bounds)
     if texts is None:

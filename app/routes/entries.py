@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from app import arrow
-from app.arrow_body import Bounds as ArrowBounds
+from app.arrow_body import ArrowBounds
 from app.backend import Backend
 from app.batch import check_count, drafts_of
 from app.bulk import BulkRange
@@ -272,10 +272,10 @@ def _tell_added(request: Request, response: Response, added: Added) -> None:
         gateway_of(request).metrics.appended.inc(len(added.ids))
 
 
-Bounds = tuple[EntryId, EntryId, bool]
+EntryRange = tuple[EntryId, EntryId, bool]
 """Lowest id, highest id, and whether to read downwards."""
 
-_EVERYTHING: Bounds = (MIN_ID, MAX_ID, False)
+_EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
 
 
 def range_query(
@@ -284,7 +284,7 @@ def range_query(
     ] = None,
     end: Annotated[str | None, Query(description="To this id; `+`, or `(id` for before.")] = None,
     order: Annotated[Literal["asc", "desc"] | None, Query(description="Oldest first?")] = None,
-) -> Bounds | None:
+) -> EntryRange | None:
     """Return the bounds of a range read and whether it goes down; None if none was asked for."""
     if start is None and end is None and order is None:
         return None
@@ -293,7 +293,7 @@ def range_query(
     return low, high, order == "desc"
 
 
-RangeDep = Annotated[Bounds | None, Depends(range_query)]
+RangeDep = Annotated[EntryRange | None, Depends(range_query)]
 
 _BULK_HEADERS = {
     name: {"description": f"With Arrow: {text}", "schema": {"type": "string"}}
@@ -395,7 +395,7 @@ async def read_entries(
     return json_answer(await _wire_read(read))
 
 
-def _check_one_of(bounds: Bounds | None, after: str | None) -> None:
+def _check_one_of(bounds: EntryRange | None, after: str | None) -> None:
     if bounds is not None and after is not None:
         text = "a range has start and end, a cursor has after: give one of them"
         raise GatewayError("invalid_request", text, pointer="/query/after")
@@ -404,7 +404,7 @@ def _check_one_of(bounds: Bounds | None, after: str | None) -> None:
 async def _arrow(
     request: Request,
     stream: bytes,
-    bounds: Bounds | None,
+    bounds: EntryRange | None,
     after: str | None,
     limit: int | None,
     wait_ms: int,
@@ -544,7 +544,7 @@ async def delete_entries(
     return await outcomes_answer(ids, await backend.delete(stream, ids, request.references))
 
 
-async def _read_range(request: Request, stream: bytes, bounds: Bounds, limit: int) -> Response:
+async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit: int) -> Response:
     gateway = gateway_of(request)
     info = await gateway.backend.stream_info(stream)
     entries = await _page(gateway.backend, stream, bounds, limit, gateway.limits.read_bytes_max)
@@ -571,7 +571,7 @@ async def _wire_read(read: StreamRead) -> dict[str, Any]:
 
 
 async def _range_lines(
-    request: Request, stream: bytes, bounds: Bounds, limit: int
+    request: Request, stream: bytes, bounds: EntryRange, limit: int
 ) -> AsyncGenerator[bytes, None]:
     """Yield a range a page at a time, so that its size does not matter to anybody else.
 
@@ -601,7 +601,11 @@ async def _range_lines(
 
 
 async def _page(
-    backend: Backend, stream: bytes, bounds: Bounds, limit: int, size_bytes_max: int = _PAGE_BYTES
+    backend: Backend,
+    stream: bytes,
+    bounds: EntryRange,
+    limit: int,
+    size_bytes_max: int = _PAGE_BYTES,
 ) -> list[EngineEntry]:
     low, high, is_down = bounds
     bounded = {"limit": limit, "size_bytes_max": size_bytes_max}

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from app import arrow
-from app.arrow_body import Bounds
+from app.arrow_body import ArrowBounds
 from app.problems import GatewayError
 from engine.errors import InvalidId
 from tests.arrow_bodies import shown_over_and_over
 
 MEMORY_BYTES_MAX = 6 * 2**30
-BOUNDS = Bounds(rows_max=200, size_bytes_max=2**20, may_name_streams=True)
+BOUNDS = ArrowBounds(rows_max=200, size_bytes_max=2**20, may_name_streams=True)
 TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
 BYTES = [*TEXTS, pa.binary(), pa.large_binary(), pa.binary_view()]
 EXTREMES = [0, 1, -1, 7, 2**7, 2**15, 2**31 - 1, -(2**31), 2**20]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.bounds import Bounds
+from engine.bounds import KeyspaceBounds
 from engine.clock import Clock
 from engine.decisions.deliveries import GroupCursor, GroupRequest
 from engine.decisions.groups import GroupStart
@@ -28,7 +28,7 @@ class Driver(Engine):
         clock: Clock | None = None,
         *,
         waiters_max: int = 10_000,
-        bounds: Bounds = Bounds(),  # noqa: B008 it is a value
+        bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
     ) -> None:
         self.hand = HandClock()
         super().__init__(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import arrow
-from app.arrow_body import Bounds
+from app.arrow_body import ArrowBounds
 from app.problems import GatewayError
 from engine.entry import Draft, Entry, EntryId, Fields, PartialId
 from engine.errors import InvalidId
@@ -25,7 +25,7 @@ from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
 
 LOADING = "import app.arrow, asyncio; asyncio.run(app.arrow.load()); "
 POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
-BOUNDS = Bounds(rows_max=1000, size_bytes_max=2**20)
+BOUNDS = ArrowBounds(rows_max=1000, size_bytes_max=2**20)
 ROOT = Path(__file__).parents[2]
 
 INT64_MAX = 2**63 - 1
@@ -145,7 +145,7 @@ def test_views_count_as_often_as_they_show_the_same_bytes(kind: pa.DataType) -> 
     assert len(body) < 2**24
 
     with pytest.raises(GatewayError, match="2516582700 bytes") as refused:
-        arrow.decode(body, Bounds(10_000, 2**24))
+        arrow.decode(body, ArrowBounds(10_000, 2**24))
     assert refused.value.code == "too_large"
 
 
@@ -153,9 +153,9 @@ def test_views_may_show_the_same_bytes_within_the_bound() -> None:
     values = shown_over_and_over(b"x" * 1000, 3, pa.binary_view())
     names = pa.array(["v"] * 3)
     fields = pa.MapArray.from_arrays(pa.array(range(4), pa.int32()), names, values)
-    assert len(arrow.decode(arrow_of({"fields": fields}), Bounds(3, 3003)).drafts) == 3
+    assert len(arrow.decode(arrow_of({"fields": fields}), ArrowBounds(3, 3003)).drafts) == 3
     with pytest.raises(GatewayError, match="3003 bytes, at most 3002"):
-        arrow.decode(arrow_of({"fields": fields}), Bounds(3, 3002))
+        arrow.decode(arrow_of({"fields": fields}), ArrowBounds(3, 3002))
 
 
 def test_views_may_not_be_shorter_than_nothing() -> None:

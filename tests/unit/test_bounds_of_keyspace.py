@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.bounds import Bounds
+from engine.bounds import KeyspaceBounds
 from engine.decisions import streams
 from engine.decisions.deliveries import ClaimRequest, NackMode
 from engine.decisions.groups import GroupStart
@@ -52,7 +52,7 @@ def refused(engine: Engine, what: str, limit: int) -> Iterator[None]:
     ids=["create", "add", "group", "batch"],
 )
 async def test_a_stream_too_many_is_refused_until_one_goes(attempt: Attempt) -> None:
-    engine = Driver(bounds=Bounds(streams_max=2))
+    engine = Driver(bounds=KeyspaceBounds(streams_max=2))
     await engine.start(1)
     await engine.put(1, stream=b"other")
     with refused(engine, "streams", 2):
@@ -64,7 +64,7 @@ async def test_a_stream_too_many_is_refused_until_one_goes(attempt: Attempt) -> 
 
 
 async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
-    engine = Driver(bounds=Bounds(streams_max=3))
+    engine = Driver(bounds=KeyspaceBounds(streams_max=3))
     await engine.put(1)
     with refused(engine, "streams", 3):
         await engine.commit_batch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", b"c", S)})
@@ -74,7 +74,7 @@ async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
 
 
 async def test_streams_that_are_there_go_on_at_the_bound() -> None:
-    engine = Driver(bounds=Bounds(streams_max=1))
+    engine = Driver(bounds=KeyspaceBounds(streams_max=1))
     assert await engine.create_stream(S, StreamConfig())
     assert not await engine.create_stream(S, StreamConfig())
     with pytest.raises(StreamExists):
@@ -85,7 +85,7 @@ async def test_streams_that_are_there_go_on_at_the_bound() -> None:
 
 
 async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
-    engine = Driver(bounds=Bounds(streams_max=1))
+    engine = Driver(bounds=KeyspaceBounds(streams_max=1))
     await engine.put(1)
     await engine.perform(lambda keyspace, now_ms: streams.set_expiry(keyspace, S, now_ms + 10))
     engine.hand.now_ms += 10
@@ -93,7 +93,7 @@ async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
 
 
 async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
-    engine = Driver(bounds=Bounds(streams_max=2))
+    engine = Driver(bounds=KeyspaceBounds(streams_max=2))
     await engine.start(1)
     await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"dead"))
     await engine.put(1, stream=b"other")
@@ -111,7 +111,7 @@ async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
 
 
 async def test_a_group_too_many_is_refused_until_one_goes() -> None:
-    engine = Driver(bounds=Bounds(groups_max=2))
+    engine = Driver(bounds=KeyspaceBounds(groups_max=2))
     await engine.start(1)
     await engine.create_group(S, b"other", START)
     with refused(engine, "groups in this stream", 2):
@@ -139,7 +139,7 @@ async def test_a_group_too_many_is_refused_until_one_goes() -> None:
     ids=["create", "read", "wait", "history", "claim", "autoclaim"],
 )
 async def test_a_consumer_too_many_is_refused_until_one_goes(attempt: Attempt) -> None:
-    engine = Driver(bounds=Bounds(consumers_max=2))
+    engine = Driver(bounds=KeyspaceBounds(consumers_max=2))
     await engine.start(1, 2, 3)
     await engine.take(limit=1)
     await engine.create_consumer(S, G, b"b")
@@ -152,7 +152,7 @@ async def test_a_consumer_too_many_is_refused_until_one_goes(attempt: Attempt) -
 
 
 async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
-    engine = Driver(bounds=Bounds(consumers_max=1))
+    engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1, 2)
     assert numbers(await engine.take(limit=1)) == [1]
     assert not await engine.create_consumer(S, G, b"a")
@@ -164,7 +164,7 @@ async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
 
 
 async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:
-    engine = Driver(bounds=Bounds(consumers_max=1))
+    engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1)
     await engine.start(1, stream=b"full")
     await engine.create_consumer(b"full", G, b"a")
@@ -173,7 +173,7 @@ async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:
 
 
 async def test_a_read_that_is_refused_acknowledges_nothing() -> None:
-    engine = Driver(bounds=Bounds(consumers_max=1))
+    engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1)
     await engine.take()
     await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
@@ -183,7 +183,7 @@ async def test_a_read_that_is_refused_acknowledges_nothing() -> None:
 
 
 async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
-    engine = Driver(bounds=Bounds(consumers_max=1))
+    engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start()
     waiting = asyncio.ensure_future(engine.take(wait_ms=None))
     while not engine.waiter_count:
@@ -200,7 +200,7 @@ async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
 
 
 async def test_a_producer_too_many_is_refused_until_one_goes() -> None:
-    engine = Driver(bounds=Bounds(producers_max=2))
+    engine = Driver(bounds=KeyspaceBounds(producers_max=2))
     for producer in (b"a", b"b"):
         await engine.add_once(S, [DRAFT], Idempotent(producer, b"1"))
     with refused(engine, "producers in this stream", 2):
@@ -229,7 +229,7 @@ async def test_what_is_there_goes_on_when_a_bound_is_lowered() -> None:
         for producer in (b"p", b"q"):
             await wide.add_once(stream, [DRAFT], Idempotent(producer, b"1"))
 
-    engine = Engine(MemoryStorage(), keyspace=wide.keyspace, bounds=Bounds(1, 1, 1, 1))
+    engine = Engine(MemoryStorage(), keyspace=wide.keyspace, bounds=KeyspaceBounds(1, 1, 1, 1))
     await engine.add_once(b"t", [DRAFT], Idempotent(b"q", b"2"))
     assert not await engine.create_consumer(b"t", G, b"b")
     for one in (
