@@ -16,7 +16,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app import document, handlers, machine, memory
+from app import collector, document, handlers, machine
 from app.backend import Backend
 from app.commands import CommandRunner
 from app.dependencies import Gateway
@@ -296,7 +296,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
         if isinstance(backend, Engine):
             tasks.create_task(_watched(backend.run(), gateway))
         sweeping = tasks.create_task(_watched(staging.run(), gateway))
-        keeping = tasks.create_task(_watched(memory.keep_low(), gateway))
+        keeping = tasks.create_task(_watched(collector.keep_low(), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)

@@ -1,6 +1,6 @@
 """When garbage is collected, and when what is free is given back."""
 
-from app.memory import FREE_BYTES_MIN, GROWTH_BYTES_MIN, Keeper, Usage
+from app.collector import FREE_BYTES_MIN, GROWTH_BYTES_MIN, Keeper, Usage
 
 MIB = 2**20
 

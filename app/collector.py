@@ -1,4 +1,4 @@
-"""Memory: garbage is collected once memory has grown, and what is free goes back to the system.
+"""Collector: garbage is collected once memory has grown, and what is free goes back to the system.
 
 Python collects garbage by count, and the counts are set high, as looking through a million pending
 entries takes long. Few objects can hold much memory, so growth is a reason to collect as well.
