@@ -197,6 +197,8 @@ class _Flow(FlowControl):
         self._parse_soon = parse_soon
 
     def resume_reading(self) -> None:
+        if not self.read_paused:  # as it always is while something is unparsed
+            return
         if self._unparsed:
             self._parse_soon()
         else:
