@@ -12,6 +12,9 @@ from typing import Protocol
 
 from engine.limits import CLOCK_STEP_MS_MIN
 
+_SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux's monotonic time stands still while the machine sleeps; this one does not."""
+
 
 class Clock(Protocol):
     """What the engine asks the time."""
@@ -33,8 +36,11 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since some moment; nobody can set it."""
-        return time.monotonic_ns() // 1_000_000
+        """Return milliseconds since some moment; nobody can set it.
+
+        A machine that sleeps counts as one in which time passes, as it does for everybody else.
+        """
+        return time.clock_gettime_ns(_SLEEPLESS) // 1_000_000
 
 
 class StepWatch:
