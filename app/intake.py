@@ -12,7 +12,7 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from app.portions import Unparsed
-from app.sockets import Sockets
+from app.sockets import Peer
 from app.turns import Turn
 from app.websocket import SocketProtocol
 
@@ -27,13 +27,13 @@ To close at once would reset the connection, and the close frame would be lost.
 """
 
 
-class BoundedWebSocket(SocketProtocol):
+class BoundedWebSocket(Peer, SocketProtocol):
     """A WebSocket for peers that mean no good."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""
         super().__init__(*args, **kwargs)
-        self._sockets: Sockets = self.app_state["gateway"].sockets
+        self._sockets = self.app_state["gateway"].sockets
         self._unparsed = Unparsed()
         self._message = bytearray()
         self._turn = Turn()  # of the app: how long it has taken what was here already
@@ -45,10 +45,14 @@ class BoundedWebSocket(SocketProtocol):
         self._parse()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what was read; parser, error and connection know each other, and would keep it."""
-        self._sockets.free(self.transport)
-        super().connection_lost(exc)
+        """Forget what was read, and send nothing any more."""
         self._unparsed.clear()
+        self.disconnected = True
+        super().connection_lost(exc)
+
+    def leave(self, exc: Exception | None) -> None:
+        """Tell the conversation; parser, error and connection know each other, and would stay."""
+        super().leave(exc)
         self.conn.parser.close()
         self.conn.parser_exc = None
 
@@ -68,14 +72,8 @@ class BoundedWebSocket(SocketProtocol):
         await super().send(message)
         self._parse()
 
-    def pause_writing(self) -> None:
-        """Wait for a peer that does not take what it is sent."""
-        super().pause_writing()
-        self._sockets.stuck(self.transport)
-
     def resume_writing(self) -> None:
         """Go on with a peer that takes something again."""
-        self._sockets.free(self.transport)
         super().resume_writing()
         self._parse()
 

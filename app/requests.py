@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from app.portions import Unparsed
 from app.problems import Code, make_problem
-from app.sockets import Sockets
+from app.sockets import Peer
 from app.turns import Turn
 from app.upgrade import DecliningHttp
 
@@ -42,7 +42,7 @@ _BAD = "This is no HTTP/1.1."
 _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
 
 
-class BoundedHttp(DecliningHttp):
+class BoundedHttp(Peer, DecliningHttp):
     """Uvicorn's HTTP/1.1 for clients that send more than they wait for."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -55,7 +55,6 @@ class BoundedHttp(DecliningHttp):
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
         self._flow: _Flow
         self._under_way: RequestResponseCycle | None = None
-        self._sockets: Sockets
 
     def connection_made(self, transport: Any) -> None:
         """Begin to read."""
@@ -67,24 +66,21 @@ class BoundedHttp(DecliningHttp):
         self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what was read."""
+        """Forget what was read, and send nothing any more."""
         self._unparsed.clear()
-        self._sockets.free(self.transport)
+        cycle: RequestResponseCycle | None = self.cycle
+        for one in (cycle, self._under_way):
+            if one is not None and not one.response_complete:
+                one.disconnected = True
         super().connection_lost(exc)
+
+    def leave(self, exc: Exception | None) -> None:
+        """Let those know who answer."""
+        super().leave(exc)
         if self._under_way is not None:  # uvicorn tells the last request only
             self._under_way.disconnected = True
             self._under_way.message_event.set()
         self._flow.forget()
-
-    def pause_writing(self) -> None:
-        """Wait for a client that does not take its answer."""
-        super().pause_writing()
-        self._sockets.stuck(self.transport)
-
-    def resume_writing(self) -> None:
-        """Go on with a client that takes something again."""
-        self._sockets.free(self.transport)
-        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Take what was read."""

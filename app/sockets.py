@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import resource
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from app.departures import Departures
 from app.problems import GatewayError
 
 log = logging.getLogger("headgate")
@@ -47,6 +49,7 @@ class Sockets:
         self._refused_count = 0
         self._cut_off_count = 0
         self._tell_at_s = 0.0
+        self.departures = Departures()
 
     def watch(self, registry: CollectorRegistry) -> None:
         """Show it in `/metrics`."""
@@ -60,8 +63,12 @@ class Sockets:
             Gauge(f"headgate_sockets_{name}", text, registry=registry).set_function(value)
 
     def has_room(self, count: int) -> bool:
-        """Tell whether there may be so many connections; the log says at times if not."""
-        if count <= self._count_max:
+        """Tell whether there may be so many connections; the log says at times if not.
+
+        Args:
+            count: those that are open, and those that have ended and wait for their turn.
+        """
+        if count - len(self.departures) <= self._count_max:
             return True
         self._refused_count += 1
         now_s = asyncio.get_running_loop().time()
@@ -101,3 +108,29 @@ class Sockets:
     def free(self, transport: asyncio.Transport) -> None:
         """Note that a client takes what it is sent, or is gone."""
         self._unsent_bytes -= self._unsent.pop(transport, 0)
+
+
+class Peer(asyncio.Protocol):
+    """A connection, as far as it shares: its client may be slow, and leave with thousands more."""
+
+    transport: asyncio.Transport
+    _sockets: Sockets
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not take what it is sent."""
+        super().pause_writing()
+        self._sockets.stuck(self.transport)
+
+    def resume_writing(self) -> None:
+        """Go on with a client that takes something again."""
+        self._sockets.free(self.transport)
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room, and leave when it is this one's turn."""
+        self._sockets.free(self.transport)
+        self._sockets.departures.add(partial(self.leave, exc))
+
+    def leave(self, exc: Exception | None) -> None:
+        """Let everyone know who has to do with the connection."""
+        super().connection_lost(exc)

@@ -1,0 +1,42 @@
+"""Departures: those who leave at once are seen to in turns.
+
+The event loop tells of all connections that have ended in one go. Each that ends wakes a handful of
+tasks, and thousands would be woken together: the loop would have nothing else to do for a second.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+LEAVERS_AT_ONCE_MAX = 8
+"""Seen to in one turn of the event loop. The tasks of one take about 0.3 ms."""
+
+
+class Departures:
+    """Whose connection has ended, in order; mostly there is nobody."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._seen_to_count = 0  # in this turn
+
+    def __len__(self) -> int:
+        """Return how many wait for their turn."""
+        return len(self._waiting)
+
+    def add(self, leave: Callable[[], None]) -> None:
+        """Call `leave` now, or in a later turn if many leave."""
+        if self._seen_to_count >= LEAVERS_AT_ONCE_MAX or self._waiting:
+            self._waiting.append(leave)
+            return
+        if not self._seen_to_count:
+            asyncio.get_running_loop().call_soon(self._take_turn)
+        self._seen_to_count += 1
+        leave()
+
+    def _take_turn(self) -> None:
+        self._seen_to_count = min(len(self._waiting), LEAVERS_AT_ONCE_MAX)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._take_turn)
+        for _ in range(self._seen_to_count):
+            self._waiting.popleft()()
