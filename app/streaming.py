@@ -5,9 +5,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
-import anyio
 from fastapi.responses import StreamingResponse
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 T = TypeVar("T")
 
@@ -29,14 +28,13 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
                     return
                 yield part
                 coming[asyncio.ensure_future(anext(source))] = source
-            await asyncio.sleep(0)  # anyio cancels nobody whose next part is there already
+            await asyncio.sleep(0)  # others come between, though the next part is there already
     finally:
-        with anyio.CancelScope(shield=True):  # what they were reading is undone before we go on
-            for task in coming:
-                task.cancel()
-            await asyncio.gather(*coming, return_exceptions=True)
-            for source in sources:
-                await source.aclose()
+        for task in coming:
+            task.cancel()
+        await asyncio.gather(*coming, return_exceptions=True)
+        for source in sources:  # what they were reading is undone before we go on
+            await source.aclose()
 
 
 class BrokenOff(Exception):
@@ -65,6 +63,24 @@ class PatientResponse(StreamingResponse):
         super().__init__(parts, headers=headers, media_type=media_type)
         self._parts = parts
         self._patience_ms = patience_ms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the end, or until the client is gone.
+
+        Starlette does this in a task group of anyio, which takes as much time and memory as all the
+        rest of a stream of events, and leaves what waits for the garbage collector.
+        """
+        del scope
+        sending = asyncio.create_task(self.stream_response(send))
+        leaving = asyncio.create_task(self.listen_for_disconnect(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.wait((sending, leaving))
+        if not sending.cancelled():
+            sending.result()
 
     async def stream_response(self, send: Send) -> None:
         """Send, and then let the source clean up, however it ended."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-import anyio
-
 from app.backend import Backend
 from engine.entry import EntryId
 from engine.errors import NotFound, Unavailable
@@ -73,19 +71,16 @@ class Subscriber:
         """Give back what was sent and not settled, as if it had never been delivered.
 
         What was delivered again since stays where it is, be it with this consumer on another
-        connection. Runs to its end even if the connection is cancelled.
+        connection.
 
         Args:
             backend: where it was read.
             held: delivery count of each entry, as it was sent.
         """
-        with anyio.CancelScope(shield=True):
-            try:
-                if self.releases and held:
-                    await backend.give_back(self.stream, self.group, self.consumer, held)
-                if self.is_temporary:
-                    await backend.delete_consumer(
-                        self.stream, self.group, self.consumer, release=True
-                    )
-            except (NotFound, Unavailable):
-                pass  # the group is gone, and with it all that was pending; or nothing can change
+        try:
+            if self.releases and held:
+                await backend.give_back(self.stream, self.group, self.consumer, held)
+            if self.is_temporary:
+                await backend.delete_consumer(self.stream, self.group, self.consumer, release=True)
+        except (NotFound, Unavailable):
+            pass  # the group is gone, and with it all that was pending; or nothing can change

@@ -1156,6 +1156,7 @@ class Engine:
             if timer is not None:
                 timer.cancel()
             self._waiters.remove(waiter)
+            waiter.forget()
 
     def _undo(self, request: GroupRequest, reply: list[GroupRead]) -> None:
         """Give back what was delivered to a reader that is no longer there."""

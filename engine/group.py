@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sortedcontainers import SortedDict
 
-from engine.dismantling import Pieces
+from engine.dismantling import Pieces, free
 from engine.entry import EntryId
 from engine.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
 from engine.pending import Consumer, Pel
@@ -77,3 +77,4 @@ class Group:
                 self.pel.release(pending.id, pending.delivery_count)
             else:
                 self.pel.remove(pending.id)
+        free(consumer.dismantle())

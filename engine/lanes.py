@@ -61,6 +61,10 @@ class Waiter(Generic[T]):
         if not self.served.done():
             self.served.set_result(None)
 
+    def forget(self) -> None:
+        """Let go of the attempt, which may know the waiter: it is not made again."""
+        del self.attempt
+
 
 class Lane:
     """Waiters in order of arrival, those that stand aside, and the timer of those that claim."""

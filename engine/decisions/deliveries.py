@@ -110,6 +110,10 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
     return Decision(reads, commands)
 
 
+_NEWCOMER = Consumer(b"", 0)
+"""Stands for one that is not there yet, and so holds nothing."""
+
+
 class GroupAhead:
     """A group as its consumer will find it once the earlier cursors of the same read are applied.
 
@@ -131,7 +135,7 @@ class GroupAhead:
     def __init__(self, stream: bytes, group: Group, consumer: bytes, clock_set_ms: int) -> None:
         """Start with the group of a stream as it is."""
         self.clock_set_ms = clock_set_ms
-        self._consumer = group.consumers.get(consumer) or Consumer(consumer, 0)
+        self._consumer = group.consumers.get(consumer) or _NEWCOMER
         self.pel = group.pel  # as it was before the read
         self.policy = group.policy.on(stream)
         self.last_id = group.last_id

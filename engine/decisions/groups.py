@@ -23,6 +23,7 @@ from engine.entry import EntryId
 from engine.errors import GroupExists, StreamNotFound
 from engine.keyspace import Keyspace
 from engine.limits import SETTLED_AT_ONCE_MAX
+from engine.pending import Consumer
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.stream import Stream, StreamConfig
 
@@ -129,22 +130,35 @@ def delete_consumer(
     found = keyspace.group(name, group).consumers.get(consumer)
     if found is None:
         return Decision(None, [])
-    held = len(found.pending)
+    going = _Going(found, name, group, len(found.pending), release)
+    return going.part(keyspace, now_ms=0)
 
-    def part(keyspace: Keyspace, _: int) -> Decision[int | None]:
-        stream = keyspace.find(name)
-        now = None if stream is None else stream.groups.get(group)
-        if now is None or now.consumers.get(consumer) is not found:  # it has gone meanwhile
+
+class _Going(NamedTuple):
+    """A consumer that is deleted bit by bit."""
+
+    consumer: Consumer
+    stream: bytes
+    group: bytes
+    held_count: int  # in the beginning
+    release: bool
+
+    def part(self, keyspace: Keyspace, now_ms: int) -> Decision[int | None]:
+        """Decide to let go of some of what it holds, and of itself at last."""
+        del now_ms
+        held, consumer = self.held_count, self.consumer
+        stream = keyspace.find(self.stream)
+        now = None if stream is None else stream.groups.get(self.group)
+        if now is None or now.consumers.get(consumer.name) is not consumer:  # it is gone already
             return Decision(held, [])
-        if len(found.pending) <= SETTLED_AT_ONCE_MAX:
-            return Decision(held, [DeleteConsumer(name, group, consumer, release)])
-        some = list(islice(found.pending.walk(), SETTLED_AT_ONCE_MAX))
-        letting_go: Command = Ack(name, group, [one.id for one in some])
-        if release:
-            letting_go = Release(name, group, [(one.id, one.delivery_count) for one in some])
-        return Decision(held, [letting_go], part)
-
-    return part(keyspace, 0)
+        names = self.stream, self.group
+        if len(consumer.pending) <= SETTLED_AT_ONCE_MAX:
+            return Decision(held, [DeleteConsumer(*names, consumer.name, self.release)])
+        some = list(islice(consumer.pending.walk(), SETTLED_AT_ONCE_MAX))
+        letting_go: Command = Ack(*names, [one.id for one in some])
+        if self.release:
+            letting_go = Release(*names, [(one.id, one.delivery_count) for one in some])
+        return Decision(held, [letting_go], self.part)
 
 
 def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:

@@ -1,6 +1,7 @@
 """Event streams: what a browser's EventSource sees."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,7 +10,11 @@ import httpx
 import httpx_sse
 import pytest
 
+from app.routes.events import EventStream
 from app.settings import Settings
+from engine.decisions import deliveries
+from engine.lanes import Waiter
+from engine.pending import Consumer
 from tests.api.conftest import Live, running, said, until
 
 
@@ -131,6 +136,29 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(live: Live) -> None:
         await events.next("ready")
         await live.until_waiting(1)
     await live.until_waiting(0)
+
+
+@pytest.mark.parametrize("url", [STREAM, GROUP])
+async def test_nothing_of_a_reader_that_has_left_waits_for_the_garbage_collector(
+    live: Live, url: str
+) -> None:
+    await live.create_group("orders", "billing")
+    gc.collect()
+    gc.disable()
+    try:
+        async with events_of(live, url) as events:
+            await events.next("ready")
+            await live.until_waiting(1)
+        await live.until_waiting(0)
+
+        def left() -> list[object]:
+            kinds = EventStream, Waiter, Consumer
+            found = [one for one in gc.get_objects() if isinstance(one, kinds)]
+            return [one for one in found if one is not deliveries._NEWCOMER]
+
+        await until(lambda: not left())
+    finally:
+        gc.enable()
 
 
 async def test_a_group_sends_own_pending_entries_first_then_new_ones(live: Live) -> None:

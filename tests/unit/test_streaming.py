@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-import anyio
 import pytest
 
 from app.streaming import merged
@@ -18,19 +17,20 @@ async def endless() -> AsyncGenerator[int, None]:
 
 async def test_a_reader_that_is_cancelled_ends_though_there_is_always_more() -> None:
     taken = 0
-    async with asyncio.timeout(10), anyio.create_task_group() as tasks:
 
-        async def take() -> None:
-            nonlocal taken
-            async with aclosing(merged(endless())) as parts:
-                async for _ in parts:
-                    taken += 1
-                    if taken == 10:
-                        tasks.cancel_scope.cancel()
-                    assert taken < 1000
+    async def take() -> None:
+        nonlocal taken
+        async with aclosing(merged(endless())) as parts:
+            async for _ in parts:
+                taken += 1
+                if taken == 10:
+                    taking.cancel()
+                assert taken < 1000
 
-        tasks.start_soon(take)
-    assert taken < 1000
+    async with asyncio.timeout(10):
+        taking = asyncio.create_task(take())
+        await asyncio.wait([taking])
+    assert taking.cancelled()
 
 
 async def test_a_source_that_always_has_more_does_not_keep_others_from_their_turn() -> None:
@@ -72,8 +72,9 @@ async def test_a_source_has_ended_before_who_read_it_goes_on() -> None:
         finally:
             order.append("reader")
 
-    async with asyncio.timeout(10), anyio.create_task_group() as tasks:
-        tasks.start_soon(take)
+    async with asyncio.timeout(10):
+        taking = asyncio.create_task(take())
         await reading.wait()
-        tasks.cancel_scope.cancel()
+        taking.cancel()
+        await asyncio.wait([taking])
     assert order == ["source", "reader"]
