@@ -215,6 +215,9 @@ class Backend(Protocol):
     ) -> list[StreamRead]:
         """Return what each stream has after its cursor, one `StreamRead` each, empty or not.
 
+        `limit` is for each stream, `size_bytes_max` for all: each has its share. The first entry
+        always comes, and others while something is left.
+
         If no stream has anything, wait for it: up to `wait_ms`, 0 not at all, None without end.
         Every waiting reader gets every entry.
 

@@ -1,6 +1,6 @@
 """JSON arrays: answers of any size, encoded in turns, so that others come between."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -14,23 +14,26 @@ from engine.entry import EntryId
 T = TypeVar("T")
 
 _AT_ONCE = 100
-"""Items that are encoded before it is asked whether the turn is over."""
+"""Items that are encoded together, if they are small."""
 
 _encoder = msgspec.json.Encoder()
 json_lines = _encoder.encode_lines
 """Encode items, one per line."""
 
 
-async def array_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> msgspec.Raw:
+async def array_in_turns(
+    items: Iterable[T], wire: Callable[[T], object], turn: Turn | None = None
+) -> msgspec.Raw:
     """Return a JSON array.
 
     Args:
         items: what to encode; they must not change meanwhile.
         wire: returns the wire form of one.
+        turn: that has begun already, where there are many arrays.
     """
-    turn, left, parts = Turn(), iter(items), []
-    while some := list(islice(left, _AT_ONCE)):
-        parts.append(_encoder.encode([wire(one) for one in some])[1:-1])
+    turn, left, parts = turn or Turn(), iter(items), []
+    while some := _some(left, wire, turn):
+        parts.append(_encoder.encode(some)[1:-1])
         await turn.pause()
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
 
@@ -38,15 +41,25 @@ async def array_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> msg
 async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> bytes:
     """Return items as NDJSON; they must not change meanwhile."""
     turn, left, parts = Turn(), iter(items), []
-    while some := list(islice(left, _AT_ONCE)):
-        parts.append(json_lines(map(wire, some)))
+    while some := _some(left, wire, turn):
+        parts.append(json_lines(some))
         await turn.pause()
     return b"".join(parts)
 
 
+def _some(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> list[object]:
+    """Return the wire forms of the next items, fewer if they are so large that the turn is over."""
+    found = []
+    for item in islice(left, _AT_ONCE):
+        found.append(wire(item))
+        if turn.is_over:
+            break
+    return found
+
+
 def raw(model: BaseModel) -> msgspec.Raw:
     """Return a model encoded, without what was not set in it."""
-    return msgspec.Raw(model.model_dump_json(exclude_unset=True).encode())
+    return msgspec.Raw(model.model_dump_json(by_alias=True, exclude_unset=True).encode())
 
 
 def json_answer(value: object) -> Response:

@@ -31,7 +31,6 @@ from engine.replies import (
 )
 from engine.replies import JournalStatus as EngineJournalStatus
 from engine.replies import PendingItem as EnginePendingItem
-from engine.replies import PendingSummary as EnginePendingSummary
 from engine.replies import Portion as EnginePortion
 from engine.replies import StreamInfo as EngineStreamInfo
 from engine.stream import StreamConfig as EngineStreamConfig
@@ -879,20 +878,8 @@ class PendingSummary(BaseModel):
     count: int
     min_id: IdText | None
     max_id: IdText | None
-    consumers: list[ConsumerPending]
-
-    @classmethod
-    def of(cls, summary: EnginePendingSummary) -> Self:
-        """Return the wire form."""
-        return cls(
-            count=summary.total,
-            min_id=None if summary.min_id is None else str(summary.min_id),
-            max_id=None if summary.max_id is None else str(summary.max_id),
-            consumers=[
-                ConsumerPending(name=text_of(name), pending=held)
-                for name, held in summary.consumers
-            ],
-        )
+    consumers: list[ConsumerPending] = Field(description="Who holds entries, by name.")
+    consumers_left_out: int = Field(description="How many more consumers hold entries.")
 
 
 class GroupDetail(Group):

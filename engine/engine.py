@@ -54,6 +54,7 @@ from engine.limits import (
 from engine.memory import Memory, MemoryBounds, WhenFull
 from engine.packed import Packed, PackedDrafts, is_worth_packing, pack
 from engine.policy import NO_POLICY, GroupPolicy
+from engine.read_room import ReadRoom
 from engine.replies import (
     Added,
     Claimed,
@@ -307,7 +308,7 @@ class Engine:
     ) -> list[Entry]:
         """Return entries from `start` to `end`, lowest first (XRANGE). Raises `StreamNotFound`."""
         return await self._durable(
-            self._keyspace.stream(stream).log.range(start, end, limit, size_bytes_max)
+            self._keyspace.stream(stream).log.range(start, end, limit, ReadRoom(size_bytes_max))
         )
 
     async def reverse_range(
@@ -321,7 +322,8 @@ class Engine:
     ) -> list[Entry]:
         """Return entries from `end` down to `start` (XREVRANGE). Raises `StreamNotFound`."""
         log = self._keyspace.stream(stream).log
-        return await self._durable(log.reverse_range(end, start, limit, size_bytes_max))
+        room = ReadRoom(size_bytes_max)
+        return await self._durable(log.reverse_range(end, start, limit, room))
 
     async def read(
         self,
@@ -337,7 +339,8 @@ class Engine:
         Args:
             cursors: where to read; one `StreamRead` each is returned, empty or not.
             limit: entries per stream at most.
-            size_bytes_max: names and values per stream at most, but for the first entry.
+            size_bytes_max: names and values of all streams at most, each of which has its share;
+                the first entry comes whatever its size.
             wait_ms: how long to wait; 0 does not wait, None waits without end.
             missing_ok: read a missing stream as an empty one, as Redis does.
 

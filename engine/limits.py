@@ -132,6 +132,10 @@ CONSUMERS_AT_ONCE_MAX = 500
 SERVED_AT_ONCE_MAX = 100
 """Blocked reads re-run in one turn: each that is woken costs its caller some 100 µs in the next."""
 
+READ_PARTS_MAX = 100_000
+"""Names and values of one read that is bounded in size: however short they are, each costs some
+150 ns to unpack."""
+
 CLAIM_SCAN_MAX = 2_000
 """Pending entries a read looks at for what it may claim: its consumer's own, those about to be dead
 letters and those whose entry is gone may be in front. 1 ms."""

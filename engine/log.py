@@ -11,7 +11,7 @@ is not enough, it is the first part of what would go.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from engine.dismantling import Pieces
 from engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
 from engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
 from engine.memory import Memory
+from engine.read_room import ReadRoom
 
 E = TypeVar("E", Entry, Draft)
 
@@ -198,7 +199,7 @@ class Log:
         start: EntryId,
         end: EntryId,
         limit: int | None = None,
-        size_bytes_max: int | None = None,
+        room: ReadRoom | None = None,
     ) -> list[Entry]:
         """Return entries from `start` to `end`, both inclusive, lowest id first.
 
@@ -206,9 +207,10 @@ class Log:
             start: the lowest id.
             end: the highest id.
             limit: entries at most.
-            size_bytes_max: names and values at most; the first entry comes whatever its size.
+            room: what they take is taken from it; the first entry comes whatever its size. None is
+                without bound.
         """
-        batch = _Batch(limit, size_bytes_max)
+        batch = _Batch(limit, room or ReadRoom(None))
         for chunk in self._chunks_from(start):
             if chunk.first_id > end or not batch.take(chunk.between(start, end)):
                 break
@@ -219,10 +221,10 @@ class Log:
         end: EntryId,
         start: EntryId,
         limit: int | None = None,
-        size_bytes_max: int | None = None,
+        room: ReadRoom | None = None,
     ) -> list[Entry]:
         """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
-        batch = _Batch(limit, size_bytes_max)
+        batch = _Batch(limit, room or ReadRoom(None))
         for index in range(bisect_right(self._firsts, end) - 1, -1, -1):
             chunk = self._chunks[index]
             if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
@@ -453,29 +455,27 @@ def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
 class _Batch:
     """Entries up to a bound in number and in size."""
 
-    __slots__ = ("_limit", "_size_left", "entries")
+    __slots__ = ("_limit", "_room", "entries")
 
-    def __init__(self, limit: int | None, size_bytes_max: int | None) -> None:
+    def __init__(self, limit: int | None, room: ReadRoom) -> None:
         self._limit = limit
-        self._size_left = size_bytes_max
+        self._room = room
         self.entries: list[Entry] = []
 
     def take(self, entries: list[Entry]) -> bool:
         """Take as many as fit; tells whether more may fit."""
         if self._limit is not None:
             entries = entries[: max(self._limit - len(self.entries), 0)]
-        size_bytes = 0 if self._size_left is None else _size_bytes(entries)
-        if self._size_left is None or size_bytes <= self._size_left:
+        room = self._room
+        if room.bytes_left is None:
             self.entries += entries
-            self._size_left = None if self._size_left is None else self._size_left - size_bytes
         else:
-            for entry in entries:
-                self._size_left -= entry.size_bytes
-                if self._size_left < 0 and self.entries:
-                    return False
-                self.entries.append(entry)
+            parts = list(chain.from_iterable(map(_fields_of, entries)))
+            if room.take_all(sum(map(len, parts)), len(parts)):
+                self.entries += entries
+            else:
+                for entry in entries:
+                    if not room.take(entry.fields, is_first=not self.entries):
+                        return False
+                    self.entries.append(entry)
         return self._limit is None or len(self.entries) < self._limit
-
-
-def _size_bytes(entries: Iterable[Entry]) -> int:
-    return sum(map(len, chain.from_iterable(map(_fields_of, entries))))

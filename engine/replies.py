@@ -141,7 +141,8 @@ class PendingSummary(NamedTuple):
     total: int
     min_id: EntryId | None
     max_id: EntryId | None
-    consumers: list[tuple[bytes, int]]  # who holds how many; those with none are left out
+    consumers: list[tuple[bytes, int]]  # who holds how many, the first by name; not those with none
+    holder_count: int  # consumers that hold any
 
 
 class ConsumerInfo(NamedTuple):

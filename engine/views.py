@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from sortedcontainers import SortedDict
 
@@ -13,9 +13,10 @@ from engine.decisions import Decision
 from engine.entry import MAX_ID, MIN_ID, EntryId
 from engine.group import Group
 from engine.keyspace import Keyspace
-from engine.limits import PENDING_SCAN_MAX
+from engine.limits import DESCRIBED_MAX, PENDING_SCAN_MAX
 from engine.ordered import OrderedView
 from engine.pending import Consumer, Pel, PendingEntry
+from engine.read_room import ReadRoom
 from engine.replies import (
     ConsumerInfo,
     Gap,
@@ -69,16 +70,21 @@ def read(
         keyspace: all streams.
         cursors: where to read. `From.NOW` must have been frozen by `freeze` to wait on.
         limit: entries per stream at most; None is all.
-        size_bytes_max: names and values per stream at most, but for the first entry.
+        size_bytes_max: names and values of all streams at most, each of which has its share; the
+            first entry comes whatever its size, and others while something is left.
         missing_ok: read a missing stream as an empty one, as Redis does.
 
     Raises:
         StreamNotFound: a stream is missing and `missing_ok` is false.
     """
-    found = []
+    found = list[StreamRead]()
+    left, share = ReadRoom(size_bytes_max), ReadRoom(size_bytes_max).share(len(cursors))
     for cursor in cursors:
         stream = keyspace.find(cursor.stream) if missing_ok else keyspace.stream(cursor.stream)
-        found.append(_read_one(stream, cursor, limit, size_bytes_max))
+        is_over = left.is_spent and any(one.entries for one in found)
+        room = share.share(1)
+        found.append(_read_one(stream, cursor, 0 if is_over else limit, room))
+        left.take_what_went(share, room)
     return found
 
 
@@ -237,17 +243,27 @@ def pending(
 def pending_summary(keyspace: Keyspace, name: bytes, group_name: bytes) -> PendingSummary:
     """Sum up what is pending and with whom (XPENDING, the short form).
 
+    Of those who hold entries the first `DESCRIBED_MAX` by name are told of, and all are counted.
+    It is one moment, so each consumer is looked at in the order that is fastest.
+
     Raises:
         GroupNotFound: there is no such group.
     """
     found = keyspace.group(name, group_name)
     first, last = found.pel.first(), found.pel.last()
-    holders = [(one.name, len(one.pending)) for one in found.consumers.values() if one.pending]
+    in_any_order = dict.values(cast("dict[bytes, Consumer]", found.consumers))
+    holders = [one for one in in_any_order if one.pending]
+    if len(holders) > DESCRIBED_MAX:
+        by_name = (one for one in found.consumers.values() if one.pending)
+        told = list(islice(by_name, DESCRIBED_MAX))
+    else:
+        told = sorted(holders, key=lambda one: one.name)
     return PendingSummary(
         total=len(found.pel),
         min_id=None if first is None else first.id,
         max_id=None if last is None else last.id,
-        consumers=holders,
+        consumers=[(one.name, len(one.pending)) for one in told],
+        holder_count=len(holders),
     )
 
 
@@ -278,7 +294,7 @@ def _less(left: int | None, taken: Sequence[object]) -> int | None:
 
 
 def _read_one(
-    stream: Stream | None, cursor: StreamCursor, limit: int | None, size_bytes_max: int | None
+    stream: Stream | None, cursor: StreamCursor, limit: int | None, room: ReadRoom
 ) -> StreamRead:
     after = MIN_ID if isinstance(cursor.after, From) else cursor.after
     if stream is None:
@@ -286,11 +302,10 @@ def _read_one(
     if cursor.after is From.NOW:
         after = stream.last_id
     entries = []
-    if cursor.after is From.LAST:
-        last = stream.log.last()
-        entries = [] if last is None else [last]
-    elif stream.log.last_id > after:
-        entries = stream.log.range(after.next(), MAX_ID, limit, size_bytes_max)
+    if cursor.after is From.LAST and limit != 0:
+        entries = stream.log.reverse_range(MAX_ID, MIN_ID, 1, room)
+    elif stream.log.last_id > after and limit != 0:
+        entries = stream.log.range(after.next(), MAX_ID, limit, room)
     gap = None
     # `0` asks for whatever there is; a cursor above it says "I have seen all up to here".
     if MIN_ID < after < stream.trimmed_through:

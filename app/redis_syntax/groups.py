@@ -419,7 +419,7 @@ def _summary(keyspace: Keyspace, key: bytes, group: bytes) -> Reply:
     summary = pending_summary(keyspace, key, group)
     if summary.min_id is None:
         return [0, None, None, None]
-    if len(summary.consumers) > DESCRIBED_MAX:
+    if summary.holder_count > DESCRIBED_MAX:
         raise CommandError(
             f"ERR more than {DESCRIBED_MAX} consumers hold entries: use XPENDING - +"
         )

@@ -15,6 +15,7 @@ from engine.group import Group
 from engine.keyspace import Keyspace
 from engine.limits import DESCRIBED_MAX
 from engine.pending import Consumer, PendingEntry
+from engine.read_room import ReadRoom
 from engine.stream import Stream
 from engine.views import consumers, groups
 
@@ -40,7 +41,7 @@ def _stream(words: Sequence[bytes], bounds: Bounds) -> Plan:
         if is_full:
             most = bounds.entries_max
             _check_described(_described(stream, limit, most), most, _SMALLER)
-            entries = stream.log.range(MIN_ID, MAX_ID, limit, bounds.size_bytes_max)
+            entries = stream.log.range(MIN_ID, MAX_ID, limit, ReadRoom(bounds.size_bytes_max))
             if len(entries) < min(stream.log.length, most if limit is None else limit):
                 raise CommandError(f"ERR the entries are too large: use {_SMALLER}")
             return Decision(

@@ -32,8 +32,9 @@ from engine.errors import StreamNotFound
 from engine.idempotency import Idempotent, Made, hash_fields
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
-from engine.limits import U64_MAX
+from engine.limits import READ_PARTS_MAX, U64_MAX
 from engine.log import Log
+from engine.read_room import ReadRoom
 from engine.stream import StreamConfig
 from engine.views import From, StreamCursor, freeze, read
 
@@ -243,14 +244,15 @@ class _Range(NamedTuple):
             rest = self._replace(end=last) if self.is_down else self._replace(start=last)
             is_cut = len(rest.first(log, 2, None)) > 1
         if is_cut:
-            text = f"{bounds.entries_max} entries or {bounds.size_bytes_max} bytes"
+            text = f"{bounds.entries_max} entries, {READ_PARTS_MAX} names and values, or "
+            text += f"{bounds.size_bytes_max} bytes"
             raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
         return found
 
     def first(self, log: Log, limit: int, size_bytes_max: int | None) -> list[Entry]:
         if self.is_down:
-            return log.reverse_range(self.end, self.start, limit, size_bytes_max)
-        return log.range(self.start, self.end, limit, size_bytes_max)
+            return log.reverse_range(self.end, self.start, limit, ReadRoom(size_bytes_max))
+        return log.range(self.start, self.end, limit, ReadRoom(size_bytes_max))
 
 
 def _range(words: Sequence[bytes], wanted: _Range, bounds: Bounds) -> Plan:
@@ -439,12 +441,14 @@ class Budget:
         # As MAXSIZE counts a reply it takes longer, for each of ten thousand entries.
         exactly = options.size_bytes_max is not None
         self._size_bytes = reply_size_bytes if exactly else _fields_size_bytes
+        self._parts_left = READ_PARTS_MAX
         self._is_first = True
 
     @property
     def room(self) -> int:
         """Return how many entries may still go out, if they are small."""
-        return 0 if self._bytes_left <= 0 and not self._is_first else self._count_left
+        is_spent = self._bytes_left <= 0 or self._parts_left <= 0
+        return 0 if is_spent and not self._is_first else self._count_left
 
     def limit(self, count: int | None) -> int:
         """Return how many entries to read of a stream, if so many are asked for."""
@@ -453,14 +457,24 @@ class Budget:
     def take(self, entries: Sequence[Reply]) -> list[Reply]:
         """Return as many of the entries, from the first on, as may go out."""
         taken: list[Reply] = []
+        left = self.room
         for entry in entries:
-            if not self.room:
+            if not left:
                 break
-            self._is_first = False
-            self._count_left -= 1
             self._bytes_left -= self._size_bytes(entry)
+            self._parts_left -= _parts_count(entry)
+            left = 0 if self._bytes_left <= 0 or self._parts_left <= 0 else left - 1
             taken.append(entry)
+        self._is_first = self._is_first and not taken
+        self._count_left -= len(taken)
         return taken
+
+
+def _parts_count(entry: Reply) -> int:
+    """Return how many names and values an entry has."""
+    assert isinstance(entry, list)
+    fields = entry[1]
+    return len(fields) if isinstance(fields, list) else 0
 
 
 def _fields_size_bytes(entry: Reply) -> int:

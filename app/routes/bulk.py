@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app import arrow
@@ -11,7 +12,7 @@ from app.arrow_body import ArrowBounds
 from app.backend import Backend
 from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
 from app.ids import parse_after, parse_id
-from app.json_arrays import array_in_turns, json_answer
+from app.json_arrays import array_in_turns, json_answer, raw
 from app.names import check_name, text_of
 from app.operation import ARROW, ArrowOperation, Operation, WholeRequest
 from app.presence import while_present
@@ -34,6 +35,7 @@ from app.structure import ITEMS_MAX
 from engine.bulk import BulkCursor
 from engine.limits import COUNT_MAX, U64_MAX
 from engine.replies import Committed as EngineCommitted
+from engine.replies import Portion as EnginePortion
 from engine.replies import Split
 from engine.views import From
 
@@ -46,6 +48,7 @@ _PARTS_MAX = 10_000
 @router.post(
     "/bulk/plan",
     operation_id="planBulkRead",
+    response_model=BulkPlan,
     responses=responses(
         "malformed",
         "invalid_id",
@@ -56,7 +59,7 @@ _PARTS_MAX = 10_000
 )
 async def plan_bulk_read(
     request: Request, backend: BackendDep, limits: LimitsDep, plan: PlanBulkRead
-) -> BulkPlan:
+) -> Response:
     """Say up to where each stream is to be read next, so that all of them advance together.
 
     `max_entries` is shared in proportion to what each stream has; one that has anything gets at
@@ -82,7 +85,11 @@ async def plan_bulk_read(
         list(cursors.values()), entries_max=plan.max_entries, wait_ms=plan.wait_ms
     )
     portions = await (while_present(request, planning) if plan.wait_ms else planning)
-    return BulkPlan(streams=[Portion.of(one) for one in portions])
+    return json_answer({"streams": await array_in_turns(portions, _wire_portion)})
+
+
+def _wire_portion(portion: EnginePortion) -> msgspec.Raw:
+    return raw(Portion.of(portion))
 
 
 @router.get(

@@ -324,12 +324,33 @@ def _wire_pending(item: PendingItem) -> dict[str, Any]:
     }
 
 
-@router.get("/pending/summary", operation_id="summarizePending", responses=_FIND)
-async def pending_summary(
-    backend: BackendDep, stream: StreamDep, group: GroupDep
-) -> PendingSummary:
-    """Sum up what is pending and with whom (XPENDING)."""
-    return PendingSummary.of(await backend.pending_summary(stream, group))
+@router.get(
+    "/pending/summary",
+    operation_id="summarizePending",
+    response_model=PendingSummary,
+    responses=_FIND,
+)
+async def pending_summary(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Response:
+    """Sum up what is pending and with whom (XPENDING).
+
+    It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
+    """
+    found = await backend.pending_summary(stream, group)
+    return json_answer(
+        {
+            "count": found.total,
+            "min_id": None if found.min_id is None else str(found.min_id),
+            "max_id": None if found.max_id is None else str(found.max_id),
+            "consumers": await array_in_turns(found.consumers, _wire_holder),
+            "consumers_left_out": found.holder_count - len(found.consumers),
+        }
+    )
+
+
+def _wire_holder(holder: tuple[bytes, int]) -> dict[str, Any]:
+    """Return the wire form of how much a consumer holds, as `schemas.ConsumerPending` says."""
+    name, held = holder
+    return {"name": text_of(name), "pending": held}
 
 
 def _ids(texts: Sequence[str], limits: Limits, *, pointer: str = "/body/ids") -> list[EntryId]:

@@ -47,6 +47,7 @@ from app.schemas import (
     StreamsRead,
 )
 from app.streaming import PatientResponse
+from app.turns import Turn
 from engine.bulk import gap_after
 from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
@@ -464,7 +465,10 @@ async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | Fro
 async def read_streams(
     request: Request, backend: BackendDep, limits: LimitsDep, read: Read
 ) -> Response:
-    """Read several streams at once, each after its own cursor (XREAD), waiting if asked to."""
+    """Read several streams at once, each after its own cursor (XREAD), waiting if asked to.
+
+    Each has its share of what one answer may hold: there may be more than what has come.
+    """
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
     cursors = [
@@ -476,13 +480,14 @@ async def read_streams(
     ]
     reading = backend.read(
         cursors,
-        limit=read.limit,
-        size_bytes_max=limits.read_bytes_max // len(cursors),
+        limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
+        size_bytes_max=limits.read_bytes_max,
         wait_ms=read.wait_ms,
     )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(one.entries) for one in reads))
-    found = [await _wire_read(one) | {"stream": text_of(one.stream)} for one in reads]
+    turn = Turn()
+    found = [await _wire_read(one, turn) | {"stream": text_of(one.stream)} for one in reads]
     return json_answer({"streams": found})
 
 
@@ -559,11 +564,11 @@ async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit
     return json_answer(found)
 
 
-async def _wire_read(read: StreamRead) -> dict[str, Any]:
+async def _wire_read(read: StreamRead, turn: Turn | None = None) -> dict[str, Any]:
     """Return the wire form of what one stream had, as `schemas.Entries` says."""
     gap = read.gap
     return {
-        "entries": await array_in_turns(read.entries, entry_wire),
+        "entries": await array_in_turns(read.entries, entry_wire, turn),
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
         "gap": None if gap is None else {"from": str(gap.after), "to": str(gap.through)},

@@ -100,7 +100,7 @@ async def describe_stream(
         await backend.range(stream, limit=1),
         await backend.reverse_range(stream, limit=1),
     )
-    answer = found.model_dump(exclude_unset=True)
+    answer = found.model_dump(by_alias=True, exclude_unset=True)
     if full:
         detail = await backend.stream_detail(
             stream,

@@ -38,6 +38,7 @@ from engine.limits import (
 )
 from engine.pending import Consumer, PendingEntry
 from engine.policy import GroupPolicy
+from engine.read_room import ReadRoom
 from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
 from engine.stream import Stream
 
@@ -171,6 +172,16 @@ class GroupAhead:
             return iter(())
         before = (pending.id for pending in self._consumer.pending.walk(after.next()))
         return merge(before, sorted(one for one in self.gained if one > after))
+
+    def may_hold_all(self, after: EntryId, max_pending: int) -> bool:
+        """Tell whether it may hold all that it holds, and holds some of it above `after`.
+
+        Then what is above is within the bound, and nothing has to be counted.
+        """
+        held = self.held_count
+        if held == max_pending:
+            return next(iter(self.held_after(after)), None) is not None
+        return held < max_pending
 
     def held_through(self, end: EntryId, limit: int) -> int:
         """Return how many entries up to `end` the consumer holds, if fewer than `limit`."""
@@ -604,10 +615,12 @@ def _read_new(
     taken = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
     room = None if room is None else room - len(taken)
     entries = []
-    size_left = _size_left(request.size_bytes_max, taken)
-    is_full = room == 0 or (bool(taken) and size_left == 0)
+    left = ReadRoom(request.size_bytes_max)
+    for one in taken:
+        left.take(one.fields or (), is_first=True)
+    is_full = room == 0 or (bool(taken) and left.is_spent)
     if stream.log.last_id > group.last_id and not is_full:
-        entries = stream.log.range(group.last_id.next(), MAX_ID, room, size_left)
+        entries = stream.log.range(group.last_id.next(), MAX_ID, room, left)
     last_id = entries[-1].id if entries else group.last_id
     entries_read = stream.entries_read_after(group.last_id, group.entries_read, entries)
     names = stream.name, request.group, request.consumer
@@ -642,18 +655,16 @@ def _read_history(
     stream: Stream, group: GroupAhead, request: GroupRequest, after: EntryId, now_ms: int
 ) -> tuple[GroupRead, Command]:
     deliveries: list[Delivery] = []
-    room, size_left = request.limit, request.size_bytes_max
-    if request.max_pending is not None:
+    room, left = request.limit, ReadRoom(request.size_bytes_max)
+    if request.max_pending is not None and not group.may_hold_all(after, request.max_pending):
         before = group.held_through(after, request.max_pending)
         room = _least(request.limit, request.max_pending, before)
     for entry_id in group.held_after(after):
         if room is not None and len(deliveries) >= room:
             break
         entry = stream.log.get(entry_id)
-        if size_left is not None and entry is not None:
-            size_left -= entry.size_bytes
-            if deliveries and size_left < 0:
-                break
+        if entry is not None and not left.take(entry.fields, is_first=not deliveries):
+            break
         fields = None if entry is None else entry.fields
         if entry_id in group.counts:  # this read has just delivered it
             one = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
@@ -677,12 +688,6 @@ def _read_history(
     return read, command
 
 
-def _size_left(size_bytes_max: int | None, taken: Sequence[Delivery]) -> int | None:
-    if size_bytes_max is None:
-        return None
-    return max(size_bytes_max - sum(sum(map(len, one.fields or ())) for one in taken), 0)
-
-
 def _claimable(
     stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, steady_ms: int
 ) -> list[Delivery]:
@@ -690,7 +695,7 @@ def _claimable(
         return []
     taken: list[Delivery] = []
     dangling: list[PendingEntry] = []
-    size_left = request.size_bytes_max
+    left = ReadRoom(request.size_bytes_max)
     for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
         if pending.id in group.counts:  # Redis: a read claims an entry once
             continue
@@ -704,8 +709,7 @@ def _claimable(
         if entry is None:  # Redis: skipped, and left pending
             dangling.append(pending)
             continue
-        size_left = None if size_left is None else size_left - entry.size_bytes
-        if taken and size_left is not None and size_left < 0:
+        if not left.take(entry.fields, is_first=not taken):
             break
         taken.append(_taken(pending, entry.fields, request.consumer, steady_ms))
     for pending in dangling:

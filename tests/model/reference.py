@@ -569,12 +569,14 @@ class Reference(RefKeyspace):
     def pending_summary(self, name: bytes, group: bytes) -> PendingSummary:
         _, found = self._group(name, group)
         ids = [one.id for one in found.pel]
-        holders = [(name, len(found.held_by(name))) for name in sorted(found.readers)]
+        counts = [(name, len(found.held_by(name))) for name in sorted(found.readers)]
+        holders = [(name, count) for name, count in counts if count]
         return PendingSummary(
             total=len(ids),
             min_id=min(ids, default=None),
             max_id=max(ids, default=None),
-            consumers=[(name, count) for name, count in holders if count],
+            consumers=holders,
+            holder_count=len(holders),
         )
 
 

@@ -394,7 +394,13 @@ class RefKeyspace:
         for cursor in cursors:
             if not missing_ok:
                 self._stream(cursor.stream)
-        return [self._read_one(cursor, limit, size_max) for cursor in cursors]
+        reads: list[StreamRead] = []
+        for cursor in cursors:
+            taken = [entry for one in reads for entry in one.entries]
+            is_over = size_max is not None and sum(one.size_bytes for one in taken) >= size_max
+            share = None if size_max is None else size_max // len(cursors)
+            reads.append(self._read_one(cursor, 0 if taken and is_over else limit, share))
+        return reads
 
     def _read_one(
         self, cursor: StreamCursor, limit: int | None, size_max: int | None
@@ -408,7 +414,7 @@ class RefKeyspace:
         found = [entry for entry in stream.entries if entry.id > after][:limit]
         found = fitting(found, size_max)
         if cursor.after is From.LAST:
-            found = stream.entries[-1:]
+            found = stream.entries[-1:][:limit]
         # Ours: a cursor above 0-0 that trimming has overtaken learns what it missed.
         missed = MIN_ID < after < stream.trimmed_max
         return StreamRead(

@@ -4,11 +4,12 @@ import asyncio
 import json
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from app import encoding, event, frames, json_arrays, schemas
+from app import encoding, event, frames, json_arrays, schemas, turns
 from engine.entry import Entry, EntryId
 from engine.limits import U64_MAX
 from engine.replies import Delivery, Gap, Outcome
@@ -65,6 +66,17 @@ def test_others_come_between_while_much_is_encoded() -> None:
 
     assert json.loads(asyncio.run(encode()))[-1] == entry
     assert between > 1
+
+
+async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
+    others = 0
+    while not encoding_it.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert others >= 50
+    assert json.loads(bytes(encoding_it.result())) == list(map(str, range(50)))
 
 
 @given(entries)

@@ -19,7 +19,7 @@ from engine.errors import (
 )
 from engine.limits import COUNT_MAX, U64_MAX
 from engine.log import NodeLimits
-from engine.replies import Gap, GroupState, Outcome
+from engine.replies import Gap, GroupState, Outcome, PendingSummary
 from engine.stream import StreamConfig
 from engine.views import From, PendingRequest, StreamCursor
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
@@ -792,4 +792,4 @@ async def test_the_summary_of_pending_entries_leaves_out_consumers_that_hold_non
     await engine.take(b"a", 1)
     await engine.create_consumer(S, G, b"c")
     summary = await engine.pending_summary(S, G)
-    assert summary == (3, entry_id(1), entry_id(3), [(b"a", 1), (b"b", 2)])
+    assert summary == PendingSummary(3, entry_id(1), entry_id(3), [(b"a", 1), (b"b", 2)], 2)

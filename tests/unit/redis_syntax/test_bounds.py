@@ -17,6 +17,7 @@ from engine.limits import (
     GROUP_READ_MAX,
     LANES_MAX,
     PENDING_SCAN_MAX,
+    READ_PARTS_MAX,
 )
 from tests.unit.driver import Driver, S, entry_id
 
@@ -65,7 +66,8 @@ async def test_a_range_is_whole_or_refused(line: str) -> None:
     assert len(await spoken.lists(line)) == 10
     assert len(await spoken.lists(f"{line} COUNT 99")) == 10
     await spoken.engine.put(11)
-    text = "ERR the reply has more than 10 entries or 1000 bytes: give COUNT, or a range"
+    bounds = f"10 entries, {READ_PARTS_MAX} names and values, or 1000 bytes"
+    text = f"ERR the reply has more than {bounds}: give COUNT, or a range"
     assert await spoken.refusal(*line.split()) == text
     assert await spoken.refusal(*line.split(), "COUNT", 11) == text
     assert len(await spoken.lists(f"{line} COUNT 10")) == 10
