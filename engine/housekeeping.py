@@ -83,7 +83,7 @@ class Housekeeping:
                 continue
             try:
                 with suppress(StreamNotFound):
-                    self._let_go(self._keyspace(), name)
+                    await self._let_go(name, pace)
             except Unavailable:  # nothing can be recorded now
                 heappush(self._due, (due_ms, name))
                 return
@@ -112,11 +112,17 @@ class Housekeeping:
             self._due_ms[name] = due_ms
             heappush(self._due, (due_ms, name))
 
-    def _let_go(self, keyspace: Keyspace, name: bytes) -> None:
+    async def _let_go(self, name: bytes, pace: _Pace) -> None:
+        keyspace = self._keyspace()
         if name in keyspace.aging:
             self._commit(streams.retain(keyspace, name, self._now_ms()).commands)
-        if name in keyspace.keyed:
-            self._commit(streams.forget_keys(keyspace, name, self._now_ms()).commands)
+        while name in keyspace.keyed:
+            found = streams.forget_keys(keyspace, name, self._now_ms()).commands
+            self._commit(found)
+            if not found:
+                return
+            await pace.go_on()
+            keyspace = self._keyspace()
 
     # By policy
 

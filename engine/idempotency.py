@@ -8,7 +8,8 @@ ever when ids run ahead of the clock.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from engine.dismantling import Pieces
@@ -123,7 +124,12 @@ class Keys:
     def forget_before(self, at_ms: int) -> None:
         """Forget keys used before a moment, and producers without any."""
         for producer, keys in list(self.by_producer.items()):
-            for key in [key for key, made in keys.items() if made.at_ms < at_ms]:
+            items = keys.items()
+            if self._is_in_order:
+                gone = [key for key, _ in takewhile(lambda item: item[1].at_ms < at_ms, items)]
+            else:
+                gone = [key for key, made in items if made.at_ms < at_ms]
+            for key in gone:
                 self._forget(keys, key)
             if not keys:
                 del self.by_producer[producer]
@@ -139,20 +145,32 @@ class Keys:
                     keys.popitem()
                 yield
 
-    def clear(self) -> None:
-        """Forget all keys; the counters stay."""
-        self.by_producer.clear()
+    def clear(self) -> Pieces:
+        """Forget all keys; the counters stay. Returns what frees the keys."""
+        gone = Keys()
+        gone.by_producer, self.by_producer = self.by_producer, {}
         self._grow(-self.memory_bytes)
+        return gone.dismantle()
 
 
-def digest_of(batch: Iterable[Fields]) -> bytes:
-    """Return what tells the entries of one request from those of another."""
-    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
-    for fields in batch:
-        digest.update(len(fields).to_bytes(8))
+class Digest:
+    """What tells the entries of one request from those of another."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self) -> None:
+        """Start without entries."""
+        self._hash = hashlib.blake2b(digest_size=_HASH_BYTES)
+
+    def add(self, fields: Fields) -> None:
+        """Take the fields of the next entry."""
+        self._hash.update(len(fields).to_bytes(8))
         for part in fields:
-            digest.update(len(part).to_bytes(8) + part)
-    return digest.digest()
+            self._hash.update(len(part).to_bytes(8) + part)
+
+    def value(self) -> bytes:
+        """Return what it comes to."""
+        return self._hash.digest()
 
 
 def hash_fields(fields: Fields) -> bytes:

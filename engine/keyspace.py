@@ -306,7 +306,7 @@ class Keyspace:
     def _forget_keys(self, command: c.ForgetKeys) -> None:
         keys = self.streams[command.stream].keys
         if command.before_ms is None:
-            keys.clear()
+            self.dispose(keys.clear())
         else:
             keys.forget_before(self.steady_ms(command.before_ms))
         if not keys.by_producer:

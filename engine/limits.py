@@ -54,6 +54,10 @@ WRITERS_MAX = 10_000
 WRITER_SILENT_MS_MAX = 90 * 86_400_000
 """A writer that commits nothing for a quarter of a year is not coming back."""
 
+FORGOTTEN_KEYS_MS = 200
+"""Idempotency keys that were used in so long a time are forgotten before others have their turn:
+as many as could be made in it."""
+
 STREAMS_MAX = 10_000_000
 """Streams: each costs about a kilobyte, so memory is full before, unless there is much of it."""
 

@@ -53,7 +53,7 @@ from engine.decisions.streams import Deletion, References
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from engine.entry import Entry as EngineEntry
 from engine.errors import EntryNotFound, StreamError
-from engine.idempotency import Idempotent, digest_of
+from engine.idempotency import Digest, Idempotent
 from engine.replies import Added, StreamInfo, StreamRead
 from engine.views import From, StreamCursor
 
@@ -85,18 +85,22 @@ class WriterKey(NamedTuple):
     producer: bytes
     key: bytes
 
-    def of(self, drafts: Sequence[Draft], *, is_batch: bool) -> Idempotent:
-        """Return what makes the append of these drafts repeatable.
+    async def of(self, drafts: Sequence[Draft], *, is_batch: bool) -> Idempotent:
+        """Return what makes the append of these drafts repeatable; many of them in turns.
 
         Raises:
             GatewayError: a draft says its id; a repeat could not be answered by counting.
         """
+        turn, digest = Turn(), Digest()
         for index, draft in enumerate(drafts):
             if draft.id is not None:
                 text = "with an Idempotency-Key the stream chooses the id: leave it out"
                 pointer = f"/body/{index}/id" if is_batch else "/body/id"
                 raise GatewayError("invalid_request", text, pointer=pointer)
-        return Idempotent(self.producer, self.key, digest_of(draft.fields for draft in drafts))
+            digest.add(draft.fields)
+            if turn.is_over:
+                await turn.pause()
+        return Idempotent(self.producer, self.key, digest.value())
 
 
 def writer_key(
@@ -194,7 +198,7 @@ async def append_entry(
     added = await backend.add_once(
         stream,
         drafts,
-        None if key is None else key.of(drafts, is_batch=False),
+        None if key is None else await key.of(drafts, is_batch=False),
         create_stream=entry.create_stream,
         expected_last_id=expected,
         trim=trim,
@@ -256,7 +260,7 @@ async def append_entries(
     added = await backend.add_once(
         stream,
         drafts,
-        None if key is None else key.of(drafts, is_batch=True),
+        None if key is None else await key.of(drafts, is_batch=True),
         create_stream=create_stream,
         expected_last_id=expected,
     )

@@ -61,6 +61,7 @@ from engine.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
     EXPIRED_AT_ONCE_MAX,
+    FORGOTTEN_KEYS_MS,
     LOOKUPS_AT_ONCE_MAX,
     SAMPLED_MAX,
     SETTLED_AT_ONCE_MAX,
@@ -475,19 +476,20 @@ def delete(
 
 
 def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
-    """Decide which idempotency keys of a stream are too old to protect.
+    """Decide which idempotency keys of a stream are too old to protect: those of some moments.
+
+    Whoever wants to be rid of all of them asks again until there is nothing to do.
 
     Raises:
         StreamNotFound: there is none.
     """
     stream = keyspace.stream(name)
     before_ms = now_ms - key_window_ms(keyspace, stream)
-    stale = any(
-        made.at_ms < keyspace.steady_ms(before_ms)
-        for keys in stream.keys.by_producer.values()
-        for made in keys.values()
-    )
-    return Decision(None, [ForgetKeys(name, before_ms)] if stale else [])
+    first_at_ms = stream.keys.first_at_ms
+    if first_at_ms is None or first_at_ms >= keyspace.steady_ms(before_ms):
+        return Decision(None, [])
+    some_ms = keyspace.wall_ms(first_at_ms) + FORGOTTEN_KEYS_MS
+    return Decision(None, [ForgetKeys(name, min(before_ms, some_ms))])
 
 
 def due_ms(keyspace: Keyspace, name: bytes) -> int | None:

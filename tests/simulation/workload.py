@@ -25,7 +25,7 @@ from engine.defaults import Defaults
 from engine.engine import Engine
 from engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from engine.errors import StreamError
-from engine.idempotency import Idempotent, digest_of
+from engine.idempotency import Digest, Idempotent
 from engine.journal import Journal
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
@@ -203,8 +203,10 @@ class Workload:
 
     def add_once(self) -> Ask:
         stream, drafts = self._stream(), self._drafts()
-        digest = digest_of(one.fields for one in drafts) if self._random.random() < 0.2 else b""
-        key = Idempotent(self._consumer(), self._random.choice(KEYS), digest)
+        digest = Digest()
+        for one in drafts if self._random.random() < 0.2 else ():
+            digest.add(one.fields)
+        key = Idempotent(self._consumer(), self._random.choice(KEYS), digest.value())
         return lambda: self._engine.add_once(stream, drafts, key)
 
     def commit_batch(self) -> Ask:

@@ -52,6 +52,22 @@ def expire(keyspace: Keyspace, now_ms: int, *, name: bytes) -> Decision[None]:
 
 
 @in_virtual_time
+async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
+    clock = VirtualClock()
+    engine = Driver(clock)
+    for number in range(20):
+        await use_key(engine, S, b"%d" % number)
+        await asyncio.sleep(1)
+    await asyncio.sleep(1000)
+    house = asyncio.create_task(engine.keep_house())
+    await asyncio.sleep(2)
+    house.cancel()
+
+    assert key_count(engine, S) == 0
+    await asyncio.wait([house])
+
+
+@in_virtual_time
 async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
     clock = CountingClock()
     async with kept(clock) as engine:
