@@ -1,7 +1,8 @@
 """Keyspace: what the largest requests are sent to, written as a snapshot that gateways start from.
 
-A stream with all entries, half of them pending with one consumer; a group with many consumers; and
-many streams with one entry each. Run as a program, as its memory is not needed any more then.
+A stream with all entries, half of them pending with one consumer; a group with many consumers, each
+with an entry pending; a stream with many groups; one whose entries have many fields; and many
+streams with one entry each. Run as a program, as its memory is not needed any more then.
 """
 
 from __future__ import annotations
@@ -30,9 +31,14 @@ HALF = "half"
 """Of the big stream: it has half of the entries still to read, and nothing pending."""
 CROWD = "crowd"
 """A stream whose group of the same name has all the consumers."""
+GROUPED = "grouped"
+"""A stream with many groups."""
+WIDE = "wide"
+"""A stream whose entries have many fields."""
 
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
+_WIDE_FIELDS = 125
 
 
 class Size(NamedTuple):
@@ -42,6 +48,7 @@ class Size(NamedTuple):
     pending: int = 1_000_000
     consumers: int = 100_000
     streams: int = 200_000
+    groups: int = 10_000
     staged: int = 1_000_000
     members: int = 4_000
     followers: int = 10_000
@@ -81,10 +88,20 @@ async def fill(engine: Engine, size: Size) -> None:
         limit = min(_BATCH, size.pending)
         request = GroupRequest(GROUP.encode(), HOLDER.encode(), [GroupCursor(big)], limit=limit)
         await engine.read_group(request)
-    await engine.add(crowd, [_draft(FIRST_MS)])
+    for start in range(0, size.consumers, _BATCH):
+        numbers = range(start, min(start + _BATCH, size.consumers))
+        await engine.add(crowd, [_draft(FIRST_MS + number) for number in numbers])
     await engine.create_group(crowd, crowd, GroupStart(MIN_ID))
     for number in range(size.consumers):
-        await engine.create_consumer(crowd, crowd, b"consumer-%06d" % number)
+        name = b"consumer-%06d" % number
+        await engine.read_group(GroupRequest(crowd, name, [GroupCursor(crowd)], limit=1))
+    await engine.add(GROUPED.encode(), [_draft(FIRST_MS)])
+    for number in range(size.groups):
+        await engine.create_group(GROUPED.encode(), b"group-%05d" % number, GroupStart(MIN_ID))
+    fields = tuple(part for at in range(_WIDE_FIELDS) for part in (b"f%03d" % at, b"v"))
+    for start in range(0, size.many, _BATCH // 10):
+        count = min(_BATCH // 10, size.many - start)
+        await engine.add(WIDE.encode(), [Draft(None, fields)] * count)
     for number in range(size.streams):
         await engine.add(stream_name(number).encode(), [_draft(FIRST_MS)])
 
