@@ -136,6 +136,9 @@ CONSUMERS_AT_ONCE_MAX = 500
 SERVED_AT_ONCE_MAX = 100
 """Blocked reads re-run in one turn: each that is woken costs its caller some 100 µs in the next."""
 
+XREAD_MAX = 5_000
+"""Entries that one XREAD hands out: each costs 2.5 µs, and who wants more asks again."""
+
 READ_PARTS_MAX = 100_000
 """Names and values of one read that is bounded in size: however short they are, each costs some
 150 ns to unpack."""

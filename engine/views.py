@@ -157,6 +157,9 @@ def group_details(
     described = list(islice(stream.groups.values(), left))
     left = _less(left, described)
     for group in described:
+        if left == 0:
+            details.append(GroupDetail(_group_info(stream, group), [], []))
+            continue
         pending = islice(group.pel.walk(), _least(count, left))
         items = [_item(one, steady_ms) for one in pending]
         left = _less(left, items)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from app.redis_syntax.words import (
     OK,
@@ -32,7 +32,7 @@ from engine.errors import StreamNotFound
 from engine.idempotency import Idempotent, Made, hash_fields
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
-from engine.limits import READ_PARTS_MAX, U64_MAX
+from engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
 from engine.log import Log
 from engine.read_room import ReadRoom
 from engine.stream import StreamConfig
@@ -394,6 +394,7 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> Plan:
     if at >= len(words):
         raise CommandError(SYNTAX)
     check_read_options(options)
+    bounds = bounds._replace(entries_max=min(bounds.entries_max, XREAD_MAX))
     cursors = [
         StreamCursor(key, _after(word))
         for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
@@ -438,9 +439,8 @@ class Budget:
         self._count_left = min(options.total_max or bounds.entries_max, bounds.entries_max)
         most = bounds.size_bytes_max
         self._bytes_left = min(options.size_bytes_max or most, most)
-        # As MAXSIZE counts a reply it takes longer, for each of ten thousand entries.
-        exactly = options.size_bytes_max is not None
-        self._size_bytes = reply_size_bytes if exactly else _fields_size_bytes
+        # As MAXSIZE counts a reply it takes longer, for each of thousands of entries.
+        self._is_exact = options.size_bytes_max is not None
         self._parts_left = READ_PARTS_MAX
         self._is_first = True
 
@@ -461,8 +461,10 @@ class Budget:
         for entry in entries:
             if not left:
                 break
-            self._bytes_left -= self._size_bytes(entry)
-            self._parts_left -= _parts_count(entry)
+            fields = _fields(entry)
+            self._parts_left -= len(fields)
+            size_bytes = reply_size_bytes(entry) if self._is_exact else sum(map(len, fields))
+            self._bytes_left -= size_bytes
             left = 0 if self._bytes_left <= 0 or self._parts_left <= 0 else left - 1
             taken.append(entry)
         self._is_first = self._is_first and not taken
@@ -470,18 +472,11 @@ class Budget:
         return taken
 
 
-def _parts_count(entry: Reply) -> int:
-    """Return how many names and values an entry has."""
+def _fields(entry: Reply) -> Sequence[bytes]:
+    """Return the names and values of an entry; none if it is gone."""
     assert isinstance(entry, list)
     fields = entry[1]
-    return len(fields) if isinstance(fields, list) else 0
-
-
-def _fields_size_bytes(entry: Reply) -> int:
-    """Return the bytes of an entry's names and values."""
-    assert isinstance(entry, list)
-    fields = entry[1]
-    return sum(map(len, fields)) if isinstance(fields, list) else 0
+    return cast("list[bytes]", fields) if isinstance(fields, list) else ()
 
 
 def reply_size_bytes(reply: Reply) -> int:
@@ -618,7 +613,8 @@ def xidmprecord(words: Sequence[bytes]) -> Plan:
 
 def entry_reply(entry: Entry) -> Reply:
     """Return an entry as Redis does: its id, and its fields laid flat."""
-    return [str(entry.id).encode(), list(entry.fields)]
+    entry_id, fields = entry
+    return [b"%d-%d" % entry_id, list(fields)]
 
 
 def _new_id(word: bytes) -> IdRequest:

@@ -93,8 +93,8 @@ async def run_command(
     Every stream command with every option, and the key commands without which a client cannot live.
     A command that blocks ends when its client goes.
 
-    A reply keeps within `read_entries_max` and `read_bytes_max`. XREAD hands out no more at once,
-    XREADGROUP 2,000 entries, XAUTOCLAIM 1,000, XPENDING 5,000, SCAN `read_entries_max`: whoever
+    A reply keeps within `read_entries_max` and `read_bytes_max`. XREAD hands out 5,000 entries at
+    once, XREADGROUP 2,000, XAUTOCLAIM 1,000, XPENDING 5,000, SCAN `read_entries_max`: whoever
     goes on gets the rest. XRANGE, XINFO and KEYS fail if there is more. A command has 20,000 words
     at most, a read 1,000 streams, a pattern, a new name and a key 1,024 bytes.
     """

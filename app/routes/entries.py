@@ -19,7 +19,6 @@ from app.ids import parse_after, parse_bound, parse_id, parse_ids
 from app.json_arrays import (
     array_in_turns,
     json_answer,
-    json_lines,
     lines_in_turns,
     outcomes_answer,
 )
@@ -594,7 +593,7 @@ async def _range_lines(
             page = await _page(backend, stream, (low, high, is_down), min(left, _PAGE))
             if not page:
                 break
-            yield json_lines(map(entry_wire, page))
+            yield await lines_in_turns(page, entry_wire)
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
             _count(request, len(page))
             left -= len(page)

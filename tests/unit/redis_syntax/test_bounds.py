@@ -18,6 +18,7 @@ from engine.limits import (
     LANES_MAX,
     PENDING_SCAN_MAX,
     READ_PARTS_MAX,
+    XREAD_MAX,
 )
 from tests.unit.driver import Driver, S, entry_id
 
@@ -99,6 +100,11 @@ async def test_a_read_hands_out_what_one_reply_may_hold() -> None:
     large = Spoken(SMALL)
     await large.start(5, size_bytes=600)
     assert len(await large.entries("XREAD STREAMS s 0")) == 1
+
+    unbounded = Spoken()
+    await unbounded.start(XREAD_MAX + 5)
+    assert len(await unbounded.entries("XREAD STREAMS s 0")) == XREAD_MAX
+    assert len(await unbounded.entries(f"XREAD STREAMS s {XREAD_MAX}")) == 5
 
 
 async def test_a_group_read_delivers_what_it_hands_out() -> None:
