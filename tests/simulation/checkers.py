@@ -34,10 +34,12 @@ While it runs:
 11. If a step raises what it may not, what was done before it counts. If a command cannot be
    applied, or a task without which nothing works ends, `Engine.run` raises, every request ends all
    the same, and what was promised is recovered. (`lives`)
+12. However often the wall clock is set, as much time passes for what waits as for the loop, and
+   nothing is recorded as later than now. (`waits`)
 
 And when bytes that were safe are changed on the disk:
 
-12. It is told, `Corrupt`, unless nothing was written behind them since they were safe: then they
+13. It is told, `Corrupt`, unless nothing was written behind them since they were safe: then they
    look like a torn tail. Under `always`. (`damaged`)
 """
 
@@ -49,10 +51,12 @@ from typing import Any
 
 from engine import recovery, snapshot
 from engine.blocks import Kind, read_blocks, read_header
+from engine.engine import Engine
 from engine.entry import Entry
 from engine.errors import Corrupt, Draining, StreamError, Unavailable
 from engine.journal import Journal
 from engine.keyspace import Keyspace
+from engine.limits import CLOCK_STEP_MS_MIN
 from engine.recovery import Loaded
 from engine.replies import GroupRead, StreamRead
 from tests.model import snapshot as model
@@ -160,6 +164,26 @@ _REASONS = [
     "the journal is full",
     "the disk is full",
 ]
+
+
+def waits(engine: Engine, steady_ms: int, off_ms_max: int) -> None:
+    """Check that what waits goes by the time that has passed, whatever the wall clock shows.
+
+    Args:
+        engine: the engine.
+        steady_ms: what time it is for what waits.
+        off_ms_max: so far it may be off, as the clock was adjusted without a step.
+    """
+    found_ms, state = engine._steady_ms(), engine._everything
+    off_ms = abs(found_ms - steady_ms)
+    ensure(off_ms <= off_ms_max, f"who waits is {off_ms} ms off the time that has passed")
+    ahead_ms = state.latest_ms - found_ms
+    ensure(ahead_ms < CLOCK_STEP_MS_MIN + off_ms_max, f"recorded times are {ahead_ms} ms ahead")
+    shown_ms = state.steady_ms(engine._clock.wall_ms())
+    ensure(
+        engine.refusal is not None or abs(shown_ms - found_ms) < CLOCK_STEP_MS_MIN,
+        f"the clock was set by {shown_ms - found_ms} ms, and nothing says so",
+    )
 
 
 def told(disk: SimulatedDisk, event: str, facts: Mapping[str, object]) -> None:

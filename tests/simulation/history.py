@@ -138,9 +138,11 @@ class RecordedJournal(Journal):
     """A journal whose records are also noted in a history."""
 
     history: History
+    gone_back_count = 0  # how often the engine was given another state
 
     async def run(self, go_back: GoBack) -> None:
         def noting(keyspace: Keyspace | None) -> None:
+            self.gone_back_count += 1
             if keyspace is not None and not self.history.is_over:
                 if self.failure is None:  # or else a restart may find it all the same
                     self.history.give_up(self.position)

@@ -17,6 +17,7 @@ from engine.disk import Disk
 from engine.engine import Engine
 from engine.errors import Corrupt, StreamError, Unavailable
 from engine.journal import FsyncPolicy, Growth
+from engine.limits import CLOCK_STEP_MS_MIN
 from engine.recovery import Loaded
 from engine.room import DiskBounds
 from tests.simulation import checkers
@@ -210,6 +211,8 @@ class _Life:
         )
         self._workload = Workload(self._engine, self._random, simulation._serial)
         self._workload.poison_chance = plan.poison_chance
+        self._steady_from_ms: int | None = None
+        self._adjusted_ms = 0  # by how much the clock was set, little by little
         self._told_count = 0
         self._has_drained = False
         self._has_died = False
@@ -308,7 +311,7 @@ class _Life:
             asking.set(request)
             request.task = asyncio.current_task()
             with suppress(Unavailable):  # it has just failed, or broken
-                await self._engine.add(b"after all", [self._workload._draft()])
+                await self._engine.add(b"after all", [self._workload._draft()._replace(id=None)])
                 return
             ensure(self._engine.refusal is not None, "nothing is wrong, and yet it was refused")
 
@@ -368,9 +371,23 @@ class _Life:
         for _ in range(self._plan.request_count):
             await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.02, 0.3]))
             if self._random.random() < 0.03:
-                self._clock.step(self._random.choice(_JUMPS_MS))
+                self._set_clock(self._random.choice(_JUMPS_MS))
             if not self._has_drained:
                 await self._ask_once()
+
+    def _set_clock(self, by_ms: int) -> None:
+        self._clock.step(by_ms)
+        if abs(by_ms) < CLOCK_STEP_MS_MIN:
+            self._adjusted_ms += abs(by_ms)
+
+    def _see_time(self) -> None:
+        """See that as much time has passed for what waits as for the loop."""
+        passed_ms = self._loop.time_ms()
+        if self._steady_from_ms is None:
+            self._steady_from_ms = self._engine._steady_ms() - passed_ms
+        # A step that was given up may be undone by the next one but for a little, which is no step.
+        off_ms_max = self._adjusted_ms + self._journal.gone_back_count * CLOCK_STEP_MS_MIN
+        checkers.waits(self._engine, self._steady_from_ms + passed_ms, off_ms_max)
 
     async def _ask_once(self) -> None:
         name, ask = self._workload.next()
@@ -408,6 +425,7 @@ class _Life:
             said = f"{position} {reply!r}"
         if self._simulation._trace is not None:
             self._simulation._say(f"{self._loop.time():.6f} {request.name}: {said}")
+        self._see_time()
 
     def _tell(self, event: str, facts: Mapping[str, object]) -> None:
         self._simulation._say(f"  {event}: {facts}")
@@ -449,7 +467,7 @@ _RARE_POINTS = [
     "names synced",
 ]
 
-_JUMPS_MS = [0, 1, 50, -50, -3_000, 60_000, -60_000, 200_000]
+_JUMPS_MS = [0, 1, 50, -50, -3_000, 60_000, -60_000, 200_000, -3_600_000, 3_600_000]
 """What the wall clock does, between lives and within."""
 
 
