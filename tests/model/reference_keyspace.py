@@ -101,6 +101,17 @@ class RefKeyspace:
 
     # Keys whose time comes
 
+    def set_clock(self, by_ms: int) -> None:
+        """Ours: who sets the clock sets all times with it that somebody waits by."""
+        for stream in self.streams.values():
+            for key in stream.keys:
+                key.at_ms += by_ms
+            for group in stream.groups.values():
+                group.set_clock(by_ms)
+        self.commits = {
+            writer: (batch, at_ms + by_ms) for writer, (batch, at_ms) in self.commits.items()
+        }
+
     def drop_expired(self, now_ms: int) -> None:
         for name, stream in list(self.streams.items()):
             if stream.expires_at_ms is not None and stream.expires_at_ms <= now_ms:

@@ -80,6 +80,15 @@ class RefGroup:
         if one not in self.pel:
             self.pel = sorted([*self.pel, one], key=lambda each: each.id)
 
+    def set_clock(self, by_ms: int) -> None:
+        for one in self.pel:
+            one.at_ms += by_ms if one.owner is not None else 0
+            one.rests_until += by_ms if one.rests_until else 0
+        for reader in self.readers.values():
+            reader.seen_ms += by_ms
+            if reader.active_ms is not None:
+                reader.active_ms += by_ms
+
     def drop(self, entry_id: EntryId) -> bool:
         before = len(self.pel)
         self.pel = [one for one in self.pel if one.id != entry_id]

@@ -20,6 +20,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
     """Return everything a future command could depend on."""
     return {
         "epoch": keyspace.epoch,
+        "clock": (keyspace.clock_set_ms, keyspace.latest_ms),
         "aging": sorted(keyspace.aging),
         "keyed": sorted(keyspace.keyed),
         "governed": sorted(keyspace.governed),

@@ -17,6 +17,7 @@ from engine.decisions import streams as stream_decisions
 from engine.decisions.deliveries import GroupCursor, GroupRequest, NackMode, NackRequest
 from engine.decisions.streams import References, TrimRequest
 from engine.entry import MIN_ID, Draft, EntryId
+from engine.limits import CLOCK_STEP_MS_MIN
 from engine.policy import NO_POLICY, GroupPolicy
 from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
@@ -73,6 +74,12 @@ class EngineMachine(StreamRules, GroupRules):
         self.set_stream(stream, top, None, MIN_ID)
         for entry_id in again:
             self.add(stream, [Draft(entry_id, (b"f", b"again"))], True, None, None)
+
+    @rule(by_ms=st.sampled_from([1_000, 5_000, 60_000, -1_000, -4_000, -60_000]))
+    def somebody_sets_the_clock(self, by_ms: int) -> None:
+        by_ms = max(by_ms, -self.clock_set_ms)
+        if abs(by_ms) >= CLOCK_STEP_MS_MIN:
+            self.set_clock(by_ms)
 
     @rule(
         choices=pick_lists,
