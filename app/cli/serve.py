@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from app import collector
 from app.cli.configuration import config_option, settings_from
 from app.cli.loading import show_progress
 from app.main import create_app, open_engine
@@ -16,10 +17,6 @@ from app.settings import MEMORY, LogLevel
 from app.telemetry import set_up_logging
 from engine.errors import StreamError
 from engine.journal import FsyncPolicy
-
-_GC_THRESHOLDS = (50_000, 20, 100)
-"""Measured (tests/bench/README.md): appends a fifth faster, and claims among a million pending
-entries stall for 1 ms instead of 26."""
 
 
 def _take_all_descriptors() -> None:
@@ -78,8 +75,7 @@ def command(config: Path | None, **flags: Any) -> None:
     except (StreamError, OSError) as error:
         raise click.ClickException(f"{settings.data_dir}: {error}") from None
 
-    gc.freeze()  # nor will it be: what is collected from now on is what requests leave
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collector.look_at_the_new_only()  # nor will it be
     gc.enable()
 
     def greet(url: str) -> None:

@@ -1,5 +1,12 @@
 """When garbage is collected, and when what is free is given back."""
 
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from app import collector
 from app.collector import FREE_BYTES_MIN, GROWTH_BYTES_MIN, Keeper, Usage
 
 MIB = 2**20
@@ -33,3 +40,40 @@ def test_what_was_given_back_is_not_given_back_again_until_it_was_used() -> None
     assert not keeper.must_give_back(Usage(0, 100 * MIB))
     assert not keeper.must_give_back(Usage(0, 10 * MIB))  # it is used again
     assert keeper.must_give_back(Usage(0, 100 * MIB))
+
+
+class Node:
+    """Knows itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.fixture
+def _new_only() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    collector.look_at_the_new_only()
+    yield
+    gc.callbacks.remove(collector._spare)
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_new_only")
+def test_however_much_there_is_only_what_is_new_is_looked_at() -> None:
+    new, often, _ = gc.get_threshold()
+    count = 20 * new * often
+
+    kept: list[list[int]] = [[] for _ in range(count)]
+
+    assert len(kept) == count
+    assert len(gc.get_objects()) < 2 * new * often
+
+
+@pytest.mark.usefixtures("_new_only")
+def test_garbage_among_what_is_new_does_not_grow() -> None:
+    new, often, _ = gc.get_threshold()
+
+    left = [weakref.ref(Node()) for _ in range(5 * new * often)]
+
+    assert sum(one() is not None for one in left) < 2 * new * often
