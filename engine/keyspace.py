@@ -182,7 +182,7 @@ class Keyspace:
 
     def _reached(self, wall_ms: int) -> int:
         """Return the steady time of what was recorded as now."""
-        steady_ms = wall_ms - self.clock_set_ms
+        steady_ms = max(wall_ms - self.clock_set_ms, 0)
         self.latest_ms = max(self.latest_ms, steady_ms)
         return steady_ms
 

@@ -90,10 +90,6 @@ Queue = OrderedView[PendingEntry]
 """By a time and then by serial."""
 
 
-_KEY_OF_ZERO = 2**62
-"""Keys are not negative. Times may be: XCLAIM makes entries as old as somebody likes."""
-
-
 class Pel:
     """The pending entries list of one group."""
 
@@ -164,7 +160,7 @@ class Pel:
         pending.delivery_count = delivery_count
         pending.rests_until_ms = 0
         pending.is_waiting = True
-        self._by_time.insert((at_ms + _KEY_OF_ZERO, pending.serial), pending)
+        self._by_time.insert((at_ms, pending.serial), pending)
 
     def release(self, entry_id: EntryId, delivery_count: int, rests_until_ms: int = 0) -> None:
         """Make an entry pending and nobody's; it goes to the end of the nacked ones.
@@ -259,7 +255,7 @@ class Pel:
     def _show(self, pending: PendingEntry) -> None:
         pending.is_waiting = True
         at_ms = pending.rests_until_ms or pending.delivered_at_ms
-        self._queue(pending).insert((at_ms + _KEY_OF_ZERO, pending.serial), pending)
+        self._queue(pending).insert((at_ms, pending.serial), pending)
 
 
 def _pending(block: Block[PendingEntry], start: int) -> Iterator[int]:

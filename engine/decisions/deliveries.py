@@ -498,7 +498,8 @@ def claim(
     group = keyspace.group(name, group_name)
     keyspace.bounds.check_consumer(group, consumer)
     log = keyspace.stream(name).log
-    at_ms, steady_ms = _delivery_time(request, now_ms), keyspace.steady_ms(now_ms)
+    at_ms = max(_delivery_time(request, now_ms), keyspace.clock_set_ms)  # no steady time is below 0
+    steady_ms = keyspace.steady_ms(now_ms)
     counts: dict[EntryId, int] = {}
     purged: dict[EntryId, None] = {}
     deliveries: list[Delivery] = []

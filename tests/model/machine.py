@@ -82,7 +82,6 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.loop = VirtualLoop()
         self.clock = HandClock(START_MS)
-        self.clock_set_ms = 0  # it is never behind what time has passed, so it is never negative
         self.storage = MemoryStorage()
         self.engine = Engine(self.storage, clock=self.clock)
         self.engine.keyspace.defaults = DEFAULTS
@@ -107,7 +106,6 @@ class Machine(RuleBasedStateMachine):
     def set_clock(self, by_ms: int) -> None:
         """Set the wall clock without time passing; the engine sees it with its next command."""
         self.clock.step(by_ms)
-        self.clock_set_ms += by_ms
         self.reference.set_clock(by_ms)
         self.reference.drop_expired(self.clock.now_ms)
         self.perform(Command(lambda _, now_ms: Decision(now_ms, []), lambda: self.clock.now_ms))

@@ -510,7 +510,8 @@ class Reference(RefKeyspace):
                 continue
             count = claim_count(request, one)
             deliveries[-1] = deliveries[-1]._replace(count_set=count)
-            found.stamp(one, consumer, claim_time(request, now_ms), count)
+            at_ms = max(claim_time(request, now_ms), self.clock_set_ms)
+            found.stamp(one, consumer, at_ms, count)
             reader.active_ms = now_ms
         return Claimed(deliveries, purged, MIN_ID)
 

@@ -45,6 +45,7 @@ class RefKeyspace:
         self.streams: dict[bytes, RefStream] = {}
         self.epoch = 0
         self.commits: dict[bytes, tuple[int, int]] = {}  # batch and time, by writer
+        self.clock_set_ms = 0  # Ours: claims make nothing older than that
 
     @property
     def node_max(self) -> int:
@@ -103,6 +104,7 @@ class RefKeyspace:
 
     def set_clock(self, by_ms: int) -> None:
         """Ours: who sets the clock sets all times with it that somebody waits by."""
+        self.clock_set_ms += by_ms
         for stream in self.streams.values():
             for key in stream.keys:
                 key.at_ms += by_ms

@@ -77,7 +77,7 @@ class EngineMachine(StreamRules, GroupRules):
 
     @rule(by_ms=st.sampled_from([1_000, 5_000, 60_000, -1_000, -4_000, -60_000]))
     def somebody_sets_the_clock(self, by_ms: int) -> None:
-        by_ms = max(by_ms, -self.clock_set_ms)
+        by_ms = max(by_ms, -self.reference.clock_set_ms)  # no time is negative
         if abs(by_ms) >= CLOCK_STEP_MS_MIN:
             self.set_clock(by_ms)
 

@@ -12,10 +12,9 @@ from engine import commands
 from engine.blocks import Kind, read_blocks, read_header
 from engine.clock import StepWatch
 from engine.decisions import Decision, streams
-from engine.decisions.deliveries import NackMode
-from engine.decisions.groups import GroupStart
+from engine.decisions.deliveries import ClaimRequest, NackMode
 from engine.engine import Engine
-from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from engine.entry import MIN_ID, Draft, EntryId
 from engine.errors import Unavailable
 from engine.idempotency import Idempotent
 from engine.keyspace import Keyspace
@@ -382,16 +381,12 @@ def test_a_step_is_told_until_it_is_taken_account_of() -> None:
     assert watch.look(START_MS + 50, 0) == 0
 
 
-async def test_what_was_made_older_than_the_clock_is_still_found_in_order() -> None:
+async def test_what_is_made_as_old_as_can_be_is_claimed_first() -> None:
     engine = Driver()
-    await engine.create_group(S, G, GroupStart(MAX_ID), create_stream=True)
-    await engine.put(1, 2)
+    await engine.start(1, 2, 3)
     engine.hand.step(HOUR_MS)
-    await engine.take(b"a", after=None)
-    keyspace = engine.keyspace
-    for number, at_ms in ((1, 20), (2, 10)):
-        keyspace.apply(
-            commands.Claim(S, G, b"a", at_ms, at_ms, [(entry_id(number), 1)], [], MIN_ID)
-        )
-    pel = keyspace.group(S, G).pel
-    assert [one.id.ms for one in pel.longest_idle_first(0)] == [2, 1]
+    await engine.take(b"a")
+    await engine.claim(S, G, b"a", [entry_id(2)], ClaimRequest(0, time_ms=1))
+    await engine.claim(S, G, b"a", [entry_id(3)], ClaimRequest(0, time_ms=0))
+    assert [one.idle_ms for one in await engine.held()] == [0, 1_000, 1_000]
+    assert numbers(await engine.take(b"b", claim=1_000)) == [2, 3]
