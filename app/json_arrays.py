@@ -31,11 +31,15 @@ async def array_in_turns(
         wire: returns the wire form of one.
         turn: that has begun already, where there are many arrays.
     """
-    turn, left, parts = turn or Turn(), iter(items), []
+    turn, left = turn or Turn(), iter(items)
+    parts = [b"["]
     while some := _some(left, wire, turn):
-        parts.append(_encoder.encode(some)[1:-1])
+        parts += [_encoder.encode(some)[1:-1], b","]
         await turn.pause()
-    return msgspec.Raw(b"[" + b",".join(parts) + b"]")
+    parts[-1] = b"]" if len(parts) > 1 else b"[]"
+    whole = b"".join(parts)  # it may have many megabytes, so it is copied once
+    await turn.pause()
+    return msgspec.Raw(whole)
 
 
 async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> bytes:
