@@ -96,12 +96,16 @@ def _portion(keyspace: Keyspace, name: bytes, after: EntryId, backlog: int, shar
     stream = keyspace.find(name)
     if stream is None:
         return Portion(name, None, after, after, 0, 0, MIN_ID, None, None)
-    cut = stream.log.portion(after, MAX_ID, share)
+    end = after
+    if 0 < share == backlog:  # all there is: nothing has to be counted again
+        end = stream.log.last_id
+    elif (cut := stream.log.portion(after, MAX_ID, share)) is not None:
+        end = cut.through
     return Portion(
         stream=name,
         epoch=stream.epoch,
         after=after,
-        end=after if cut is None else cut.through,
+        end=end,
         entries=share,
         backlog=backlog,
         last_id=stream.last_id,
