@@ -34,7 +34,7 @@ CROWD = "crowd"
 GROUPED = "grouped"
 """A stream with many groups."""
 WIDE = "wide"
-"""A stream whose entries have many fields."""
+"""A stream whose entries have many fields, with a group of the same name that has read nothing."""
 
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
@@ -102,6 +102,7 @@ async def fill(engine: Engine, size: Size) -> None:
     for start in range(0, size.many, _BATCH // 10):
         count = min(_BATCH // 10, size.many - start)
         await engine.add(WIDE.encode(), [Draft(None, fields)] * count)
+    await engine.create_group(WIDE.encode(), WIDE.encode(), GroupStart(MIN_ID))
     for number in range(size.streams):
         await engine.add(stream_name(number).encode(), [_draft(FIRST_MS)])
 
