@@ -32,6 +32,7 @@ from app.schemas import (
 from app.staged import Rows
 from app.staging import BatchName, ChunkName
 from app.structure import ITEMS_MAX
+from app.turns import let_go
 from engine.bulk import BulkCursor
 from engine.limits import COUNT_MAX, U64_MAX
 from engine.replies import Committed as EngineCommitted
@@ -238,9 +239,13 @@ async def commit_batch(
             if committed is None:
                 raise
         else:
-            committed = await backend.commit_batch(
-                writer, batch, drafts, create_streams=commit.create_streams
-            )
+            try:
+                committed = await backend.commit_batch(
+                    writer, batch, drafts, create_streams=commit.create_streams
+                )
+            finally:
+                for rows in drafts.values():
+                    await let_go(rows)
     await gateway.staging.drop(name)
     answer = Committed.of(committed)
     gateway.metrics.appended.inc(answer.entries)

@@ -116,3 +116,13 @@ async def test_others_come_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -
         await asyncio.sleep(0)
         others += 1
     assert others > 20
+
+
+async def test_others_come_between_while_many_items_are_let_go() -> None:
+    items = list(range(7_000))
+    counts = []
+    letting_go = asyncio.ensure_future(turns.let_go(items))
+    while not letting_go.done():
+        await asyncio.sleep(0)
+        counts.append(len(items))
+    assert counts[:4] == [5_000, 3_000, 1_000, 0]
