@@ -3,6 +3,8 @@
 To look through a million pending entries, or ten thousand connections, takes long. So only what is
 new is looked at, a few thousand objects at a time; what has survived that is not looked at again.
 Nothing that lives long is part of a cycle once it is dropped: connections and streams see to it.
+Should something be all the same, memory grows that the streams do not account for, and once there
+is far too much of that everything is looked at, however long it takes.
 Few objects can hold much memory, so growth is a reason to collect as well as their number.
 glibc keeps what is freed, for it may be needed again: 800 MiB of deleted entries stayed. It is told
 to give that back, in a thread. Who allocates waits meanwhile, 0.2 ms for each MiB, so it is told
@@ -17,6 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +27,19 @@ log = logging.getLogger("headgate")
 
 _LOOK_S = 0.2
 
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+
 GROWTH_SHARE = 0.25
 GROWTH_BYTES_MIN = 32 * 2**20
 """Memory has grown if it has by this share and by so much: then there may be garbage."""
+
+UNACCOUNTED_SHARE = 0.5
+UNACCOUNTED_BYTES_MIN = 128 * 2**20
+"""Likewise for what the streams do not account for: then everything is looked at."""
+
+_ESTIMATE = 1.3
+"""What the streams take is an estimate, and may be more."""
 
 FREE_BYTES_MIN = 8 * 2**20
 """Less that is free is left to the allocator: it will be needed again."""
@@ -37,10 +50,16 @@ which is the last: twenty thousand take 10 ms."""
 
 
 class Usage(NamedTuple):
-    """What the process has of the system, and what the allocator has of that and nobody uses."""
+    """What the process has of the system, of that what nobody uses, and what the streams take."""
 
     resident_bytes: int
     free_bytes: int
+    streams_bytes: int = 0
+
+    @property
+    def unaccounted_bytes(self) -> int:
+        """Return what is used for something else than streams: connections, answers, garbage."""
+        return self.resident_bytes - self.free_bytes - int(_ESTIMATE * self.streams_bytes)
 
 
 class Keeper:
@@ -49,6 +68,7 @@ class Keeper:
     def __init__(self, usage: Usage) -> None:
         """Begin with what is used now."""
         self._collected_at_bytes = usage.resident_bytes
+        self._unaccounted_bytes_max = usage.unaccounted_bytes  # when all was looked at
         self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
 
     def must_collect(self, usage: Usage) -> bool:
@@ -58,6 +78,14 @@ class Keeper:
             self._collected_at_bytes = min(before, usage.resident_bytes)
             return False
         self._collected_at_bytes = usage.resident_bytes
+        return True
+
+    def must_look_at_all(self, usage: Usage) -> bool:
+        """Tell whether far more is unaccounted for than ever before; all is looked at then."""
+        before, now = self._unaccounted_bytes_max, usage.unaccounted_bytes
+        if now < before + max(UNACCOUNTED_BYTES_MIN, UNACCOUNTED_SHARE * before):
+            return False
+        self._unaccounted_bytes_max = now
         return True
 
     def must_give_back(self, usage: Usage) -> bool:
@@ -92,33 +120,35 @@ class _Allocation(ctypes.Structure):
     ]
 
 
-async def keep_low() -> None:
-    """Collect and give back as long as the process runs; nothing where there is no glibc."""
+async def keep_low(streams_bytes: Callable[[], int]) -> None:
+    """Collect and give back as long as the process runs; nothing where there is no glibc.
+
+    Args:
+        streams_bytes: tells what the streams take.
+    """
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallinfo2"):
         return
     libc.mallinfo2.restype = _Allocation
-    look = _looking(libc.mallinfo2)
+    look = partial(_look, libc.mallinfo2, streams_bytes)
     keeper = Keeper(await asyncio.to_thread(look))
     while True:
         await asyncio.sleep(_LOOK_S)
         usage = await asyncio.to_thread(look)
-        if keeper.must_collect(usage):
-            _collect()
+        if keeper.must_look_at_all(usage):
+            gc.unfreeze()
+            _collect("all looked at for garbage")
+        elif keeper.must_collect(usage):
+            _collect("garbage collected")
         if keeper.must_give_back(usage):
             await asyncio.to_thread(libc.malloc_trim, 0)
 
 
-def _looking(mallinfo: Callable[[], _Allocation]) -> Callable[[], Usage]:
-    page_bytes, statm = os.sysconf("SC_PAGESIZE"), Path("/proc/self/statm")
-
-    def look() -> Usage:
-        resident_pages = int(statm.read_text().split()[1])
-        return Usage(resident_pages * page_bytes, mallinfo().fordblks)
-
-    return look
+def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int]) -> Usage:
+    resident_pages = int(_STATM.read_text().split()[1])
+    return Usage(resident_pages * _PAGE_BYTES, mallinfo().fordblks, streams_bytes())
 
 
 def look_at_the_new_only() -> None:
@@ -134,10 +164,10 @@ def _spare(phase: str, info: Mapping[str, int]) -> None:
         gc.freeze()
 
 
-def _collect() -> None:
-    """Collect all garbage among what is new."""
+def _collect(event: str) -> None:
+    """Collect all garbage there is among what is not taken out."""
     began_s = time.perf_counter()
     count = gc.collect()
     took_s = time.perf_counter() - began_s
     facts = {"objects": count, "took_ms": round(took_s * 1000, 1)}
-    log.debug("garbage collected", extra=facts)
+    log.debug(event, extra=facts)

@@ -5,7 +5,7 @@ import logging
 import mimetypes
 import os
 import random
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, cast
@@ -276,6 +276,11 @@ def _runner(backend: Backend, limits: Limits) -> CommandRunner | None:
     return CommandRunner(backend, bounds) if isinstance(backend, Engine) else None
 
 
+def _streams_bytes(backend: Backend) -> Callable[[], int]:
+    """Return what tells how much memory the streams of this process take."""
+    return (lambda: backend.memory.size_bytes) if isinstance(backend, Engine) else (lambda: 0)
+
+
 async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
     """Do what the gateway cannot do without; if that fails, the process has to end."""
     try:
@@ -296,7 +301,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
         if isinstance(backend, Engine):
             tasks.create_task(_watched(backend.run(), gateway))
         sweeping = tasks.create_task(_watched(staging.run(), gateway))
-        keeping = tasks.create_task(_watched(collector.keep_low(), gateway))
+        keeping = tasks.create_task(_watched(collector.keep_low(_streams_bytes(backend)), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from app import collector
-from app.collector import FREE_BYTES_MIN, GROWTH_BYTES_MIN, Keeper, Usage
+from app.collector import (
+    FREE_BYTES_MIN,
+    GROWTH_BYTES_MIN,
+    UNACCOUNTED_BYTES_MIN,
+    Keeper,
+    Usage,
+)
 
 MIB = 2**20
 
@@ -26,6 +32,24 @@ def test_growth_counts_from_the_least_there_was_since() -> None:
     keeper = Keeper(Usage(1000 * MIB, 0))
     assert not keeper.must_collect(Usage(100 * MIB, 0))
     assert keeper.must_collect(Usage(140 * MIB, 0))
+
+
+def test_all_is_looked_at_once_far_more_is_there_than_streams_account_for() -> None:
+    keeper = Keeper(Usage(100 * MIB, 10 * MIB))
+    edge = 90 * MIB + UNACCOUNTED_BYTES_MIN
+    assert not keeper.must_look_at_all(Usage(edge - 1, 0))
+    assert not keeper.must_look_at_all(Usage(edge + 50 * MIB, 51 * MIB))
+    assert not keeper.must_look_at_all(Usage(edge + 1300 * MIB, 0, 1001 * MIB))
+    assert keeper.must_look_at_all(Usage(edge, 0))
+    assert not keeper.must_look_at_all(Usage(edge, 0))
+
+
+def test_what_comes_and_goes_is_looked_at_once() -> None:
+    keeper = Keeper(Usage(0, 0))
+    assert keeper.must_look_at_all(Usage(1000 * MIB, 0))
+    assert not keeper.must_look_at_all(Usage(0, 0))
+    assert not keeper.must_look_at_all(Usage(1499 * MIB, 0))
+    assert keeper.must_look_at_all(Usage(1500 * MIB, 0))
 
 
 def test_it_is_given_back_once_enough_was_freed() -> None:
