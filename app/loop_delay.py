@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -140,7 +141,8 @@ class LoopDelay:
             if held_s < self._warn_s:
                 pause_s, tell_held_s = self._warn_s - held_s, _STILL_HELD_S
             else:
-                self._samples.append(_Sample(beat_at_s, doing(thread_id, loop)))
+                with suppress(Exception):  # what it looks at goes on meanwhile
+                    self._samples.append(_Sample(beat_at_s, doing(thread_id, loop)))
                 # A long hold is looked at less often, and yet told soon after it has ended.
                 pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
             if held_s >= tell_held_s:

@@ -94,6 +94,8 @@ def _operation(frames: list[FrameType]) -> str | None:
 
 def _of_scope(scope: Any) -> str:
     operation = getattr(scope.get("route"), "operation_id", None)
+    if operation is None and scope["type"] == "lifespan":
+        return "start or stop"
     return operation or f"{scope.get('method', scope['type'])} {scope['path']}"
 
 

@@ -128,6 +128,18 @@ def test_a_hold_by_a_request_is_named_by_its_operation(told_of: Told) -> None:
     assert warning["operation"] == "GET /slow"
 
 
+def test_a_hold_while_the_gateway_starts_is_named_and_later_ones_are(told_of: Told) -> None:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        hold()
+
+    async def work() -> None:
+        await RequestMetrics(answer, Metrics())({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+
+    warning, _ = told_of(work)
+
+    assert warning["operation"] == "start or stop"
+
+
 def test_a_hold_by_a_command_is_named_by_it(told_of: Told) -> None:
     async def work() -> None:
         engine = Engine(MemoryStorage(records_max=1), clock=SlowClock())
