@@ -35,8 +35,10 @@ GROWTH_BYTES_MIN = 32 * 2**20
 """Memory has grown if it has by this share and by so much: then there may be garbage."""
 
 UNACCOUNTED_SHARE = 0.5
-UNACCOUNTED_BYTES_MIN = 128 * 2**20
-"""Likewise for what the streams do not account for: then everything is looked at."""
+UNACCOUNTED_BYTES_MIN = 512 * 2**20
+UNACCOUNTED_LOOKS = 300
+"""Likewise for what the streams do not account for, if it stays so for a minute: then everything is
+looked at, which takes a second where a million entries are pending."""
 
 _ESTIMATE = 1.3
 """What the streams take is an estimate, and may be more."""
@@ -69,6 +71,7 @@ class Keeper:
         """Begin with what is used now."""
         self._collected_at_bytes = usage.resident_bytes
         self._unaccounted_bytes_max = usage.unaccounted_bytes  # when all was looked at
+        self._unaccounted_looks = 0  # that have found far more, one after the other
         self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
 
     def must_collect(self, usage: Usage) -> bool:
@@ -81,11 +84,15 @@ class Keeper:
         return True
 
     def must_look_at_all(self, usage: Usage) -> bool:
-        """Tell whether far more is unaccounted for than ever before; all is looked at then."""
+        """Tell whether far more stays unaccounted for than ever before; all is looked at then."""
         before, now = self._unaccounted_bytes_max, usage.unaccounted_bytes
         if now < before + max(UNACCOUNTED_BYTES_MIN, UNACCOUNTED_SHARE * before):
+            self._unaccounted_looks = 0  # it was work that has ended
             return False
-        self._unaccounted_bytes_max = now
+        self._unaccounted_looks += 1
+        if self._unaccounted_looks < UNACCOUNTED_LOOKS:
+            return False
+        self._unaccounted_bytes_max, self._unaccounted_looks = now, 0
         return True
 
     def must_give_back(self, usage: Usage) -> bool:

@@ -11,6 +11,7 @@ from app.collector import (
     FREE_BYTES_MIN,
     GROWTH_BYTES_MIN,
     UNACCOUNTED_BYTES_MIN,
+    UNACCOUNTED_LOOKS,
     Keeper,
     Usage,
 )
@@ -34,22 +35,27 @@ def test_growth_counts_from_the_least_there_was_since() -> None:
     assert keeper.must_collect(Usage(140 * MIB, 0))
 
 
-def test_all_is_looked_at_once_far_more_is_there_than_streams_account_for() -> None:
+def look_at_all(keeper: Keeper, usage: Usage, count: int = UNACCOUNTED_LOOKS) -> list[bool]:
+    return [keeper.must_look_at_all(usage) for _ in range(count)]
+
+
+def test_all_is_looked_at_once_far_more_stays_than_streams_account_for() -> None:
     keeper = Keeper(Usage(100 * MIB, 10 * MIB))
     edge = 90 * MIB + UNACCOUNTED_BYTES_MIN
-    assert not keeper.must_look_at_all(Usage(edge - 1, 0))
-    assert not keeper.must_look_at_all(Usage(edge + 50 * MIB, 51 * MIB))
-    assert not keeper.must_look_at_all(Usage(edge + 1300 * MIB, 0, 1001 * MIB))
-    assert keeper.must_look_at_all(Usage(edge, 0))
-    assert not keeper.must_look_at_all(Usage(edge, 0))
+    assert not any(look_at_all(keeper, Usage(edge - 1, 0)))
+    assert not any(look_at_all(keeper, Usage(edge + 50 * MIB, 51 * MIB)))
+    assert not any(look_at_all(keeper, Usage(edge + 1300 * MIB, 0, 1001 * MIB)))
+    *before, last = look_at_all(keeper, Usage(edge, 0))
+    assert last
+    assert not any(before)
+    assert not any(look_at_all(keeper, Usage(edge, 0)))
 
 
-def test_what_comes_and_goes_is_looked_at_once() -> None:
+def test_what_comes_and_goes_is_no_reason_to_look_at_all() -> None:
     keeper = Keeper(Usage(0, 0))
-    assert keeper.must_look_at_all(Usage(1000 * MIB, 0))
+    assert not any(look_at_all(keeper, Usage(1000 * MIB, 0), UNACCOUNTED_LOOKS - 1))
     assert not keeper.must_look_at_all(Usage(0, 0))
-    assert not keeper.must_look_at_all(Usage(1499 * MIB, 0))
-    assert keeper.must_look_at_all(Usage(1500 * MIB, 0))
+    assert not keeper.must_look_at_all(Usage(1000 * MIB, 0))
 
 
 def test_it_is_given_back_once_enough_was_freed() -> None:
