@@ -52,7 +52,7 @@ from engine.limits import (
     WAITERS_MAX,
 )
 from engine.memory import Memory, MemoryBounds, WhenFull
-from engine.packed import Packed, PackedDrafts, is_worth_packing, pack
+from engine.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
 from engine.policy import NO_POLICY, GroupPolicy
 from engine.read_room import ReadRoom
 from engine.replies import (
@@ -471,13 +471,15 @@ class Engine:
         )
         return await self._run(decision)
 
-    async def _packed(self, drafts: Sequence[Draft]) -> PackedDrafts:
-        """Return drafts packed, with requests in between."""
+    async def _packed(self, drafts: Sequence[Draft]) -> PackedDrafts | Sequence[Draft]:
+        """Return drafts packed if that is possible, with requests in between."""
         chunks: list[Packed] = []
-        for some in pack(drafts, self._everything.defaults.node_limits):
-            chunks += some
-            await asyncio.sleep(0)
-        return PackedDrafts(drafts, chunks)
+        with suppress(HasPartialIds):
+            for some in pack(drafts, self._everything.defaults.node_limits):
+                chunks += some
+                await asyncio.sleep(0)
+            return PackedDrafts(drafts, chunks)
+        return drafts
 
     async def last_commit(self, writer: bytes) -> Commit | None:
         """Return what a writer has committed last; None if nothing is known of it."""

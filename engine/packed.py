@@ -36,14 +36,18 @@ class PackedDrafts(NamedTuple):
     chunks: list[Packed]
 
 
+class HasPartialIds(Exception):
+    """Drafts cannot be packed: which ids they get depends on those before them."""
+
+
 def is_worth_packing(drafts: Sequence[Draft]) -> bool:
     """Tell whether drafts are so many, or so large, that they would hold up others."""
     if len(drafts) < 2:
         return False
+    if len(drafts) >= PACKED_COUNT_MIN:
+        return True
     parts = chain.from_iterable(map(_fields_of, drafts))
-    if len(drafts) < PACKED_COUNT_MIN and sum(map(len, parts)) < PACKED_BYTES_MIN:
-        return False
-    return not any(isinstance(draft.id, PartialId) for draft in drafts)
+    return sum(map(len, parts)) >= PACKED_BYTES_MIN
 
 
 def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
@@ -52,6 +56,7 @@ def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
     Raises:
         Invalid: an entry has no fields, half a pair, or more than 1 GiB.
         IdNotGreater: an explicit id is not above the one before it.
+        HasPartialIds: they have.
     """
     first = 0
     for part in _parts(drafts):
@@ -80,6 +85,8 @@ def _check(drafts: Sequence[Draft], low: int, high: int) -> None:
     before = drafts[low - 1].id if low else None
     for index in range(low, high):
         wanted, fields = drafts[index]
+        if isinstance(wanted, PartialId):
+            raise HasPartialIds
         fault = fault_of(fields)
         if fault is not None:
             raise Invalid(fault, field=f"entries[{index}].fields")

@@ -238,11 +238,18 @@ async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> N
     assert (refused.value.index, refused.value.last_id) == (2, entry_id(7))
 
 
-def test_few_small_drafts_are_not_packed_and_partial_ids_never_are() -> None:
+def test_few_small_drafts_are_not_packed() -> None:
     assert not is_worth_packing(batch(2))
     assert is_worth_packing(batch(3))
     assert is_worth_packing([Draft(None, (b"k", b"x" * 200_000))] * 2)
-    assert not is_worth_packing([Draft(PartialId(5), PAIR)] * 10)
+
+
+async def test_partial_ids_are_given_out_in_a_long_batch_too() -> None:
+    engine = driver()
+
+    ids = await engine.add(S, [Draft(PartialId(5), PAIR)] * 10)
+
+    assert ids == [EntryId(5, seq) for seq in range(10)]
 
 
 def test_what_is_large_is_kept_as_it_is_and_read_again() -> None:
