@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, TypeGuard
 
 from pydantic_core import to_json
@@ -20,7 +21,8 @@ class Answers:
     def __init__(self, *, is_base64: bool) -> None:
         """Begin with nothing; with `is_base64`, strings of replies are base64 text."""
         self._is_base64 = is_base64
-        self._parts: list[bytes] = []
+        self._written = BytesIO(b"[")  # an array, of which the first item may be all there is
+        self._written.seek(1)
         self._turn = Turn()
         self._count = 0
         self.size_bytes = 0
@@ -40,11 +42,12 @@ class Answers:
 
     def one(self) -> bytes:
         """Return the only reply."""
-        return b"".join(self._parts)
+        return bytes(self._written.getbuffer()[1:])
 
     def all(self) -> bytes:
-        """Return the replies, as an array."""
-        return b"[%b]" % b"".join(self._parts)
+        """Return the replies, as an array; nothing can be added any more."""
+        self._written.write(b"]")
+        return self._written.getvalue()  # no copy: it may be many megabytes
 
     async def _add(self, reply: Reply) -> None:
         if not _is_array(reply) or _is_small(reply):
@@ -78,8 +81,7 @@ class Answers:
         return [self._shape(one) for one in reply]
 
     def _write(self, part: bytes) -> None:
-        self._parts.append(part)
-        self.size_bytes += len(part)
+        self.size_bytes += self._written.write(part)
 
 
 def error_text(error: StreamError) -> str:

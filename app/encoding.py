@@ -126,11 +126,13 @@ def settled_frame(
     outcomes: Sequence[Outcome],
 ) -> str:
     """Return the answer to an ack (`acked`) or to a nack or extend (`ok`)."""
+    # All of it is ASCII. One ack may settle 65,000 entries, and dicts would take five times longer.
     results = [
-        {"id": f"{ms}-{seq}", "outcome": outcome}
+        f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
         for (ms, seq), outcome in zip(ids, outcomes, strict=True)
     ]
-    frame: dict[str, Any] = {"type": kind, "sub": sub, "results": results}
+    array = msgspec.Raw(f"[{','.join(results)}]".encode())
+    frame: dict[str, Any] = {"type": kind, "sub": sub, "results": array}
     if rid is not None:
         frame["rid"] = rid
     return _text(frame)

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 
 from app.problems import GatewayError
-from engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId
+from engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
 from engine.errors import InvalidId
 from engine.limits import U64_MAX
 from engine.views import From
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
+_PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")
 _PARTIAL_ID = re.compile(r"([0-9]{1,20})-\*")
 
 
@@ -34,6 +35,10 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
 
 def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:
     """Read a list of entry ids; an error names the one that is wrong."""
+    joined = " ".join(texts)
+    is_one_each = joined.count(" ") == len(texts) - 1
+    if is_one_each and _PLAIN_IDS.fullmatch(joined) is not None:  # as nearly always, and quicker
+        return make_ids(map(int, joined.replace("-", " ").split()))
     return [parse_id(text, field=f"{field}/{index}") for index, text in enumerate(texts)]
 
 

@@ -103,6 +103,12 @@ def neighbours(first_id: EntryId, count: int) -> Iterator[EntryId]:
     return map(_make, repeat(EntryId), zip(repeat(ms), range(seq, seq + count), strict=False))
 
 
+def make_ids(numbers: Iterable[int]) -> list[EntryId]:
+    """Return the ids that milliseconds and sequences make, in turns."""
+    each = iter(numbers)
+    return list(map(_make, repeat(EntryId), zip(each, each, strict=True)))
+
+
 def make_entries(ids: Iterable[EntryId], many: Sequence[Fields]) -> list[Entry]:
     """Return entries of these ids and fields, which are as many."""
     return list(map(_make, repeat(Entry), zip(ids, many, strict=True)))
