@@ -1,5 +1,5 @@
 # `make` alone lists the targets. PYTHON= chooses the interpreter, ARGS= goes to the command.
-# Tests use CORES= at once, a file of tests each.
+# Tests use CORES= at once, a file of tests each; those of unit come last, as they are short.
 
 PYTHON ?= python3
 PORT   ?= 8080
@@ -25,7 +25,7 @@ serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
 	exec $(BIN)/headgate serve --port $(PORT) --data-dir data $(ARGS)
 
 test: packages lint ## lint, then run the tests (ARGS= goes to pytest)
-	$(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile $(ARGS)
+	$(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
 	$(BIN)/pytest tests/sdk $(ARGS)
