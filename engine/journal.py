@@ -398,7 +398,7 @@ class Journal:
                 self._disk.sync(segment)
 
         try:
-            await self._disk.aside(put)
+            await (self._force(put) if is_forced else self._disk.aside(put))
         except OSError:
             self._is_segment_torn = True
             if self._failure is None:
@@ -441,7 +441,7 @@ class Journal:
     async def _cut(self) -> None:
         """Undo a write that did not work."""
         segment, size_bytes = self._segment, self._segment_bytes
-        await self._disk.aside(lambda: self._disk.truncate(segment, size_bytes))
+        await self._force(lambda: self._disk.truncate(segment, size_bytes))
         self._is_segment_torn = False
 
     async def _rotate(self) -> None:
@@ -503,19 +503,38 @@ class Journal:
 
     async def _sync(self) -> None:
         """Force to disk what was written."""
-        while self._sync_began_s is not None:
-            await self._sync_ended.wait()
+        await self._until_no_sync()
         position, segment = self.durable_position, self._segment
         if position == self._synced:
             return
+        await self._force(lambda: self._disk.sync(segment))
+        self._synced = max(self._synced, position)
+
+    async def _force(self, act: Callable[[], None]) -> None:
+        """Do what syncs the segment, alone: beside one that fails, another would be for nothing.
+
+        Once one has failed, whoever waits for its end does so until all is over: nothing is tried
+        again, and nothing is written behind what may be lost.
+        """
+        await self._until_no_sync()
         self._sync_began_s = _now_s()
         self._sync_ended.clear()
-        await self._disk.aside(lambda: self._disk.sync(segment))
-        # Had it failed, whoever waits for its end would do so until all is over: nothing is tried
-        # again, and nothing is written behind what may be lost.
+        try:
+            await self._disk.aside(act)
+        except SyncError:
+            raise
+        except OSError:
+            self._end_sync()
+            raise
+        self._end_sync()
+
+    async def _until_no_sync(self) -> None:
+        while self._sync_began_s is not None:
+            await self._sync_ended.wait()
+
+    def _end_sync(self) -> None:
         self._sync_began_s = None
         self._sync_ended.set()
-        self._synced = max(self._synced, position)
 
     def _sync_lasts_too_long(self) -> bool:
         return self._sync_began_s is not None and _now_s() - self._sync_began_s > SYNC_PATIENCE_S

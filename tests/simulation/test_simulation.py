@@ -27,6 +27,10 @@ def test_nothing_that_was_promised_is_lost(batch: int) -> None:
             raise
 
 
+def test_nothing_is_synced_beside_a_sync_that_fails() -> None:
+    Simulation(20_808).run()  # a write is cut back while what was written before is synced
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_seed_run_twice_gives_one_trace(seed: int) -> None:
     first, second = trace_of(seed), trace_of(seed)
