@@ -171,15 +171,21 @@ def repair(disk: Disk) -> list[str]:
 
     Raises:
         NewerFormat: a file is of a newer version, and not damaged.
+        Corrupt: what could be saved makes no sense either.
         OSError: the disk fails, or is full.
     """
     kept: list[str] = []
+    saved = ""  # the snapshot that this repair has written
     while True:
         try:
             loaded = load(disk)
         except NewerFormat:
             raise
         except Corrupt as damage:
+            if damage.name == saved:  # it would be so again and again
+                raise
+            if damage.name == _files(disk.names())[0]:
+                saved = damage.name
             kept += _cut_off(disk, damage)
         else:
             torn = loaded.torn
@@ -353,13 +359,21 @@ def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
 
 
 def _load_what_can_be(disk: Disk, name: str) -> tuple[Keyspace, int]:
-    """Return what a damaged snapshot holds before the damage."""
-    loading = snapshot.Loading()
+    """Return what a damaged snapshot holds before the damage.
+
+    An item that makes no sense may have been taken in part, so those before it are loaded anew.
+    """
+    sound = _loaded_until_damage(disk, name, snapshot.Loading()).item_count
+    loading = _loaded_until_damage(disk, name, snapshot.Loading(sound))
+    return loading.keyspace, _number(name, _SNAPSHOT) or 0
+
+
+def _loaded_until_damage(disk: Disk, name: str, loading: snapshot.Loading) -> snapshot.Loading:
     with suppress(Corrupt), disk.open(name) as file:
         header = read_header(file, name, Kind.SNAPSHOT)
         for block in read_blocks(file, name, header):
             loading.take(block, name)
-    return loading.keyspace, _number(name, _SNAPSHOT) or 0
+    return loading
 
 
 class _Replay:

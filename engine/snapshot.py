@@ -164,8 +164,9 @@ def load(found: Iterable[Block], name: str) -> Keyspace:
 class Loading:
     """A keyspace as it grows item by item."""
 
-    def __init__(self) -> None:
-        """Start with nothing."""
+    def __init__(self, items_max: int | None = None) -> None:
+        """Start with nothing; what comes behind so many items is left out."""
+        self._items_max = items_max
         self.keyspace = Keyspace()
         self.item_count = 0
         self.is_complete = False
@@ -187,6 +188,8 @@ class Loading:
             raise Corrupt(name, found.offset, f"items are missing before item {found.first}")
         try:
             for item in items:
+                if self.item_count == self._items_max:
+                    return
                 self._add(item)
         except MemoryError:  # the machine's, and not the item's
             raise

@@ -5,11 +5,20 @@ from collections.abc import Callable
 import pytest
 
 from engine import commands, recovery
-from engine.blocks import HEADER_BYTES, Header, Kind, pack_block, pack_header
-from engine.commands import Add, Command, CreateStream, DeleteStream
+from engine.blocks import (
+    HEADER_BYTES,
+    Header,
+    Kind,
+    pack_block,
+    pack_header,
+    read_blocks,
+    read_header,
+)
+from engine.commands import Add, Command, CreateGroup, CreateStream, DeleteStream
 from engine.engine import Engine
-from engine.entry import Draft, Entry, EntryId
+from engine.entry import MIN_ID, Draft, Entry, EntryId
 from engine.errors import Broken, Corrupt, NewerFormat
+from engine.keyspace import Keyspace
 from engine.recovery import journal_name, snapshot_name
 from engine.storage import MemoryStorage
 from engine.stream import StreamConfig
@@ -249,6 +258,29 @@ def test_a_record_that_cannot_be_applied_is_damage_with_its_place() -> None:
     offset = data.rindex(b"\xb1ock")
     with pytest.raises(Corrupt, match=f"{FIRST}, byte {offset}: record 4 cannot be applied: Key"):
         recovery.load(MemoryDisk({FIRST: data}))
+
+
+def test_a_repair_saves_nothing_of_an_item_that_was_taken_in_part() -> None:
+    keyspace = Keyspace()
+    keyspace.apply(CreateStream(b"s", 1, StreamConfig()))
+    keyspace.apply(CreateGroup(b"s", b"g", MIN_ID, None))
+    keyspace.group(b"s", b"g").pel.release(EntryId(1, 0), 1, 0x12_3456_7890)
+    disk = MemoryDisk({})
+    recovery.save(disk, keyspace, 1)
+    [name] = disk.names()
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.SNAPSHOT)
+        [block] = read_blocks(file, name, header)
+    before, behind = block.payload.split(b"\xcf" + (0x12_3456_7890).to_bytes(8))
+    payload = before + b"\xd3" + b"\xff" * 8 + behind  # it rests until -1
+    changed = pack_header(header) + pack_block(header, block.first, 0, payload)
+    disk = MemoryDisk({name: changed})
+    with pytest.raises(Corrupt, match="makes no sense"):
+        recovery.load(disk)
+
+    assert recovery.repair(disk) == [f"aside-{name}-0"]
+
+    assert not len(recovery.load(disk).keyspace.group(b"s", b"g").pel)
 
 
 def test_a_repair_cuts_before_the_record_that_cannot_be_applied() -> None:
