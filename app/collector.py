@@ -1,14 +1,15 @@
-"""Collector: garbage is collected once memory has grown, and what is free goes back to the system.
+"""Collector: when the process collects garbage, and when it gives free memory back.
 
-To look through a million pending entries, or ten thousand connections, takes long. So only what is
-new is looked at, a few thousand objects at a time; what has survived that is not looked at again.
-Nothing that lives long is part of a cycle once it is dropped: connections and streams see to it.
-Should something be all the same, memory grows that the streams do not account for, and once there
-is far too much of that everything is looked at, however long it takes.
-Few objects can hold much memory, so growth is a reason to collect as well as their number.
-glibc keeps what is freed, for it may be needed again: 800 MiB of deleted entries stayed. It is told
-to give that back, in a thread. Who allocates waits meanwhile, 0.2 ms for each MiB, so it is told
-often: there is little to do each time.
+A full collection looks at every object, which takes a second with a million pending entries. So a
+collection looks at new objects only, and what has survived two of them is frozen: it is looked at
+no more. Connections and streams leave no reference cycles behind, so reference counts free them.
+If a frozen object becomes part of a cycle all the same, memory grows that the streams do not
+account for. Once that is far more than ever before, one full collection runs.
+
+Few objects can hold much memory, so growth of memory starts a collection as well as their number.
+
+glibc keeps freed memory for later: 800 MiB of deleted entries stayed. A thread tells it to give
+that back. Whoever allocates waits meanwhile, 0.2 ms for each MiB, so it is told often.
 """
 
 import asyncio

@@ -104,7 +104,7 @@ def neighbours(first_id: EntryId, count: int) -> Iterator[EntryId]:
 
 
 def make_ids(numbers: Iterable[int]) -> list[EntryId]:
-    """Return the ids that milliseconds and sequences make, in turns."""
+    """Return ids of numbers: time and sequence of the first, of the second, and so on."""
     each = iter(numbers)
     return list(map(_make, repeat(EntryId), zip(each, each, strict=True)))
 
