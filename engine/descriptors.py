@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from engine.limits import SPARE_DESCRIPTORS
@@ -38,15 +38,9 @@ class SpareDescriptors:
         except OSError as error:
             if not none_are_left(error):
                 raise
-        with self.given_up():
-            return act()
-
-    @contextmanager
-    def given_up(self) -> Iterator[None]:
-        """Close all of them while the context lasts; then as many are kept as can be had."""
         self.close()
         try:
-            yield
+            return act()
         finally:
             self._refill()
 

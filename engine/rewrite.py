@@ -13,11 +13,12 @@ import gc
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
 from engine import recovery
-from engine.descriptors import SpareDescriptors, none_are_left
+from engine.descriptors import SpareDescriptors
 from engine.disk import SystemDisk
 from engine.errors import Corrupt
 from engine.journal import Rewriter
@@ -38,40 +39,42 @@ def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None
     importable = Path(__file__).parent.parent
 
     def begin(through: int) -> Popen[bytes]:
-        # Not by the event loop: uvloop copies the page tables first, 50 ms for half a gigabyte.
-        return Popen(  # noqa: S603  our own program
-            [*command, str(through)], cwd=importable, stdin=PIPE, stdout=DEVNULL, stderr=PIPE
+        # Not uvloop's way: it copies the page tables first, 50 ms for half a gigabyte.
+        program = [*command, str(through)]
+        return spares.use(
+            lambda: Popen(  # noqa: S603  our own program
+                program, cwd=importable, stdin=PIPE, stdout=DEVNULL, stderr=PIPE
+            )
         )
 
     async def rewrite(through: int) -> None:
+        beginning = asyncio.get_running_loop().run_in_executor(None, begin, through)
+        ending = asyncio.ensure_future(_end_of(beginning))
         try:
-            process = begin(through)
-        except OSError as error:
-            if not none_are_left(error):
-                raise
-            with spares.given_up():
-                process = begin(through)
-        ending = asyncio.get_running_loop().run_in_executor(None, _end_of, process)
-        try:
-            said = await asyncio.shield(ending)
+            code, said = await asyncio.shield(ending)
         except asyncio.CancelledError:
-            process.kill()
-            await ending
+            with suppress(OSError):  # it has not begun
+                (await beginning).kill()
+                await ending
             raise
-        if process.returncode != 0:
+        if code != 0:
             lines = said.decode(errors="replace").strip().splitlines()
-            raise OSError(lines[-1] if lines else f"the rewrite ended with {process.returncode}")
+            raise OSError(lines[-1] if lines else f"the rewrite ended with {code}")
 
     return rewrite
 
 
-def _end_of(process: Popen[bytes]) -> bytes:
-    """Wait for the end of a process; returns what it has said."""
+async def _end_of(beginning: asyncio.Future[Popen[bytes]]) -> tuple[int, bytes]:
+    """Wait for the end of a process that begins; returns its exit code and what it has said."""
+    process = await beginning
+    return await asyncio.get_running_loop().run_in_executor(None, _wait, process)
+
+
+def _wait(process: Popen[bytes]) -> tuple[int, bytes]:
     with process:
         assert process.stderr is not None
         said = process.stderr.read()  # not `communicate`: it ends the standard input
-        process.wait()  # or the standard input would end before
-        return said
+        return process.wait(), said  # before the context ends: it ends the standard input first
 
 
 def main(directory: str, through: str) -> None:

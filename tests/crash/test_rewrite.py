@@ -30,8 +30,16 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 
 def children_of(process_id: int) -> list[Path]:
     """Return the running children of a process, as their directories in /proc."""
-    children = Path(f"/proc/{process_id}/task/{process_id}/children")
-    return [Path(f"/proc/{child}") for child in children.read_text().split()]
+    threads = Path(f"/proc/{process_id}/task").iterdir()
+    children = [child for thread in threads for child in _text(thread / "children").split()]
+    return [Path(f"/proc/{child}") for child in children]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):  # a thread that has ended
+        return ""
 
 
 def is_running(process: Path) -> bool:
