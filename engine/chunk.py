@@ -229,6 +229,12 @@ _decompress = zstandard.ZstdDecompressor().decompress
 _decode_fields = msgspec.msgpack.Decoder(list[Fields]).decode
 _COMPRESSED = zstandard.FRAME_HEADER  # no array of msgpack begins with it
 
+_SHORT_ARRAYS = range(0x90, 0xA0)
+"""First bytes of arrays of msgpack that say their length, 0 to 15 (its specification: fixarray)."""
+
+_LONG_ARRAYS = {0xDC: 3, 0xDD: 5}
+"""Those of others, and where the length ends that follows (array 16, array 32)."""
+
 
 def pack_entries(entries: Sequence[Entry]) -> bytes:
     """Return entries as a sealed chunk keeps them."""
@@ -243,6 +249,21 @@ def pack_fields(many: Sequence[Fields]) -> bytes:
 def unpacked_bytes(packed: bytes) -> int:
     """Return what packed entries say they will take; negative if they do not say it."""
     return zstandard.frame_content_size(packed) if packed.startswith(_COMPRESSED) else len(packed)
+
+
+def packed_count(packed: bytes) -> int:
+    """Return how many entries were packed, without unpacking one.
+
+    Raises:
+        ValueError: it does not begin as an array of msgpack does.
+    """
+    encoded = _grown(packed)
+    kind = int.from_bytes(encoded[:1])
+    if kind in _SHORT_ARRAYS:
+        return _SHORT_ARRAYS.index(kind)
+    if kind in _LONG_ARRAYS:
+        return int.from_bytes(encoded[1 : _LONG_ARRAYS[kind]])
+    raise ValueError("no array of entries")
 
 
 def _shrunk(encoded: bytes) -> bytes:

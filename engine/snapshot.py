@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.blocks import Block, Header, Kind, pack_block, pack_header
-from engine.chunk import ChunkState, unpacked_bytes
+from engine.chunk import ChunkState, packed_count, unpacked_bytes
 from engine.defaults import Defaults
 from engine.entry import EntryId
 from engine.errors import Corrupt
@@ -280,8 +280,8 @@ def _check_chunk(chunk: ChunkState) -> None:
     size_bytes = unpacked_bytes(chunk.packed)
     if not 0 <= size_bytes <= _UNPACKED_BYTES_MAX:
         raise ValueError(f"a chunk of {size_bytes} bytes")
-    if not 0 < chunk.entry_count <= size_bytes:  # each takes some
-        raise ValueError(f"a chunk of {chunk.entry_count} entries in {size_bytes} bytes")
+    if not 0 < chunk.entry_count == packed_count(chunk.packed):
+        raise ValueError(f"a chunk that says it has {chunk.entry_count} entries")
     dead = int.from_bytes(chunk.tombstones, "little")
     if dead.bit_length() > chunk.entry_count or dead.bit_count() == chunk.entry_count:
         raise ValueError("more entries are dead than there are")

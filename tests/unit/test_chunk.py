@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.chunk import Chunk
+from engine.chunk import Chunk, pack_entries, pack_fields, packed_count
 from engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from engine.limits import U64_MAX
 
@@ -115,3 +115,15 @@ def test_a_sealed_chunk_keeps_no_more_memory_than_it_needs() -> None:
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < len(chunk._packed) + 200
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 300, 65_535, 65_536])
+def test_packed_entries_are_counted_without_unpacking_them(count: int) -> None:
+    assert packed_count(pack_entries(numbered(count))) == count
+    assert packed_count(pack_fields([entry.fields for entry in numbered(count)])) == count
+
+
+@pytest.mark.parametrize("packed", [b"", b"\xc0", b"\xa3abc"])
+def test_what_is_no_array_has_no_count(packed: bytes) -> None:
+    with pytest.raises(ValueError, match="no array"):
+        packed_count(packed)

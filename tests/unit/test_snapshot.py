@@ -201,3 +201,25 @@ FIRST = snapshot.KeyspaceItem(0, Keyspace().defaults)
 def test_a_file_without_all_its_items_is_refused(data: bytes, text: str) -> None:
     with pytest.raises(Corrupt, match=text):
         loaded(data)
+
+
+@pytest.mark.parametrize("error", [-1, 1, 2**40])
+async def test_a_chunk_that_says_a_wrong_count_is_refused(error: int) -> None:
+    engine = Driver()
+    await engine.start(*range(1, 21))
+    file = io.BytesIO(written(engine.keyspace))
+    blocks = read_blocks(file, "x", read_header(file, "x", Kind.SNAPSHOT))
+    items = [
+        item
+        for block in blocks
+        for item in msgspec.msgpack.decode(block.payload, type=list[snapshot.Item])
+    ]
+    assert everything_in(loaded(blocks_of(items))) == everything_in(engine.keyspace)
+    lies = [
+        snapshot.ChunkItem(item.chunk._replace(entry_count=20 + error))
+        if isinstance(item, snapshot.ChunkItem)
+        else item
+        for item in items
+    ]
+    with pytest.raises(Corrupt, match=f"a chunk that says it has {20 + error} entries"):
+        loaded(blocks_of(lies))
