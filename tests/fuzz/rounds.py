@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "8"))
 """How long each fuzzer goes on."""
+
+CASE_S_MAX = 60
+"""How long one case may take; all end within a second, on a machine that is not busy."""
 
 
 def seeds() -> Iterator[int]:
@@ -35,3 +40,19 @@ def told(seed: int, *facts: object) -> Iterator[None]:
         for fact in facts:
             error.add_note(repr(fact)[:4000])
         raise
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Raise `TimeoutError` in what has no end. Not for what goes on beside others."""
+    before = signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(CASE_S_MAX)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _give_up(*_: object) -> NoReturn:
+    raise TimeoutError(f"a case that takes more than {CASE_S_MAX} s")

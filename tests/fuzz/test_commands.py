@@ -97,7 +97,7 @@ class Spoken:
 async def test_random_commands_are_answered_or_refused() -> None:
     for seed in rounds.seeds():
         spoken = Spoken(seed)
-        with rounds.told(seed, spoken.said):
+        with rounds.ended(), rounds.told(seed, spoken.said):
             for _ in range(COUNT):
                 await spoken.go_on()
             spoken.check()
@@ -106,7 +106,7 @@ async def test_random_commands_are_answered_or_refused() -> None:
 @pytest.mark.parametrize("number", grammar.NUMBERS)
 async def test_every_number_of_a_command_may_be_extreme(number: bytes) -> None:
     spoken = Spoken(grammar.NUMBERS.index(number))
-    with rounds.told(0, spoken.said):
+    with rounds.ended(), rounds.told(0, spoken.said):
         for form in grammar.COMMANDS:
             await spoken.say([b"XADD", b"s", b"*", b"f", b"v"])
             await spoken.say(b"XGROUP CREATE s g 0".split())
