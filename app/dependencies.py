@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
@@ -94,7 +94,8 @@ class Gateway:
 
 def gateway_of(connection: HTTPConnection) -> Gateway:
     """Return what the app serving this connection is made of."""
-    return cast("Gateway", connection.scope["state"]["gateway"])
+    gateway: Gateway = connection.scope["state"]["gateway"]
+    return gateway
 
 
 def backend_of(connection: HTTPConnection) -> Backend:

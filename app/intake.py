@@ -140,7 +140,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def _parse(self) -> None:
         """Parse for one turn, while the app takes what comes of it, and the peer its answers."""
         turn = Turn()
-        while self._unparsed and not self.read_paused and self.writable.is_set():
+        while self._unparsed.data and not self.read_paused and self.writable.is_set():
             if turn.is_over:
                 self._parse_soon()
                 break
@@ -149,7 +149,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
                 super().data_received(bytes(portion))
         if self.transport.is_closing():
             return
-        if self._unparsed:
+        if self._unparsed.data:
             self.transport.pause_reading()
         elif not self.read_paused:
             self.transport.resume_reading()

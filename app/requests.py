@@ -1,9 +1,15 @@
-"""Requests: one connection's are parsed as they are answered, each with a header of bounded size.
+"""Requests: one connection's are parsed as they are answered, each bounded in size and in time.
 
 uvicorn parses all there is to read at once and lets the requests wait in memory, and it reads on
 after each answer. Here nothing is parsed while a request waits for its answer, and nothing is read
 while there is something to parse. So a connection holds what was read at once and the requests of
 one portion, however fast its client sends.
+
+A request must be here in time, header and body, or its connection is closed. Whoever connects and
+says nothing, or a byte a minute, would otherwise hold a connection for ever; as would who takes a
+byte a minute of an answer that was given up. A request that is here at once needs no timer.
+
+All of it is one class, as each layer costs every request.
 """
 
 import asyncio
@@ -14,13 +20,17 @@ from typing import Any
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from app.portions import Unparsed
 from app.problems import Code, make_problem
 from app.sockets import Peer
 from app.turns import Turn
-from app.upgrade import DecliningHttp
+from app.upgrade import has_offer, parser_for, without_offer
 
 log = logging.getLogger("headgate")
 
@@ -38,12 +48,20 @@ _LAST_WORDS_S = 1.0
 To close at once would reset the connection, and the answer would be lost.
 """
 
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _BAD = "This is no HTTP/1.1."
 _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
 
 
-class BoundedHttp(Peer, DecliningHttp):
-    """Uvicorn's HTTP/1.1 for clients that send more than they wait for."""
+def in_time(request_ms_max: int) -> type[HttpToolsProtocol]:
+    """Return uvicorn's HTTP/1.1 for requests that arrive within so many milliseconds."""
+    return type("TimelyHttp", (BoundedHttp,), {"request_s_max": request_ms_max / 1000})
+
+
+class BoundedHttp(Peer, HttpToolsProtocol):
+    """Uvicorn's HTTP/1.1 for clients that send more than they wait for, or too slowly."""
+
+    request_s_max: float
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""
@@ -52,6 +70,9 @@ class BoundedHttp(Peer, DecliningHttp):
         self._header_bytes = 0  # parsed since the last request ended, or the last part of a body
         self._has_too_much = False
         self._is_refused = False
+        self._declines_offer = False
+        self._is_arriving = False  # a request has begun and is not here as a whole
+        self._timer: asyncio.TimerHandle | None = None  # set while a request is awaited
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
         self._flow: _Flow
         self._under_way: RequestResponseCycle | None = None
@@ -64,9 +85,11 @@ class BoundedHttp(Peer, DecliningHttp):
             self._is_refused = True
             transport.abort()
         self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
+        self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was read, and send nothing any more."""
+        self._expect_no_more()
         self._unparsed.clear()
         cycle: RequestResponseCycle | None = self.cycle
         for one in (cycle, self._under_way):
@@ -86,20 +109,30 @@ class BoundedHttp(Peer, DecliningHttp):
         """Take what was read."""
         if self._is_refused:
             return
-        if len(data) <= PORTION_BYTES and not self._unparsed and self._takes_more():
+        if len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
             self._feed(data)
         else:
             self._unparsed.add(data)
             self._parse()
 
+    def on_message_begin(self) -> None:
+        """Begin a request; its time begins, too."""
+        super().on_message_begin()
+        self._expect_no_more()
+        self._is_arriving = True
+
     def on_headers_complete(self) -> None:
-        """Begin to answer, unless there are too many headers."""
+        """Begin to answer, unless there are too many headers, or they are parsed again."""
         if len(self.headers) > HEADERS_MAX:
             self._has_too_much = True
             raise ValueError(_LARGE)
-        super().on_headers_complete()
         if not self.parser.should_upgrade():
+            super().on_headers_complete()
             self.headers = _TRAILERS
+        elif self._should_upgrade() or not has_offer(self.headers):
+            super().on_headers_complete()
+        else:
+            self._declines_offer = True
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
@@ -107,13 +140,21 @@ class BoundedHttp(Peer, DecliningHttp):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Have the whole request."""
+        """Have the whole request, unless it is parsed again."""
         self._header_bytes = 0
-        super().on_message_complete()
+        self._expect_no_more()
+        if not self._declines_offer:
+            super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Go on as a WebSocket."""
+        self._expect_no_more()
+        super().handle_websocket_upgrade()
 
     def refuse(self, code: Code, detail: str) -> None:
         """Say why nothing that comes is looked at any more, if it can be said, and close."""
         self._is_refused = True
+        self._expect_no_more()
         self._unparsed.clear()
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
@@ -127,8 +168,29 @@ class BoundedHttp(Peer, DecliningHttp):
         self.loop.call_later(_LAST_WORDS_S, self.transport.close)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if cycle.response_started and not cycle.response_complete:
+                cycle.disconnected = True  # it was given up: what is left of it is for nobody
+                self.transport.abort()
+
         self._under_way = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, answer)
+
+    def _expect(self) -> None:
+        self._timer = self.loop.call_later(self.request_s_max, self._give_up)
+
+    def _expect_no_more(self) -> None:
+        self._is_arriving = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:  # no answer is under way
+            self.transport.write(_TOO_LATE)
+        self.transport.close()
 
     def _takes_more(self) -> bool:
         """Tell whether something can be parsed: no whole request waits, nor too much of a body."""
@@ -145,14 +207,14 @@ class BoundedHttp(Peer, DecliningHttp):
         """Parse for one turn, and read on once everything is parsed."""
         self._next = None
         turn = Turn()
-        while self._unparsed and self._takes_more() and not self.transport.is_closing():
+        while self._unparsed.data and self._takes_more() and not self.transport.is_closing():
             if turn.is_over:
                 self._parse_soon()
                 break
             self._feed(self._unparsed.take(PORTION_BYTES))
         if self.transport.is_closing():
             return
-        if self._unparsed:
+        if self._unparsed.data:
             self.flow.pause_reading()
         elif self._takes_more():
             self.flow.resume_reading()
@@ -163,8 +225,11 @@ class BoundedHttp(Peer, DecliningHttp):
         self._header_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._upgrade()
+        except httptools.HttpParserUpgrade as offer:
+            if self._declines_offer:
+                self._read_on(data[offer.args[0] :])
+            else:
+                self._upgrade()
         except httptools.HttpParserError as error:
             log.debug("bad request", extra={"reason": str(error)})
             if self._has_too_much:
@@ -174,6 +239,16 @@ class BoundedHttp(Peer, DecliningHttp):
         else:
             if self._header_bytes > HEADER_BYTES_MAX:
                 self.refuse("header_too_large", _LARGE)
+            elif self._is_arriving and self._timer is None:
+                self._expect()
+
+    def _read_on(self, rest: Any) -> None:
+        """Parse a request again as one without its offer, then what came behind its header."""
+        header = without_offer(self.parser.get_method(), self.url, self.headers)
+        self.parser = parser_for(self)
+        self._declines_offer = False
+        self._header_bytes = 0
+        self._feed(header + rest)
 
     def _upgrade(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
@@ -195,7 +270,7 @@ class _Flow(FlowControl):
     def resume_reading(self) -> None:
         if not self.read_paused:  # as it always is while something is unparsed
             return
-        if self._unparsed:
+        if self._unparsed.data:
             self._parse_soon()
         else:
             super().resume_reading()

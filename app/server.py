@@ -8,9 +8,9 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from app.arrival import in_time
 from app.dependencies import Gateway
 from app.intake import BoundedWebSocket
+from app.requests import in_time
 from app.settings import LogLevel, Settings
 
 GRACE_S = 5

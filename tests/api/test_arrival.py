@@ -29,6 +29,15 @@ async def test_a_request_whose_header_does_not_arrive_is_given_up(sent: bytes) -
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
+async def test_a_request_that_begins_behind_a_whole_one_has_its_own_time() -> None:
+    whole = b"GET /v1/streams HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    async with running(Settings(request_ms_max=200)) as live:
+        answer = await answer_to(live, whole + HEAD)
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"HTTP/1.1 408 Request Timeout\r\n" in answer
+
+
 async def test_a_request_whose_body_does_not_arrive_changes_nothing() -> None:
     begun = HEAD + b"content-type: application/json\r\ncontent-length: 100\r\n\r\n"
     async with running(Settings(request_ms_max=200)) as live:
