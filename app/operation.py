@@ -236,7 +236,7 @@ def json_of(text: bytes) -> Any:
         GatewayError: it has more members than any request here.
     """
     try:
-        value = from_json(text, allow_inf_nan=False)
+        value = from_json(text, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         raise json.JSONDecodeError(str(error), "", NOWHERE) from None
     if len(text) > SIZE_BYTES_MIN:
