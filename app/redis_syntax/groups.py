@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from app.redis_syntax.streams import (
@@ -26,12 +27,12 @@ from app.redis_syntax.words import (
     check_names,
     done,
     integer,
-    is_id,
     lax_id,
     range_end,
     range_start,
     shown,
     strict_id,
+    strict_ids,
 )
 from engine.commands import Command
 from engine.decisions import Decision, deliveries, groups
@@ -44,7 +45,7 @@ from engine.decisions.deliveries import (
 )
 from engine.decisions.groups import GroupStart
 from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.errors import GroupNotFound
+from engine.errors import GroupNotFound, InvalidId
 from engine.keyspace import Keyspace
 from engine.lanes import LaneKey
 from engine.limits import (
@@ -313,7 +314,7 @@ def xack(words: Sequence[bytes]) -> Plan:
         stream = keyspace.find(key)
         if stream is None or group not in stream.groups:  # then ids are not even looked at
             return Decision(0, [])
-        ids = [strict_id(word) for word in words[3:]]
+        ids = strict_ids(words[3:])
         ack = deliveries.ack(keyspace, key, group, ids, None)
         return ack.replied_as(lambda outcomes: outcomes.count(Outcome.ACKED))
 
@@ -366,7 +367,7 @@ def _nack_words(words: Sequence[bytes]) -> tuple[NackRequest, list[EntryId]]:
                 raise CommandError("ERR numids must be a positive integer")
             if at + 2 + count > len(words):
                 raise CommandError("ERR number of IDs doesn't match numids")
-            ids = [strict_id(word) for word in words[at + 2 : at + 2 + count]]
+            ids = strict_ids(words[at + 2 : at + 2 + count])
             at += 2 + count
         else:
             raise CommandError(f"ERR Unrecognized XNACK option '{shown(words[at])}'")
@@ -444,10 +445,11 @@ def xclaim(words: Sequence[bytes]) -> Plan:
 
 def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
-    at = 5
-    while at < len(words) and is_id(words[at]):
-        at += 1
-    ids = [strict_id(word) for word in words[5:at]]
+    ids: list[EntryId] = []
+    with suppress(InvalidId):  # there the options begin
+        for word in words[5:]:
+            ids.append(strict_id(word))  # noqa: PERF401 those before it count
+    at = 5 + len(ids)
     values: dict[bytes, int] = {}
     flags: set[bytes] = set()
     last_id = MIN_ID

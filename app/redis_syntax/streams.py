@@ -22,6 +22,7 @@ from app.redis_syntax.words import (
     range_end,
     range_start,
     strict_id,
+    strict_ids,
     wrong_arity,
 )
 from engine.commands import Remember
@@ -285,7 +286,7 @@ def xdel(words: Sequence[bytes]) -> Plan:
         del now_ms
         if keyspace.find(words[1]) is None:  # Redis: then ids are not even looked at
             return Decision(0, [])
-        ids = [strict_id(word) for word in words[2:]]
+        ids = strict_ids(words[2:])
         deletion = streams.delete(keyspace, words[1], ids)
         return deletion.replied_as(lambda outcomes: outcomes.count(Deletion.DELETED))
 
@@ -319,7 +320,7 @@ def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId
             if count != len(words) - at - 2:
                 text = "The `numids` parameter must match the number of arguments"
                 raise CommandError(f"ERR {text}")
-            ids = [strict_id(word) for word in words[at + 2 :]]
+            ids = strict_ids(words[at + 2 :])
             at = len(words)
         else:
             raise CommandError(SYNTAX)

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.ids import plain_ids
 from engine import decisions
 from engine.entry import EntryId
-from engine.errors import InvalidId, StreamError
+from engine.errors import StreamError
 from engine.lanes import LaneKey
 from engine.limits import COMMAND_NAME_BYTES_MAX, LANES_MAX, U64_MAX
 
@@ -99,6 +100,12 @@ def strict_id(word: bytes, missing_seq: int = 0) -> EntryId:
     return EntryId.parse(word.decode("latin-1"), missing_seq=missing_seq)
 
 
+def strict_ids(words: Sequence[bytes]) -> list[EntryId]:
+    """Read entry ids where `-` and `+` have no meaning."""
+    found = plain_ids(b" ".join(words).decode("latin-1"), len(words))
+    return [strict_id(word) for word in words] if found is None else found
+
+
 def lax_id(word: bytes, missing_seq: int = 0) -> EntryId:
     """Read an entry id where `-` and `+` are the least and the greatest."""
     if word == b"-":
@@ -124,15 +131,6 @@ def range_end(word: bytes) -> EntryId:
     if bound.previous() == bound:
         raise CommandError("ERR invalid end ID for the interval")
     return bound.previous()
-
-
-def is_id(word: bytes) -> bool:
-    """Tell whether a word is an entry id."""
-    try:
-        strict_id(word)
-    except InvalidId:
-        return False
-    return True
 
 
 def check_names(*names: bytes) -> None:

@@ -17,8 +17,9 @@ from app.operation import Operation, UncheckedOperation, WholeRequest
 from app.presence import while_present
 from app.problems import GatewayError, responses
 from app.redis_syntax.words import CommandError, Reply, shown
+from app.turns import Turn
 from engine.errors import StreamError, Unavailable
-from engine.limits import TRANSACTION_COMMANDS_MAX
+from engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
 
 
 class _WordsConvertor(PathConvertor):
@@ -149,8 +150,12 @@ async def run_transaction(
     """
     most = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
     check_at_most(len(commands), most, pointer="/body")
+    turn, words = Turn(), []
+    for command in commands:
+        words.append(_encoded(command))
+        await turn.pause()
     try:
-        replies = await _runner(request).run_all([_encoded(command) for command in commands])
+        replies = await _runner(request).run_all(words)
     except StreamError as error:
         return _failed(error)
     answers = _answers(encoding)
@@ -211,8 +216,14 @@ async def _answer(request: Request, words: list[bytes], encoding: str | None) ->
 
 
 def _encoded(words: Sequence[Word]) -> list[bytes]:
-    """Return the bytes of a command: a number as JSON has it, a truth value as a word."""
-    return [str(w).lower().encode() if isinstance(w, bool) else str(w).encode() for w in words]
+    """Return the bytes of a command: a number as JSON has it, a truth value as a word.
+
+    Of too many words one too many: it is refused for that.
+    """
+    return [
+        str(word).lower().encode() if isinstance(word, bool) else str(word).encode()
+        for word in words[: COMMAND_WORDS_MAX + 1]
+    ]
 
 
 def _path_words(request: Request) -> list[bytes]:
