@@ -8,7 +8,7 @@ client whether to come back.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,6 +47,7 @@ from app.session import (
     Unsubscribe,
 )
 from app.subscriber import Subscriber
+from app.turns import Turn
 from engine import errors
 from engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
 from engine.entry import EntryId
@@ -212,6 +213,8 @@ class Connection:
                 bad_count = 0
                 continue
             await self._appends_done()
+            if len(text) > _APPEND_LENGTH_MAX:  # to read it may have taken a while
+                await asyncio.sleep(0)
             bad_count = bad_count + 1 if isinstance(intent, ProblemFrame) else 0
             if isinstance(intent, BaseModel):
                 await self.send(intent)
@@ -258,7 +261,7 @@ class Connection:
         if returned:  # the subscription is still there
             self._feeds[intent.sub].credit.add(returned)
         if answer is not None:
-            await self.send(answer)
+            await self.send(await _joined(answer))
 
     async def _outcomes(self, intent: Settlement) -> list[Outcome]:
         subscriber = self._feeds[intent.sub].subscriber
@@ -453,6 +456,15 @@ async def _slow_down(bad_count: int) -> None:
         raise _bad_frame(f"{bad_count} frames in a row made no sense")
     if bad_count > _BAD_FRAMES_FREE:
         await asyncio.sleep(_BAD_FRAME_S)
+
+
+async def _joined(parts: Iterable[str]) -> str:
+    """Return a frame that comes in parts; to make it may take a while."""
+    turn, found = Turn(), []
+    for part in parts:
+        found.append(part)
+        await turn.pause()
+    return "".join(found)
 
 
 def _bad_frame(detail: str) -> CloseError:

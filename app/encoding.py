@@ -5,7 +5,8 @@ this looks like; tests hold one against the other. Those who follow a stream sid
 the same entries, so the batch that was encoded last is remembered.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -15,6 +16,9 @@ from app.names import text_of
 from engine.entry import Entry, EntryId
 from engine.limits import COUNT_MAX
 from engine.replies import Delivery, Gap, Outcome
+
+_SETTLED_AT_ONCE = 1_000
+"""Ids whose outcomes make one part of an answer."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -124,18 +128,22 @@ def settled_frame(
     sub: str,
     ids: Sequence[EntryId],
     outcomes: Sequence[Outcome],
-) -> str:
-    """Return the answer to an ack (`acked`) or to a nack or extend (`ok`)."""
-    # All of it is ASCII. One ack may settle 65,000 entries, and dicts would take five times longer.
-    results = [
-        f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
-        for (ms, seq), outcome in zip(ids, outcomes, strict=True)
-    ]
-    array = msgspec.Raw(f"[{','.join(results)}]".encode())
-    frame: dict[str, Any] = {"type": kind, "sub": sub, "results": array}
+) -> Iterator[str]:
+    """Yield the answer to an ack (`acked`) or to a nack or extend (`ok`), a part at a time."""
+    frame: dict[str, Any] = {"type": kind, "sub": sub}
     if rid is not None:
         frame["rid"] = rid
-    return _text(frame)
+    yield f'{_text(frame)[:-1]},"results":['
+    # One ack may settle 65,000 entries, and dicts would take five times longer.
+    results = (
+        f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
+        for (ms, seq), outcome in zip(ids, outcomes, strict=True)
+    )
+    comma = ""
+    while some := ",".join(islice(results, _SETTLED_AT_ONCE)):
+        yield comma + some
+        comma = ","
+    yield "]}"
 
 
 def delivery_wire(delivery: Delivery) -> dict[str, Any]:

@@ -4,7 +4,9 @@ They are read in one go and make no model each. Whatever is not plain, or wrong,
 then the models say what it means, or what is the matter with it.
 """
 
+from collections.abc import Iterable
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +18,21 @@ class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     fields: dict[str, str]
 
 
+class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknown_fields=True):
+    stream: str
+    entries: list[_PlainEntry]
+    rid: str | None = None
+
+
+class PlainAppend(NamedTuple):
+    """A frame that appends plain entries."""
+
+    rid: str | None
+    stream: str
+    drafts: list[Draft]
+
+
+_frame = msgspec.json.Decoder(_PlainAppend).decode
 _lines = msgspec.json.Decoder(_PlainEntry).decode_lines
 _array = msgspec.json.Decoder(list[_PlainEntry]).decode
 
@@ -34,13 +51,34 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
         entries = _lines(body) if is_lines else _array(body)
         if is_lines and len(entries) != body.count(b"\n") + (not body.endswith(b"\n")):
             return None  # there are empty lines
-        drafts = []
-        for entry in entries:
-            fields = entry.fields
-            if not 0 < len(fields) <= MEMBERS_MAX:
-                return None
-            texts = chain.from_iterable(fields.items())
-            drafts.append(make_draft((None, tuple(map(str.encode, texts)))))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _drafts(entries)
+    except _NOT_PLAIN:
         return None
+
+
+def plain_append(text: str, entries_max: int) -> PlainAppend | None:
+    """Return what a frame of a WebSocket appends.
+
+    Returns:
+        None, unless all of its entries are plain and as they should be, and there are some.
+    """
+    try:
+        frame = _frame(text)
+        drafts = _drafts(frame.entries) if len(frame.entries) <= entries_max else None
+    except _NOT_PLAIN:
+        return None
+    return PlainAppend(frame.rid, frame.stream, drafts) if drafts else None
+
+
+_NOT_PLAIN = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def _drafts(entries: Iterable[_PlainEntry]) -> list[Draft] | None:
+    drafts = []
+    for entry in entries:
+        fields = entry.fields
+        if not 0 < len(fields) <= MEMBERS_MAX:
+            return None
+        texts = chain.from_iterable(fields.items())
+        drafts.append(make_draft((None, tuple(map(str.encode, texts)))))
     return drafts

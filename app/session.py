@@ -6,7 +6,8 @@ done at the backend comes out as an intent; when it is done, the session is told
 says what to answer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -34,6 +35,7 @@ from app.frames import (
 from app.held import Held, take_away
 from app.ids import parse_after, parse_id, parse_ids
 from app.names import check_name, text_of
+from app.plain import plain_append
 from app.problems import GatewayError, Problem, problem_of, validation_problem
 from app.structure import check_members
 from engine.decisions.deliveries import NackMode
@@ -43,6 +45,9 @@ from engine.replies import GroupRead, Outcome, StreamRead
 from engine.views import From
 
 INSTANCE = "/v1/ws"
+
+_SHORT_LENGTH_MAX = 4096
+"""Characters of a frame that is read soon enough as it is."""
 
 _client_frame: TypeAdapter[Any] = TypeAdapter(AnyClientFrame)
 
@@ -146,13 +151,17 @@ class Session:
         Raises:
             NotAFrameError: the text is no JSON object; there is no talking to this client.
         """
+        plain = self._plain_append(text) if len(text) > _SHORT_LENGTH_MAX else None
+        if plain is not None:
+            return plain
         try:
-            value = from_json(text, allow_inf_nan=False)
+            value = from_json(text, allow_inf_nan=False, cache_strings="keys")
         except ValueError:
             raise NotAFrameError from None
         if not isinstance(value, dict):
             raise NotAFrameError
         try:
+            self._check_count(value)
             check_members(value)
             return self._intent(_client_frame.validate_python(value))
         except ValidationError as error:
@@ -170,10 +179,13 @@ class Session:
         found = self._subscriptions.pop(sub, None)
         return {} if found is None else found.held
 
-    def settled(self, intent: Settlement, outcomes: Sequence[Outcome]) -> tuple[str | None, int]:
+    def settled(
+        self, intent: Settlement, outcomes: Sequence[Outcome]
+    ) -> tuple[Iterable[str] | None, int]:
         """Note what became of an intent; returns the answer, if one is due, and credit to add.
 
-        The subscription may have ended meanwhile: then there is nothing to note.
+        The answer is one frame in parts, as it may be long. The subscription may have ended
+        meanwhile: then there is nothing to note.
         """
         subscription = self._subscriptions.get(intent.sub)
         returned = 0
@@ -300,10 +312,23 @@ class Session:
             no_ack=frame.ack == "none",
         )
 
-    def _append(self, frame: AppendFrame) -> Append:
-        if len(frame.entries) > self._batch_entries_max:
-            text = f"at most {self._batch_entries_max} entries, not {len(frame.entries)}"
+    def _plain_append(self, text: str) -> Append | None:
+        """Take a frame that appends plain entries; None if it does not, or something is wrong."""
+        found = plain_append(text, self._batch_entries_max)
+        if found is None or len(found.rid or "") > RID_LENGTH_MAX:
+            return None
+        with suppress(StreamError, GatewayError):
+            return Append(found.rid, check_name(found.stream, pointer="/body/stream"), found.drafts)
+        return None
+
+    def _check_count(self, value: dict[str, Any]) -> None:
+        """Refuse too many entries before they are looked at."""
+        entries = value.get("entries")
+        if isinstance(entries, list) and len(entries) > self._batch_entries_max:
+            text = f"at most {self._batch_entries_max} entries, not {len(entries)}"
             raise GatewayError("invalid_request", text, pointer="/body/entries")
+
+    def _append(self, frame: AppendFrame) -> Append:
         drafts = [
             entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)
         ]

@@ -145,9 +145,9 @@ def test_what_became_of_ids(
     pairs = [one for one, _ in found], [outcome for _, outcome in found]
 
     acked = encoding.settled_frame("acked", rid, sub, *pairs)
-    assert_says(acked, frames.Acked(rid=rid, sub=sub, results=results))
+    assert_says("".join(acked), frames.Acked(rid=rid, sub=sub, results=results))
     ok = encoding.settled_frame("ok", rid, sub, *pairs)
-    assert_says(ok, frames.Ok(rid=rid, sub=sub, results=results))
+    assert_says("".join(ok), frames.Ok(rid=rid, sub=sub, results=results))
 
 
 def test_the_same_ids_in_another_stream_are_other_entries() -> None:

@@ -183,6 +183,46 @@ def test_an_append_has_its_drafts() -> None:
     assert intent == Append("r", b"orders", drafts)
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"id": "7-0"}, {"base64": ["a"]}], ids=["plain", "with an id", "with bytes"]
+)
+@pytest.mark.parametrize("rid", [None, "r" * 64])
+def test_a_long_append_has_its_drafts(rid: str | None, more: dict[str, Any]) -> None:
+    entries: list[dict[str, Any]] = [{"fields": {"a": "dmFs" * 2000}}, {"fields": {"a": "dg=="}}]
+    entries[0] |= more
+
+    intent = receive(
+        new_session(), {"entries": entries, "stream": "orders", "rid": rid, "type": "append"}
+    )
+
+    drafts = [EntryInput.model_validate(entry).to_draft() for entry in entries]
+    assert intent == Append(rid, b"orders", drafts)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pointer"),
+    [
+        ({"rid": "r" * 65}, "/body/rid"),
+        ({"stream": "a/b"}, "/body/stream"),
+        ({"more": 1}, "/body/more"),
+        ({"entries": [{"fields": {"a": "1"}}] * 3}, "/body/entries"),
+        ({"entries": [{"fields": {}}] * 3}, "/body/entries"),  # too many, before what is in them
+        ({"entries": []}, "/body/entries"),
+        ({"entries": [{"fields": {}}]}, "/body/entries/0"),
+        ({"entries": [{"fields": dict.fromkeys(map(str, range(1025)), "")}]}, "/body/entries/0"),
+    ],
+)
+@pytest.mark.parametrize("padding", [" ", " " * 5000], ids=["short", "long"])
+def test_a_wrong_append_is_told_what_is_wrong(
+    padding: str, wrong: dict[str, Any], pointer: str
+) -> None:
+    frame = {"type": "append", "stream": "orders", "entries": [{"fields": {"a": "1"}}]} | wrong
+
+    found = problem_of(new_session(), json.dumps(frame) + padding)
+
+    assert (found[2] or "").startswith(pointer)
+
+
 @pytest.mark.parametrize("rid", [None, "", "r" * 64])
 def test_a_ping_is_answered_at_once(rid: str | None) -> None:
     frame = {"type": "ping"} if rid is None else {"type": "ping", "rid": rid}
@@ -385,7 +425,7 @@ def test_what_is_settled_is_held_no_more_and_returns_its_credit() -> None:
     assert held(session) == ids(3)
     assert returned == 2
     assert answer is not None
-    assert json.loads(answer) == {
+    assert json.loads("".join(answer)) == {
         "type": "acked",
         "rid": "r",
         "sub": "g",
@@ -425,7 +465,7 @@ def test_what_is_given_back_is_held_no_more() -> None:
 
     assert (held(session), returned) == (ids(2), 1)
     assert answer is not None
-    assert Ok.model_validate_json(answer).rid == "r"
+    assert Ok.model_validate_json("".join(answer)).rid == "r"
 
 
 def test_what_is_extended_is_still_held() -> None:
@@ -435,7 +475,7 @@ def test_what_is_extended_is_still_held() -> None:
 
     assert (held(session), returned) == (ids(1), 1)
     assert answer is not None
-    results = Ok.model_validate_json(answer).results
+    results = Ok.model_validate_json("".join(answer)).results
     assert [one.outcome for one in results] == [Outcome.EXTENDED, CLAIMED]
 
 
@@ -457,7 +497,7 @@ def test_what_is_settled_after_its_subscription_ended_is_answered_and_returns_no
 
     assert returned == 0
     assert answer is not None
-    acked = Acked.model_validate_json(answer)
+    acked = Acked.model_validate_json("".join(answer))
     assert (acked.rid, acked.results[0].outcome) == ("r", ACKED)
 
 

@@ -43,7 +43,7 @@ def test_an_ack_is_answered_though_its_subscription_has_ended_meanwhile() -> Non
     answer, returned = session.settled(intent, [Outcome.ACKED])
 
     assert answer is not None
-    assert (Acked.model_validate_json(answer).rid, returned) == ("2", 0)
+    assert (Acked.model_validate_json("".join(answer)).rid, returned) == ("2", 0)
 
 
 def test_what_another_took_and_gave_back_meanwhile_is_still_held() -> None:
