@@ -279,18 +279,21 @@ class Engine:
 
         See `decisions.streams.add`.
         """
-        decision = streams.add(
-            self._keyspace,
-            stream,
-            await self._packed(drafts) if is_worth_packing(drafts) else drafts,
-            create_stream=create_stream,
-            expected_last_id=expected_last_id,
-            idempotent=idempotent,
-            trim=trim,
-            # Ids go by the wall clock, whoever sets it: only keys go by how much time has passed.
-            now_ms=self._clock.wall_ms() if idempotent is None else self._now_ms(),
+        adding = self._run(
+            streams.add(
+                self._keyspace,
+                stream,
+                await self._packed(drafts) if is_worth_packing(drafts) else drafts,
+                create_stream=create_stream,
+                expected_last_id=expected_last_id,
+                idempotent=idempotent,
+                trim=trim,
+                # Ids go by the wall clock, whoever sets it: only keys go by how much time passes.
+                now_ms=self._clock.wall_ms() if idempotent is None else self._now_ms(),
+            )
         )
-        return await self._run(decision)
+        del drafts  # what waits for the disk holds nothing it does not need
+        return await adding
 
     async def length(self, stream: bytes) -> int:
         """Return the number of live entries (XLEN), 0 if there is no such stream."""
@@ -1029,7 +1032,9 @@ class Engine:
             await asyncio.sleep(0)  # requests come between
             decision = decision.rest(self._keyspace, self._now_ms())
             self._commit(decision.commands)
-        return await self._durable(decision.reply)
+        reply = decision.reply
+        del decision  # many entries may be in it, and they are appended
+        return await self._durable(reply)
 
     def _commit(self, commands: list[c.Command]) -> None:
         if commands:

@@ -256,13 +256,15 @@ async def append_entries(
     else:
         is_lines = media_type_of(request) == _NDJSON
         drafts = await drafts_of(body, is_lines=is_lines, entries_max=limits.batch_entries_max)
-    added = await backend.add_once(
+    adding = backend.add_once(
         stream,
         drafts,
         None if key is None else await key.of(drafts, is_batch=True),
         create_stream=create_stream,
         expected_last_id=expected,
     )
+    del drafts  # they are many, and not needed while this waits
+    added = await adding
     _tell_added(request, response, added)
     texts = [f"{ms}-{seq}" for ms, seq in added.ids]
     return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)
