@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from engine.commands import Command
 from engine.keyspace import Keyspace
@@ -39,7 +39,8 @@ class Decision(NamedTuple, Generic[T]):
         def reshaped(keyspace: Keyspace, now_ms: int) -> Decision[U]:
             return rest(keyspace, now_ms).replied_as(shape)
 
-        return Decision(shape(self.reply), self.commands, reshaped)
+        # The reply of the last part is the reply: those of all others are not worth shaping.
+        return Decision(cast("U", self.reply), self.commands, reshaped)
 
 
 Step = Callable[[Keyspace, int], Decision[T]]

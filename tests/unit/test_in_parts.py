@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import pytest
 
 from app.redis_syntax import keys
-from engine.decisions import groups
+from engine.decisions import Decision, groups, in_parts
 from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
 from engine.decisions.groups import GroupStart
 from engine.decisions.streams import Deletion, References, TrimRequest
 from engine.entry import MIN_ID, Draft
 from engine.errors import Invalid
+from engine.keyspace import Keyspace
 from engine.limits import (
     DELETED_AT_ONCE_MAX,
     ENTRY_FIELDS_MAX,
@@ -231,3 +232,19 @@ async def test_an_entry_with_too_many_fields_is_refused(engine: Driver) -> None:
     await engine.add(b"t", [Draft(None, fields[2:])])
 
     assert (await engine.stream_info(b"t")).length == 1
+
+
+def test_the_reply_is_shaped_once_however_many_parts() -> None:
+    shaped: list[list[int]] = []
+
+    def shape(found: list[int]) -> int:
+        shaped.append(found)
+        return len(found)
+
+    decision = in_parts(
+        Keyspace(), 0, range(7), 2, lambda keyspace, some, now_ms: Decision([*some], [])
+    ).replied_as(shape)
+    while decision.rest is not None:
+        decision = decision.rest(Keyspace(), 0)
+
+    assert (decision.reply, shaped) == (7, [[*range(7)]])
