@@ -5,6 +5,7 @@ every query parameter must be one the operation knows: what is not understood is
 ignored.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
 from copy import deepcopy
@@ -22,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from app.dependencies import gateway_of
 from app.parameters import Errors, Parameters, missing
 from app.problems import NOWHERE, GatewayError, pointer_to
-from app.structure import SIZE_BYTES_MIN, check_dense, check_members
+from app.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
 
 JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
@@ -204,6 +205,8 @@ class WholeRequest(Request):
         finally:
             gateway.sockets.arrived(noted_bytes)
         self.content = b"".join(chunks)
+        if here_bytes > DENSE_BYTES_MIN:  # to put it together takes its time, and to read it too
+            await asyncio.sleep(0)
 
     def _declared_bytes(self) -> int:
         return int(self.sent.get(b"content-length", b"0"))  # the server takes nothing but digits

@@ -42,7 +42,8 @@ def check_dense(text: bytes) -> None:
     """
     if len(text) <= DENSE_BYTES_MIN:
         return
-    is_dense = text.count(b'"') - text.count(b'\\"') > 2 * VALUES_MAX
+    quotes = text.count(b'"')
+    is_dense = quotes > 2 * VALUES_MAX and quotes - text.count(b'\\"') > 2 * VALUES_MAX
     if not is_dense and text.count(b",") > VALUES_MAX:  # unless they stand in strings
         is_dense = _STRING.sub(b"", text).count(b",") > VALUES_MAX
     if is_dense:
