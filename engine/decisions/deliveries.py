@@ -412,14 +412,12 @@ def give_back(
         counts: their delivery counts, the delivery that is undone included.
     """
     if len(counts) > SETTLED_AT_ONCE_MAX:
-        return in_parts(
-            keyspace,
-            0,
-            [*counts.items()],
-            SETTLED_AT_ONCE_MAX,
-            lambda k, some, _: give_back(k, stream, group, consumer, dict(some)),
-            _nothing,
-        )
+        ids, counts = [*counts], dict(counts)  # no pair of them is worth an object
+
+        def part(keyspace: Keyspace, some: Sequence[EntryId], _: int) -> Decision[None]:
+            return give_back(keyspace, stream, group, consumer, {one: counts[one] for one in some})
+
+        return in_parts(keyspace, 0, ids, SETTLED_AT_ONCE_MAX, part, _nothing)
     found = keyspace.find(stream)
     if found is None or group not in found.groups:
         return Decision(None, [])
