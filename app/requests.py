@@ -42,6 +42,9 @@ HEADER_BYTES_MAX = 64 * 1024
 
 HEADERS_MAX = 128
 
+_JOINED_BYTES_MAX = 64 * 1024
+"""A larger part of a body is not copied to go with the head."""
+
 _LAST_WORDS_S = 1.0
 """How long a client that is refused may go on sending until it has read why.
 
@@ -84,6 +87,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         if not self._sockets.has_room(len(self.connections)):
             self._is_refused = True
             transport.abort()
+        self._answers: Any = _Answers(transport)  # as much of a transport as answers need
         self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
         self._expect()
 
@@ -175,6 +179,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self.transport.abort()
 
         self._under_way = cycle
+        if cycle.scope["method"] != "HEAD":  # its answer is a head alone
+            cycle.transport = self._answers
         super()._start_asgi_task(cycle, answer)
 
     def _expect(self) -> None:
@@ -278,6 +284,33 @@ class _Flow(FlowControl):
     def forget(self) -> None:
         """Forget the connection, which knows us: nothing of it shall wait for the collector."""
         del self._parse_soon
+
+
+class _Answers:
+    """Where answers are written: a head goes with what follows, not in a packet of its own."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""  # of an answer with a body of known length, which comes next
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            if len(data) <= _JOINED_BYTES_MAX:
+                data = head + data
+            else:
+                self._transport.write(head)
+            self._transport.write(data)
+        elif data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
+            self._head = data
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._head:
+            self.write(b"")
+        self._transport.close()
 
 
 class _Trailers(list[tuple[bytes, bytes]]):

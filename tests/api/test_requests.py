@@ -75,6 +75,37 @@ async def test_pipelined_requests_are_answered_in_their_order(live: Live) -> Non
     assert [entry["fields"]["v"] for entry in page["entries"]] == list(map(str, range(count)))
 
 
+async def test_an_answer_comes_in_one_packet(live: Live) -> None:
+    async with connected(live) as wire:
+        wire.writer.write(append(1))
+        packet = await wire.reader.read(2**16)
+
+    assert packet.startswith(b"HTTP/1.1 201 Created\r\n")
+    assert packet.endswith(b"}")
+
+
+async def test_a_client_that_waits_to_be_told_is_told_to_go_on(live: Live) -> None:
+    head, _, body = append(1).partition(b"\r\n\r\n")
+    async with connected(live) as wire:
+        wire.writer.write(head + b"\r\nexpect: 100-continue\r\n\r\n")
+        async with asyncio.timeout(10):
+            told = await wire.reader.readuntil(b"\r\n\r\n")
+        status, _ = await wire.asked(body)
+
+    assert (told, status) == (b"HTTP/1.1 100 Continue\r\n\r\n", 201)
+
+
+async def test_an_answer_without_its_body_is_sent(live: Live) -> None:
+    async with connected(live) as wire:
+        wire.writer.write(GET.replace(b"GET", b"HEAD") + b"\r\n")
+        async with asyncio.timeout(10):
+            head = await wire.reader.readuntil(b"\r\n\r\n")
+        status, _ = await wire.asked(GET + b"\r\n")
+
+    assert b"content-length: " in head
+    assert status == 200
+
+
 async def test_requests_cut_anywhere_are_whole(live: Live) -> None:
     text = b"".join(map(append, range(20)))
     for size in (1, 7, 1023, 1024, 1025):
