@@ -6,7 +6,6 @@ the same entries, so the batch that was encoded last is remembered.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -135,14 +134,13 @@ def settled_frame(
         frame["rid"] = rid
     yield f'{_text(frame)[:-1]},"results":['
     # One ack may settle 65,000 entries, and dicts would take five times longer.
-    results = (
-        f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
-        for (ms, seq), outcome in zip(ids, outcomes, strict=True)
-    )
-    comma = ""
-    while some := ",".join(islice(results, _SETTLED_AT_ONCE)):
-        yield comma + some
-        comma = ","
+    for at in range(0, len(ids), _SETTLED_AT_ONCE):
+        end = at + _SETTLED_AT_ONCE
+        results = [
+            f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
+            for (ms, seq), outcome in zip(ids[at:end], outcomes[at:end], strict=True)
+        ]
+        yield f"{',' if at else ''}{','.join(results)}"
     yield "]}"
 
 

@@ -37,7 +37,7 @@ from app.ids import parse_after, parse_id, parse_ids
 from app.names import check_name, text_of
 from app.plain import plain_append
 from app.problems import GatewayError, Problem, problem_of, validation_problem
-from app.structure import check_members
+from app.structure import SIZE_BYTES_MIN, check_members
 from engine.decisions.deliveries import NackMode
 from engine.entry import Draft, EntryId
 from engine.errors import StreamError
@@ -162,7 +162,8 @@ class Session:
             raise NotAFrameError
         try:
             self._check_count(value)
-            check_members(value)
+            if len(text) > SIZE_BYTES_MIN:
+                check_members(value)
             return self._intent(_client_frame.validate_python(value))
         except ValidationError as error:
             return _problem(value, _frame_problem(error))
