@@ -11,12 +11,10 @@ from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
 from app.backend import Backend
-from app.commands import CommandRunner
 from app.names import check_name
 from app.problems import GatewayError
 from app.schemas import Limits
 from app.sockets import Sockets
-from app.staging import Staging
 from app.telemetry import Metrics
 from engine.journal import Journal
 
@@ -45,9 +43,7 @@ class Gateway:
     backend: Backend
     limits: Limits
     metrics: Metrics
-    commands: CommandRunner | None  # where the backend can run Redis commands
     journal: Journal | None  # where this process keeps one
-    staging: Staging  # of batches that are not committed yet
     sockets: Sockets
     random: random.Random  # for jitter and the names of nameless consumers
     draining: Draining = field(default_factory=Draining)  # it is about to stop

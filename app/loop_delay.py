@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
+from types import CodeType
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
@@ -50,13 +51,15 @@ class _Hold(NamedTuple):
 class LoopDelay:
     """The event loop's delay, for `/metrics` and the log."""
 
-    def __init__(self, registry: CollectorRegistry, warn_ms: int) -> None:
+    def __init__(self, registry: CollectorRegistry, warn_ms: int, command: CodeType) -> None:
         """Get ready to measure.
 
         Args:
             registry: where the figures are told.
             warn_ms: a longer hold is warned of.
+            command: what runs a command; its local variable `words` says which.
         """
+        self._command = command
         self._warn_s = warn_ms / 1000
         self._beat_s = min(BEAT_S_MAX, self._warn_s)
         self._delays = Histogram(
@@ -142,7 +145,7 @@ class LoopDelay:
                 pause_s, tell_held_s = self._warn_s - held_s, _STILL_HELD_S
             else:
                 with suppress(Exception):  # what it looks at goes on meanwhile
-                    self._samples.append(_Sample(beat_at_s, doing(thread_id, loop)))
+                    self._samples.append(_Sample(beat_at_s, doing(thread_id, loop, self._command)))
                 # A long hold is looked at less often, and yet told soon after it has ended.
                 pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
             if held_s >= tell_held_s:

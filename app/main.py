@@ -130,13 +130,15 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         chosen,
         limits,
         metrics,
-        _runner(chosen, limits),
         journal,
-        _staging(settings),
         sockets,
         random.Random(),
     )
-    app.state.loop_delay = LoopDelay(metrics.registry, settings.loop_delay_warn_ms)
+    app.state.commands = _runner(chosen, limits)
+    app.state.staging = _staging(settings)
+    app.state.loop_delay = LoopDelay(
+        metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
+    )
     for router in (
         entries.router,
         entries.batches,
@@ -291,10 +293,10 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     """Own what runs beside the requests; yields what each of them finds in its `state`."""
     gateway: Gateway = app.state.gateway
-    backend, staging = gateway.backend, gateway.staging
+    backend, staging = gateway.backend, app.state.staging
     loop_delay: LoopDelay = app.state.loop_delay
     async with asyncio.TaskGroup() as tasks:
         measuring = tasks.create_task(_watched(loop_delay.run(), gateway))
@@ -305,7 +307,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Gateway]]:
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
-            yield {"gateway": gateway}
+            yield {"gateway": gateway, "staging": staging, "commands": app.state.commands}
         finally:
             sweeping.cancel()
             keeping.cancel()

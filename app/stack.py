@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from app.commands import CommandRunner
 from app.telemetry import RequestMetrics
 
 _OURS = ("app.", "engine.")
@@ -21,7 +20,6 @@ _RUN = frozenset({"run", "run_forever", "run_until_complete", "_run_once", "asyn
 _DEPTH_MAX = 12
 
 _REQUEST: CodeType = RequestMetrics.__call__.__code__
-_COMMAND: CodeType = CommandRunner.run.__code__
 
 
 class Doing(NamedTuple):
@@ -32,7 +30,7 @@ class Doing(NamedTuple):
     stack: tuple[str, ...]  # what of ours waits for it, with lines, from the inside
 
 
-def doing(thread_id: int, loop: asyncio.AbstractEventLoop) -> Doing:
+def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) -> Doing:
     """Return what the thread of an event loop is doing.
 
     Where it does nothing, the stack is that of the other threads: one of them may not let it run.
@@ -40,6 +38,7 @@ def doing(thread_id: int, loop: asyncio.AbstractEventLoop) -> Doing:
     Args:
         thread_id: of the loop's thread, as `threading.get_ident` tells it.
         loop: runs there.
+        command: what runs a command; its local variable `words` says which.
     """
     found = sys._current_frames()  # noqa: SLF001  # there is no other way to see another thread
     del found[threading.get_ident()]
@@ -48,7 +47,7 @@ def doing(thread_id: int, loop: asyncio.AbstractEventLoop) -> Doing:
         others = (_ours(list(_in_loop(frame)))[:1] for frame in found.values())
         return Doing(None, None, tuple(place for one in others for place in map(_place, one)))
     ours = _ours(frames)
-    operation = _operation(frames) or _task_name(loop)
+    operation = _operation(frames, command) or _task_name(loop)
     return Doing(operation, _name((ours or frames)[0]), tuple(map(_place, ours[:_DEPTH_MAX])))
 
 
@@ -80,13 +79,13 @@ def _place(frame: FrameType) -> str:
     return f"{_name(frame)}:{frame.f_lineno}"
 
 
-def _operation(frames: list[FrameType]) -> str | None:
+def _operation(frames: list[FrameType], runs_command: CodeType) -> str | None:
     """Return the operation of the request that is being answered, and its command, if any."""
     request = command = None
     for frame in frames:
         if frame.f_code is _REQUEST:
             request = _of_scope(frame.f_locals["scope"])
-        elif frame.f_code is _COMMAND:
+        elif frame.f_code is runs_command:
             words = frame.f_locals["words"]
             command = b" ".join(words[:1]).decode("latin-1").upper()[:32]
     return " ".join(filter(None, (request, command))) or None

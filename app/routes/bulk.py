@@ -30,7 +30,7 @@ from app.schemas import (
     Writer,
 )
 from app.staged import Rows
-from app.staging import BatchName, ChunkName
+from app.staging import BatchName, ChunkName, Staging
 from app.structure import ITEMS_MAX
 from app.turns import let_go
 from engine.bulk import BulkCursor
@@ -44,6 +44,15 @@ router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
 chunks = APIRouter(prefix="/v1", tags=["Bulk"], route_class=ArrowOperation)
 
 _PARTS_MAX = 10_000
+
+
+def _staging(request: Request) -> Staging:
+    """Return the chunks of batches that are not committed yet."""
+    staging: Staging = request.state.staging
+    return staging
+
+
+StagingDep = Annotated[Staging, Depends(_staging)]
 
 
 @router.post(
@@ -158,6 +167,7 @@ Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
 )
 async def stage_chunk(
     request: WholeRequest,
+    staging: StagingDep,
     limits: LimitsDep,
     writer: WriterDep,
     batch: BatchNumber,
@@ -177,7 +187,7 @@ async def stage_chunk(
     name = None if stream is None else check_name(stream, pointer="/query/stream")
     bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
     rows = await arrow.aside(partial(_rows, request.content, name, bounds))
-    size_bytes = await gateway_of(request).staging.put(
+    size_bytes = await staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
     )
     return Staged(entries=len(rows.fields), size_bytes=size_bytes)
@@ -218,6 +228,7 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
 async def commit_batch(
     request: Request,
     backend: BackendDep,
+    staging: StagingDep,
     writer: WriterDep,
     batch: BatchNumber,
     commit: CommitBatch,
@@ -228,12 +239,11 @@ async def commit_batch(
     has committed this batch: this batch or an earlier one again appends nothing and answers
     `repeated`. All that was staged for the batch is forgotten then.
     """
-    gateway = gateway_of(request)
     name = BatchName(writer, batch)
     committed = await _committed(backend, name)
     if committed is None:
         try:
-            drafts = await gateway.staging.take(name, _chunks(commit))
+            drafts = await staging.take(name, _chunks(commit))
         except GatewayError:
             committed = await _committed(backend, name)  # by another request, a moment ago
             if committed is None:
@@ -246,9 +256,9 @@ async def commit_batch(
             finally:
                 for rows in drafts.values():
                     await let_go(rows)
-    await gateway.staging.drop(name)
+    await staging.drop(name)
     answer = Committed.of(committed)
-    gateway.metrics.appended.inc(answer.entries)
+    gateway_of(request).metrics.appended.inc(answer.entries)
     return answer
 
 
@@ -284,9 +294,9 @@ def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
     status_code=204,
     responses=responses("invalid_request"),
 )
-async def abort_batch(request: Request, writer: WriterDep, batch: BatchNumber) -> None:
+async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber) -> None:
     """Forget what is staged for a batch, if anything is. What is committed stays."""
-    await gateway_of(request).staging.drop(BatchName(writer, batch))
+    await staging.drop(BatchName(writer, batch))
 
 
 @router.get(

@@ -12,7 +12,7 @@ from typing_extensions import TypeAliasType
 
 from app.answers import Answers, error_text
 from app.commands import CommandRunner
-from app.dependencies import LimitsDep, check_at_most, gateway_of
+from app.dependencies import LimitsDep, check_at_most
 from app.operation import Operation, UncheckedOperation, WholeRequest
 from app.presence import while_present
 from app.problems import GatewayError, responses
@@ -193,7 +193,7 @@ async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = No
 
 
 def _runner(request: Request) -> CommandRunner:
-    runner = gateway_of(request).commands
+    runner: CommandRunner | None = request.state.commands
     if runner is None:
         raise GatewayError("not_found", "this backend runs no commands", pointer="/path")
     return runner

@@ -63,11 +63,11 @@ async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
     assert isinstance(engine, Engine)
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "state": {"gateway": gateway}}, receive, send)
+        await app({**scope, "state": state}, receive, send)
 
     transport = httpx.ASGITransport(with_state)
     async with (
-        app.router.lifespan_context(app),
+        app.router.lifespan_context(app) as state,
         httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http,
     ):
         assert (await http.get(path)).status_code == 200

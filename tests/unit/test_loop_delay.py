@@ -49,7 +49,7 @@ class SlowClock(SystemClock):
 @asynccontextmanager
 async def measured(registry: CollectorRegistry) -> AsyncIterator[None]:
     """Measure the running loop while the context lasts."""
-    measuring = asyncio.create_task(LoopDelay(registry, WARN_MS).run())
+    measuring = asyncio.create_task(LoopDelay(registry, WARN_MS, CommandRunner.run.__code__).run())
     await asyncio.sleep(0)
     yield
     measuring.cancel()
