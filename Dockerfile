@@ -7,6 +7,7 @@ WORKDIR /src
 COPY requirements.txt ./
 RUN /venv/bin/pip install --no-cache-dir -r requirements.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY src src
 COPY app app
 COPY engine engine
 COPY pipeline pipeline

@@ -33,7 +33,7 @@ sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and ru
 lint: .venv/dev.stamp ## check style, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 bench: .venv/dev.stamp ## measure how fast the gateway is, beside its peers (ARGS=flames: flame graphs)

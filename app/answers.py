@@ -7,9 +7,9 @@ from typing import Any, TypeGuard
 
 from pydantic_core import to_json
 
-from app.redis_syntax.words import Reply, Status
-from app.turns import Turn
-from engine.errors import Draining, MemoryFull, StreamError, Unavailable
+from headgate.app.redis_syntax.words import Reply, Status
+from headgate.app.turns import Turn
+from headgate.engine.errors import Draining, MemoryFull, StreamError, Unavailable
 
 _ITEMS_AT_ONCE = 256
 """So many strings or numbers are written before others may have their turn."""

@@ -18,10 +18,10 @@ from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from app.arrow_body import ArrowBounds, leaves_of, table_of
-from app.ids import parse_new_id
-from app.problems import GatewayError
-from engine.entry import Draft, Entry, Fields, IdRequest, make_draft
+from headgate.app.arrow_body import ArrowBounds, leaves_of, table_of
+from headgate.app.ids import parse_new_id
+from headgate.app.problems import GatewayError
+from headgate.engine.entry import Draft, Entry, Fields, IdRequest, make_draft
 
 T = TypeVar("T")
 

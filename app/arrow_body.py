@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from app.dependencies import check_at_most
-from app.problems import GatewayError, pointer_to
+from headgate.app.dependencies import check_at_most
+from headgate.app.problems import GatewayError, pointer_to
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from app.frames import AnyClientFrame, ServerFrame
+from headgate.app.frames import AnyClientFrame, ServerFrame
 
 _DESCRIPTION = """\
 Frames are JSON objects in text, one object a frame, each with a `type`. A frame with a `rid` is

@@ -18,15 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from engine.bulk import BulkCursor
-from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Redriven
-from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from engine.idempotency import Idempotent
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.replies import (
+from headgate.engine.bulk import BulkCursor
+from headgate.engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import Redriven
+from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.replies import (
     Added,
     Claimed,
     Committed,
@@ -42,9 +42,9 @@ from engine.replies import (
     StreamInfo,
     StreamRead,
 )
-from engine.stream import StreamConfig
-from engine.views import PendingRequest, StreamCursor
-from engine.writers import Commit
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import PendingRequest, StreamCursor
+from headgate.engine.writers import Commit
 
 
 class Backend(Protocol):

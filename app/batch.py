@@ -9,14 +9,14 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from app import pieces
-from app.operation import json_of
-from app.plain import plain_drafts
-from app.problems import GatewayError
-from app.schemas import EntryInput
-from app.structure import check_dense, check_members
-from app.turns import Turn
-from engine.entry import Draft
+from headgate.app import pieces
+from headgate.app.operation import json_of
+from headgate.app.plain import plain_drafts
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import EntryInput
+from headgate.app.structure import check_dense, check_members
+from headgate.app.turns import Turn
+from headgate.engine.entry import Draft
 
 _LONG_LINE_BYTES = 2**16
 _new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])

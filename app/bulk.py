@@ -7,14 +7,14 @@ import logging
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from app import arrow
-from app.backend import Backend
-from app.names import text_of
-from app.streaming import BrokenOff
-from app.telemetry import Metrics
-from engine.entry import Entry, EntryId
-from engine.errors import StreamError, StreamNotFound
-from engine.replies import StreamInfo
+from headgate.app import arrow
+from headgate.app.backend import Backend
+from headgate.app.names import text_of
+from headgate.app.streaming import BrokenOff
+from headgate.app.telemetry import Metrics
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.errors import StreamError, StreamNotFound
+from headgate.engine.replies import StreamInfo
 
 log = logging.getLogger("headgate")
 

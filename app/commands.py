@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from app.redis_syntax.server import Server
-from app.redis_syntax.table import COMMANDS, AnyEntry, BoundedEntry, Entry, find
-from app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
-from app.turns import Turn
-from engine.decisions import Decision
-from engine.engine import Engine
-from engine.errors import StreamError, Unavailable
-from engine.keyspace import Keyspace
-from engine.limits import COMMAND_WORDS_MAX
+from headgate.app.redis_syntax.server import Server
+from headgate.app.redis_syntax.table import COMMANDS, AnyEntry, BoundedEntry, Entry, find
+from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
+from headgate.app.turns import Turn
+from headgate.engine.decisions import Decision
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import COMMAND_WORDS_MAX
 
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 

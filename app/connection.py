@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import BaseModel, ValidationError
 
-from app.dependencies import Gateway
-from app.encoding import EntriesText
-from app.follow import Credit, follow_group, follow_stream
-from app.frames import (
+from headgate.app.dependencies import Gateway
+from headgate.app.encoding import EntriesText
+from headgate.app.follow import Credit, follow_group, follow_stream
+from headgate.app.frames import (
     AppendedFrame,
     ConnectionLimits,
     Draining,
@@ -29,10 +29,16 @@ from app.frames import (
     Unsubscribed,
     Welcome,
 )
-from app.outbox import Outbox
-from app.problems import GatewayError, Problem, make_problem, problem_of, validation_problem
-from app.schemas import Gap
-from app.session import (
+from headgate.app.outbox import Outbox
+from headgate.app.problems import (
+    GatewayError,
+    Problem,
+    make_problem,
+    problem_of,
+    validation_problem,
+)
+from headgate.app.schemas import Gap
+from headgate.app.session import (
     INSTANCE,
     Ack,
     AddCredit,
@@ -46,14 +52,14 @@ from app.session import (
     Subscribe,
     Unsubscribe,
 )
-from app.subscriber import Subscriber
-from app.turns import Turn
-from engine import errors
-from engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
-from engine.entry import EntryId
-from engine.errors import StreamError
-from engine.replies import GroupRead, Outcome, StreamRead
-from engine.views import From, StreamCursor
+from headgate.app.subscriber import Subscriber
+from headgate.app.turns import Turn
+from headgate.engine import errors
+from headgate.engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import GroupRead, Outcome, StreamRead
+from headgate.engine.views import From, StreamCursor
 
 log = logging.getLogger("headgate")
 

@@ -10,13 +10,13 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
-from app.backend import Backend
-from app.names import check_name
-from app.problems import GatewayError
-from app.schemas import Limits
-from app.sockets import Sockets
-from app.telemetry import Metrics
-from engine.journal import Journal
+from headgate.app.backend import Backend
+from headgate.app.names import check_name
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import Limits
+from headgate.app.sockets import Sockets
+from headgate.app.telemetry import Metrics
+from headgate.engine.journal import Journal
 
 _RECONNECT_MS = 1000
 

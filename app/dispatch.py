@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.handlers import answer_to
-from app.operation import Operation
+from headgate.app.handlers import answer_to
+from headgate.app.operation import Operation
 
 
 class Dispatch:

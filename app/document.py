@@ -11,8 +11,8 @@ from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.routing import Route
 
-from app.problems import Problem, responses
-from app.schemas import EntryInput
+from headgate.app.problems import Problem, responses
+from headgate.app.schemas import EntryInput
 
 _EVERYWHERE = responses(
     "origin_refused",
@@ -32,7 +32,7 @@ _SERVERS = [
 ]
 
 # What was said when a test told one story with every operation; see tests/api/story.py.
-_EXAMPLES: dict[str, Any] = json.loads((files("app") / "examples.json").read_text("utf-8"))
+_EXAMPLES: dict[str, Any] = json.loads((files("headgate.app") / "examples.json").read_text("utf-8"))
 
 
 def install(app: FastAPI) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from app.fields import wire_fields
-from app.names import text_of
-from engine.entry import Entry, EntryId
-from engine.limits import COUNT_MAX
-from engine.replies import Delivery, Gap, Outcome
+from headgate.app.fields import wire_fields
+from headgate.app.names import text_of
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import Delivery, Gap, Outcome
 
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""

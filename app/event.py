@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from app.encoding import LastBatch, delivery_text, entry_text
-from engine.entry import Entry, EntryId
-from engine.replies import Delivery
+from headgate.app.encoding import LastBatch, delivery_text, entry_text
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.replies import Delivery
 
 
 def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:

@@ -9,8 +9,8 @@ import base64 as codec
 import binascii
 from typing import Any
 
-from app.problems import GatewayError
-from engine.entry import Fields
+from headgate.app.problems import GatewayError
+from headgate.engine.entry import Fields
 
 
 def wire_fields(flat: Fields) -> dict[str, Any]:

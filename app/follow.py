@@ -7,11 +7,11 @@ The first batch comes at once, empty or not. A later one without entries means t
 import asyncio
 from collections.abc import AsyncIterator
 
-from app.backend import Backend
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.entry import MIN_ID, EntryId
-from engine.replies import GroupRead, StreamRead
-from engine.views import StreamCursor
+from headgate.app.backend import Backend
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.replies import GroupRead, StreamRead
+from headgate.engine.views import StreamCursor
 
 BATCH_ENTRIES_MAX = 250
 """Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.problems import Problem
-from app.schemas import (
+from headgate.app.problems import Problem
+from headgate.app.schemas import (
     Delivery,
     Entry,
     EntryInput,
@@ -19,7 +19,7 @@ from app.schemas import (
     OnDisconnect,
     Settled,
 )
-from engine.limits import COUNT_MAX
+from headgate.engine.limits import COUNT_MAX
 
 FRAME_IDS_MAX = 10_000
 RID_LENGTH_MAX = 64

@@ -12,9 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from app.dependencies import gateway_of
-from app.operation import path_of
-from app.problems import (
+from headgate.app.dependencies import gateway_of
+from headgate.app.operation import path_of
+from headgate.app.problems import (
     Code,
     GatewayError,
     Problem,
@@ -22,7 +22,7 @@ from app.problems import (
     problem_of,
     validation_problem,
 )
-from engine.errors import StreamError, Unavailable
+from headgate.engine.errors import StreamError, Unavailable
 
 log = logging.getLogger("headgate")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from engine.entry import EntryId
+from headgate.engine.entry import EntryId
 
 Held = dict[EntryId, int]
 

@@ -7,11 +7,11 @@ Stricter than the engine's parser, which is as lax as Redis: here an id is digit
 import re
 from collections.abc import Sequence
 
-from app.problems import GatewayError
-from engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
-from engine.errors import InvalidId
-from engine.limits import U64_MAX
-from engine.views import From
+from headgate.app.problems import GatewayError
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
+from headgate.engine.views import From
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 _PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")

@@ -11,10 +11,10 @@ from typing import Any
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
-from app.portions import Unparsed
-from app.sockets import Peer
-from app.turns import Turn
-from app.websocket import SocketProtocol
+from headgate.app.portions import Unparsed
+from headgate.app.sockets import Peer
+from headgate.app.turns import Turn
+from headgate.app.websocket import SocketProtocol
 
 PORTION_BYTES = 512
 """Parsed at a time: about eighty of the smallest frames. Deflate makes at most about a thousand

@@ -8,8 +8,8 @@ import msgspec
 from fastapi import Response
 from pydantic import BaseModel
 
-from app.turns import Turn
-from engine.entry import EntryId
+from headgate.app.turns import Turn
+from headgate.engine.entry import EntryId
 
 T = TypeVar("T")
 

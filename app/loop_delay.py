@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
-from app.stack import Doing, doing
+from headgate.app.stack import Doing, doing
 
 log = logging.getLogger("headgate")
 

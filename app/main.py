@@ -16,15 +16,15 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app import collector, document, handlers, machine
-from app.backend import Backend
-from app.commands import CommandRunner
-from app.dependencies import Gateway
-from app.dispatch import Dispatch
-from app.loop_delay import LoopDelay
-from app.origin import OriginGuard
-from app.redis_syntax.words import Bounds
-from app.routes import (
+from headgate.app import collector, document, handlers, machine
+from headgate.app.backend import Backend
+from headgate.app.commands import CommandRunner
+from headgate.app.dependencies import Gateway
+from headgate.app.dispatch import Dispatch
+from headgate.app.loop_delay import LoopDelay
+from headgate.app.origin import OriginGuard
+from headgate.app.redis_syntax.words import Bounds
+from headgate.app.routes import (
     admin,
     bulk,
     commands,
@@ -37,23 +37,23 @@ from app.routes import (
     streams,
     welcome,
 )
-from app.schemas import Limits
-from app.settings import MEMORY, Settings
-from app.sockets import Sockets, sockets_max_of
-from app.staging import Staging
-from app.subscriber import remove_stranded
-from app.telemetry import Metrics, RequestMetrics
-from engine import recovery
-from engine.bounds import KeyspaceBounds
-from engine.disk import SystemDisk
-from engine.engine import Engine
-from engine.errors import Unavailable
-from engine.journal import Growth, Journal
-from engine.memory import MemoryBounds
-from engine.recovery import Progress
-from engine.rewrite import in_process_of_its_own
-from engine.room import DiskBounds
-from engine.storage import MemoryStorage
+from headgate.app.schemas import Limits
+from headgate.app.settings import MEMORY, Settings
+from headgate.app.sockets import Sockets, sockets_max_of
+from headgate.app.staging import Staging
+from headgate.app.subscriber import remove_stranded
+from headgate.app.telemetry import Metrics, RequestMetrics
+from headgate.engine import recovery
+from headgate.engine.bounds import KeyspaceBounds
+from headgate.engine.disk import SystemDisk
+from headgate.engine.engine import Engine
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import Growth, Journal
+from headgate.engine.memory import MemoryBounds
+from headgate.engine.recovery import Progress
+from headgate.engine.rewrite import in_process_of_its_own
+from headgate.engine.room import DiskBounds
+from headgate.engine.storage import MemoryStorage
 
 log = logging.getLogger("headgate")
 

@@ -2,7 +2,7 @@
 
 import re
 
-from app.problems import GatewayError
+from headgate.app.problems import GatewayError
 
 _NAME_BYTES_MAX = 256
 _REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f/\ufffd]")  # controls, and what stands for no UTF-8

@@ -20,10 +20,10 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import Receive, Scope, Send
 
-from app.dependencies import gateway_of
-from app.parameters import Errors, Parameters, missing
-from app.problems import NOWHERE, GatewayError, pointer_to
-from app.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
+from headgate.app.dependencies import gateway_of
+from headgate.app.parameters import Errors, Parameters, missing
+from headgate.app.problems import NOWHERE, GatewayError, pointer_to
+from headgate.app.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
 
 JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.handlers import problem_response
-from app.operation import path_of
-from app.problems import make_problem
+from headgate.app.handlers import problem_response
+from headgate.app.operation import path_of
+from headgate.app.problems import make_problem
 
 _ASKED = frozenset({b"host", b"origin", b"sec-fetch-site"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

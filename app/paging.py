@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from fastapi import Depends, Query
 
-from app.dependencies import LimitsDep, check_at_most
-from app.problems import GatewayError
+from headgate.app.dependencies import LimitsDep, check_at_most
+from headgate.app.problems import GatewayError
 
 
 class _Named(Protocol):

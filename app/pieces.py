@@ -9,7 +9,7 @@ expression that knows strings and brackets, and never goes back.
 import re
 from collections.abc import Iterator
 
-from app.structure import check_dense
+from headgate.app.structure import check_dense
 
 PIECE_BYTES = 32 * 1024
 """To read it takes two milliseconds if its strings are short."""

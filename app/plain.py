@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.structure import MEMBERS_MAX
-from engine.entry import Draft, make_draft
+from headgate.app.structure import MEMBERS_MAX
+from headgate.engine.entry import Draft, make_draft
 
 
 class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 from pydantic_core import ErrorDetails
 
-from engine import errors
+from headgate.engine import errors
 
 Code = Literal[
     "malformed",

@@ -26,11 +26,11 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from app.portions import Unparsed
-from app.problems import Code, make_problem
-from app.sockets import Peer
-from app.turns import Turn
-from app.upgrade import has_offer, parser_for, without_offer
+from headgate.app.portions import Unparsed
+from headgate.app.problems import Code, make_problem
+from headgate.app.sockets import Peer
+from headgate.app.turns import Turn
+from headgate.app.upgrade import has_offer, parser_for, without_offer
 
 log = logging.getLogger("headgate")
 

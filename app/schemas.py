@@ -8,32 +8,32 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
-from app.fields import bytes_of, wire_fields
-from app.ids import parse_group_start, parse_id, parse_new_id
-from app.names import check_name, text_of
-from app.problems import pointer_to
-from engine.decisions.groups import GroupStart
-from engine.decisions.policies import RedriveOutcome
-from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.entry import Draft, EntryId
-from engine.entry import Entry as EngineEntry
-from engine.limits import COUNT_MAX
-from engine.policy import GroupPolicy
-from engine.replies import Committed as EngineCommitted
-from engine.replies import ConsumerInfo as EngineConsumerInfo
-from engine.replies import Delivery as EngineDelivery
-from engine.replies import Gap as EngineGap
-from engine.replies import GroupDetail as EngineGroupDetail
-from engine.replies import GroupInfo as EngineGroupInfo
-from engine.replies import (
+from headgate.app.fields import bytes_of, wire_fields
+from headgate.app.ids import parse_group_start, parse_id, parse_new_id
+from headgate.app.names import check_name, text_of
+from headgate.app.problems import pointer_to
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import RedriveOutcome
+from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.entry import Entry as EngineEntry
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.replies import Committed as EngineCommitted
+from headgate.engine.replies import ConsumerInfo as EngineConsumerInfo
+from headgate.engine.replies import Delivery as EngineDelivery
+from headgate.engine.replies import Gap as EngineGap
+from headgate.engine.replies import GroupDetail as EngineGroupDetail
+from headgate.engine.replies import GroupInfo as EngineGroupInfo
+from headgate.engine.replies import (
     GroupState,
     Outcome,
 )
-from engine.replies import JournalStatus as EngineJournalStatus
-from engine.replies import PendingItem as EnginePendingItem
-from engine.replies import Portion as EnginePortion
-from engine.replies import StreamInfo as EngineStreamInfo
-from engine.stream import StreamConfig as EngineStreamConfig
+from headgate.engine.replies import JournalStatus as EngineJournalStatus
+from headgate.engine.replies import PendingItem as EnginePendingItem
+from headgate.engine.replies import Portion as EnginePortion
+from headgate.engine.replies import StreamInfo as EngineStreamInfo
+from headgate.engine.stream import StreamConfig as EngineStreamConfig
 
 # The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
 IdText = Annotated[

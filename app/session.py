@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from app.encoding import EntriesText, deliveries_frame, entries_frame, settled_frame
-from app.frames import (
+from headgate.app.encoding import EntriesText, deliveries_frame, entries_frame, settled_frame
+from headgate.app.frames import (
     RID_LENGTH_MAX,
     AckFrame,
     AnyClientFrame,
@@ -32,17 +32,17 @@ from app.frames import (
     SubscriptionFrame,
     UnsubscribeFrame,
 )
-from app.held import Held, take_away
-from app.ids import parse_after, parse_id, parse_ids
-from app.names import check_name, text_of
-from app.plain import plain_append
-from app.problems import GatewayError, Problem, problem_of, validation_problem
-from app.structure import SIZE_BYTES_MIN, check_members
-from engine.decisions.deliveries import NackMode
-from engine.entry import Draft, EntryId
-from engine.errors import StreamError
-from engine.replies import GroupRead, Outcome, StreamRead
-from engine.views import From
+from headgate.app.held import Held, take_away
+from headgate.app.ids import parse_after, parse_id, parse_ids
+from headgate.app.names import check_name, text_of
+from headgate.app.plain import plain_append
+from headgate.app.problems import GatewayError, Problem, problem_of, validation_problem
+from headgate.app.structure import SIZE_BYTES_MIN, check_members
+from headgate.engine.decisions.deliveries import NackMode
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import GroupRead, Outcome, StreamRead
+from headgate.engine.views import From
 
 INSTANCE = "/v1/ws"
 

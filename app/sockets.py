@@ -7,8 +7,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from app.departures import Departures
-from app.problems import GatewayError
+from headgate.app.departures import Departures
+from headgate.app.problems import GatewayError
 
 log = logging.getLogger("headgate")
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from app.telemetry import RequestMetrics
+from headgate.app.telemetry import RequestMetrics
 
-_OURS = ("app.", "engine.")
+_OURS = ("headgate.",)
 _RUNNERS = ("asyncio.", "uvicorn.")
 _RUN = frozenset({"run", "run_forever", "run_until_complete", "_run_once", "asyncio_run"})
 _DEPTH_MAX = 12
@@ -54,7 +54,7 @@ def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) ->
 def _ours(frames: list[FrameType]) -> list[FrameType]:
     """Return frames of ours, but for what notes how long a collection of garbage takes."""
     ours = [frame for frame in frames if _module(frame).startswith(_OURS)]
-    return [frame for frame in ours if _module(frame) != "app.loop_delay"]
+    return [frame for frame in ours if _module(frame) != "headgate.app.loop_delay"]
 
 
 def _in_loop(frame: FrameType | None) -> Iterator[FrameType]:

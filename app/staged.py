@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import google_crc32c
 import msgspec
 
-from engine.entry import Draft, EntryId, IdRequest, PartialId
+from headgate.engine.entry import Draft, EntryId, IdRequest, PartialId
 
 _BLOCK_PARTS_MAX = 8192
 """Names, values and rows of a block, about: a millisecond of work. One row may have more."""

@@ -24,12 +24,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from app import staged
-from app.problems import GatewayError
-from app.schemas import CHUNKS_MAX
-from app.staged import Rows
-from engine.clock import Clock, SystemClock
-from engine.entry import Draft
+from headgate.app import staged
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import CHUNKS_MAX
+from headgate.app.staged import Rows
+from headgate.engine.clock import Clock, SystemClock
+from headgate.engine.entry import Draft
 
 log = logging.getLogger("headgate")
 

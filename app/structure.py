@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from app.problems import GatewayError, pointer_to
+from headgate.app.problems import GatewayError, pointer_to
 
 MEMBERS_MAX = 1024
 """Members of one object: an entry may have so many fields."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from app.backend import Backend
-from engine.entry import EntryId
-from engine.errors import NotFound, Unavailable
-from engine.policy import GroupPolicy
+from headgate.app.backend import Backend
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import NotFound, Unavailable
+from headgate.engine.policy import GroupPolicy
 
 _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 _PAGE = 1000

@@ -22,8 +22,8 @@ from typing import BinaryIO, NamedTuple
 
 import google_crc32c
 
-from engine.errors import Broken, Corrupt, NewerFormat
-from engine.limits import BLOCK_BYTES_MAX
+from headgate.engine.errors import Broken, Corrupt, NewerFormat
+from headgate.engine.limits import BLOCK_BYTES_MAX
 
 VERSION = 2
 HEADER_BYTES = 32

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.errors import LimitReached
-from engine.group import Group
-from engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
-from engine.stream import Stream
+from headgate.engine.errors import LimitReached
+from headgate.engine.group import Group
+from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
+from headgate.engine.stream import Stream
 
 
 class KeyspaceBounds(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.keyspace import Keyspace
-from engine.replies import Gap, Portion
-from engine.views import From
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.replies import Gap, Portion
+from headgate.engine.views import From
 
 
 class BulkCursor(NamedTuple):

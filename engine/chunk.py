@@ -23,9 +23,9 @@ from typing import NamedTuple
 import msgspec
 import zstandard
 
-from engine.entry import Entry, EntryId, Fields, make_entries, neighbours
-from engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX, COMPRESSED_BYTES_MAX
-from engine.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
+from headgate.engine.entry import Entry, EntryId, Fields, make_entries, neighbours
+from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX, COMPRESSED_BYTES_MAX
+from headgate.engine.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
 _id_of = itemgetter(0)
 _fields_of = itemgetter(1)

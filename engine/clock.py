@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.limits import CLOCK_STEP_MS_MIN
 
 _SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Linux's monotonic time stands still while the machine sleeps; this one does not."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX
-from engine.log import NodeLimits
+from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX
+from headgate.engine.log import NodeLimits
 
 
 class Defaults(msgspec.Struct, frozen=True, array_like=True):

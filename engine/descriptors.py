@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from engine.limits import SPARE_DESCRIPTORS
+from headgate.engine.limits import SPARE_DESCRIPTORS
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
-from engine.descriptors import SpareDescriptors
-from engine.errors import Unavailable
+from headgate.engine.descriptors import SpareDescriptors
+from headgate.engine.errors import Unavailable
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from engine.dismantling import Pieces
+from headgate.engine.dismantling import Pieces
 
 
 class Disposal:

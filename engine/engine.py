@@ -14,36 +14,36 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from engine import bulk, signals, views
-from engine import commands as c
-from engine.bounds import KeyspaceBounds
-from engine.bulk import BulkCursor
-from engine.clock import Clock, StepWatch, SystemClock
-from engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
-from engine.decisions.deliveries import (
+from headgate.engine import bulk, signals, views
+from headgate.engine import commands as c
+from headgate.engine.bounds import KeyspaceBounds
+from headgate.engine.bulk import BulkCursor
+from headgate.engine.clock import Clock, StepWatch, SystemClock
+from headgate.engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
+from headgate.engine.decisions.deliveries import (
     RELEASED_ONLY,
     ClaimRequest,
     GroupRequest,
     NackMode,
     NackRequest,
 )
-from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Redriven
-from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.disposal import Disposal
-from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from engine.errors import (
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import Redriven
+from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.disposal import Disposal
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from headgate.engine.errors import (
     Invalid,
     MemoryFull,
     StreamError,
     StreamNotFound,
     Unavailable,
 )
-from engine.housekeeping import Housekeeping
-from engine.idempotency import Idempotent
-from engine.keyspace import Keyspace
-from engine.lanes import LaneKey, Waiter
-from engine.limits import (
+from headgate.engine.housekeeping import Housekeeping
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.lanes import LaneKey, Waiter
+from headgate.engine.limits import (
     LISTED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
     MAKING_ROOM_MAX,
@@ -51,11 +51,11 @@ from engine.limits import (
     SPLITS_AT_ONCE_MAX,
     WAITERS_MAX,
 )
-from engine.memory import Memory, MemoryBounds, WhenFull
-from engine.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.read_room import ReadRoom
-from engine.replies import (
+from headgate.engine.memory import Memory, MemoryBounds, WhenFull
+from headgate.engine.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.read_room import ReadRoom
+from headgate.engine.replies import (
     Added,
     Claimed,
     Committed,
@@ -72,12 +72,12 @@ from engine.replies import (
     StreamInfo,
     StreamRead,
 )
-from engine.room import takes_room
-from engine.storage import Storage
-from engine.stream import StreamConfig
-from engine.views import PendingRequest, StreamCursor
-from engine.waiters import Claimable, Waiters
-from engine.writers import Commit
+from headgate.engine.room import takes_room
+from headgate.engine.storage import Storage
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import PendingRequest, StreamCursor
+from headgate.engine.waiters import Claimable, Waiters
+from headgate.engine.writers import Commit
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from engine.errors import InvalidId
-from engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
 _TEXT_MAX = 127

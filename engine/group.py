@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sortedcontainers import SortedDict
 
-from engine.dismantling import Pieces, free
-from engine.entry import EntryId
-from engine.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
-from engine.pending import Consumer, Pel
-from engine.policy import NO_POLICY
+from headgate.engine.dismantling import Pieces, free
+from headgate.engine.entry import EntryId
+from headgate.engine.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
+from headgate.engine.pending import Consumer, Pel
+from headgate.engine.policy import NO_POLICY
 
 
 class Group:

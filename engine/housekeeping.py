@@ -16,11 +16,11 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any
 
-from engine.commands import Command
-from engine.decisions import policies, streams
-from engine.errors import GroupNotFound, StreamNotFound, Unavailable
-from engine.keyspace import Keyspace
-from engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
+from headgate.engine.commands import Command
+from headgate.engine.decisions import policies, streams
+from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
 
 HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""

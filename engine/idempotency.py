@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from engine.dismantling import Pieces
-from engine.entry import EntryId, Fields
-from engine.limits import FREED_AT_ONCE_MAX
-from engine.memory import KEY_BYTES, PRODUCER_BYTES, Memory
+from headgate.engine.dismantling import Pieces
+from headgate.engine.entry import EntryId, Fields
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.memory import KEY_BYTES, PRODUCER_BYTES, Memory
 
 _HASH_BYTES = 16
 _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1

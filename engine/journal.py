@@ -27,15 +27,15 @@ from enum import StrEnum
 from random import Random, SystemRandom
 from typing import NamedTuple
 
-from engine import blocks, commands, recovery, room
-from engine.commands import Command
-from engine.disk import Disk, SyncError, is_full
-from engine.errors import Corrupt, Unavailable
-from engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
-from engine.recovery import UNFINISHED, Torn, journal_name
-from engine.replies import JournalStatus
-from engine.room import DiskBounds
-from engine.storage import GoBack
+from headgate.engine import blocks, commands, recovery, room
+from headgate.engine.commands import Command
+from headgate.engine.disk import Disk, SyncError, is_full
+from headgate.engine.errors import Corrupt, Unavailable
+from headgate.engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
+from headgate.engine.recovery import UNFINISHED, Torn, journal_name
+from headgate.engine.replies import JournalStatus
+from headgate.engine.room import DiskBounds
+from headgate.engine.storage import GoBack
 
 SYNC_INTERVAL_S = 1.0
 """How often `everysec` forces to disk what was written."""

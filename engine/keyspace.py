@@ -11,16 +11,16 @@ from typing import Any
 
 from sortedcontainers import SortedDict, SortedSet
 
-from engine import commands as c
-from engine.bounds import KeyspaceBounds
-from engine.defaults import Defaults
-from engine.dismantling import Pieces, free
-from engine.errors import GroupNotFound, StreamNotFound
-from engine.group import Group
-from engine.limits import COUNT_MAX
-from engine.memory import Memory
-from engine.stream import Stream, StreamConfig
-from engine.writers import Writers
+from headgate.engine import commands as c
+from headgate.engine.bounds import KeyspaceBounds
+from headgate.engine.defaults import Defaults
+from headgate.engine.dismantling import Pieces, free
+from headgate.engine.errors import GroupNotFound, StreamNotFound
+from headgate.engine.group import Group
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.memory import Memory
+from headgate.engine.stream import Stream, StreamConfig
+from headgate.engine.writers import Writers
 
 
 class Keyspace:

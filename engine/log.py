@@ -16,12 +16,12 @@ from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from engine.chunk import Chunk, ChunkState
-from engine.dismantling import Pieces
-from engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
-from engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
-from engine.memory import Memory
-from engine.read_room import ReadRoom
+from headgate.engine.chunk import Chunk, ChunkState
+from headgate.engine.dismantling import Pieces
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
+from headgate.engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
+from headgate.engine.memory import Memory
+from headgate.engine.read_room import ReadRoom
 
 E = TypeVar("E", Entry, Draft)
 

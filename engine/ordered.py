@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from engine.dismantling import Pieces
+from headgate.engine.dismantling import Pieces
 
 V = TypeVar("V")
 

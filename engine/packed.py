@@ -12,11 +12,11 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from engine.chunk import pack_entries, pack_fields
-from engine.entry import Draft, Entry, EntryId, PartialId, fault_of
-from engine.errors import ID_TOO_SMALL, IdNotGreater, Invalid
-from engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
-from engine.log import NodeLimits
+from headgate.engine.chunk import pack_entries, pack_fields
+from headgate.engine.entry import Draft, Entry, EntryId, PartialId, fault_of
+from headgate.engine.errors import ID_TOO_SMALL, IdNotGreater, Invalid
+from headgate.engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
+from headgate.engine.log import NodeLimits
 
 _fields_of = itemgetter(1)
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, takewhile
 
-from engine.dismantling import Pieces
-from engine.entry import MIN_ID, EntryId
-from engine.limits import FREED_AT_ONCE_MAX
-from engine.memory import PENDING_BYTES, Memory
-from engine.ordered import Block, OrderedView
+from headgate.engine.dismantling import Pieces
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.memory import PENDING_BYTES, Memory
+from headgate.engine.ordered import Block, OrderedView
 
 
 class Consumer:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.entry import Fields
-from engine.limits import READ_PARTS_MAX
+from headgate.engine.entry import Fields
+from headgate.engine.limits import READ_PARTS_MAX
 
 
 class ReadRoom:

@@ -13,8 +13,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from engine import commands, snapshot
-from engine.blocks import (
+from headgate.engine import commands, snapshot
+from headgate.engine.blocks import (
     HEADER_BYTES,
     Block,
     Header,
@@ -24,9 +24,9 @@ from engine.blocks import (
     read_blocks,
     read_header,
 )
-from engine.disk import Disk
-from engine.errors import Broken, Corrupt, NewerFormat
-from engine.keyspace import Keyspace
+from headgate.engine.disk import Disk
+from headgate.engine.errors import Broken, Corrupt, NewerFormat
+from headgate.engine.keyspace import Keyspace
 
 SYNC_BYTES = 4 * 2**20
 """A snapshot is forced to disk in portions of this size (Redis: the same)."""

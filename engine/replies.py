@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from engine.entry import Entry, EntryId, Fields
-from engine.policy import GroupPolicy
-from engine.stream import StreamConfig
+from headgate.engine.entry import Entry, EntryId, Fields
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.stream import StreamConfig
 
 
 class Added(NamedTuple):

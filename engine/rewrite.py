@@ -1,9 +1,9 @@
 """Rewrite: a snapshot made of files nobody touches any more, in a process of its own.
 
-`python -m engine.rewrite DIRECTORY POSITION` recovers what the directory stood for at a position
-and writes that down as a snapshot. The process that serves requests does not notice: it goes on in
-segments behind that position. It holds the other end of this one's standard input: if it is gone,
-this one ends too, or it would go on beside whoever takes hold of the directory next.
+`python -m MODULE DIRECTORY POSITION` recovers what the directory stood for at a position and writes
+that down as a snapshot. The process that serves requests does not notice: it goes on in segments
+behind that position. It holds the other end of this one's standard input: if it is gone, this one
+ends too, or it would go on beside whoever takes hold of the directory next.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
-from engine import recovery
-from engine.descriptors import SpareDescriptors
-from engine.disk import SystemDisk
-from engine.errors import Corrupt
-from engine.journal import Rewriter
+from headgate.engine import recovery
+from headgate.engine.descriptors import SpareDescriptors
+from headgate.engine.disk import SystemDisk
+from headgate.engine.errors import Corrupt
+from headgate.engine.journal import Rewriter
 
 _NICENESS = 10
 """Requests come first."""
@@ -36,7 +36,7 @@ def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None
     """
     spares = spare or SpareDescriptors(0)
     command = [sys.executable, "-m", __name__, str(directory.absolute())]
-    importable = Path(__file__).parent.parent
+    importable = Path(__file__).parents[2]
 
     def begin(through: int) -> Popen[bytes]:
         # Not uvloop's way: it copies the page tables first, 50 ms for half a gigabyte.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from engine import commands as c
-from engine.disk import Disk
-from engine.limits import RESERVE_BYTES_MAX
+from headgate.engine import commands as c
+from headgate.engine.disk import Disk
+from headgate.engine.limits import RESERVE_BYTES_MAX
 
 _GROWING = c.CreateStream | c.Add | c.AddPacked | c.CreateGroup | c.Remember | c.CommitBatch
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from engine import commands as c
-from engine.entry import EntryId
-from engine.keyspace import Keyspace
-from engine.waiters import Waiters
+from headgate.engine import commands as c
+from headgate.engine.entry import EntryId
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.waiters import Waiters
 
 Holder = tuple[bytes, bytes, bytes]
 """A consumer, behind its stream and its group."""

@@ -13,20 +13,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.blocks import Block, Header, Kind, pack_block, pack_header
-from engine.chunk import ChunkState, packed_count, unpacked_bytes
-from engine.defaults import Defaults
-from engine.entry import EntryId
-from engine.errors import Corrupt
-from engine.group import Group
-from engine.idempotency import Made
-from engine.keyspace import Keyspace
-from engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
-from engine.memory import Memory
-from engine.pending import Consumer, Pel
-from engine.policy import GroupPolicy
-from engine.stream import Stream, StreamConfig
-from engine.writers import Commit
+from headgate.engine.blocks import Block, Header, Kind, pack_block, pack_header
+from headgate.engine.chunk import ChunkState, packed_count, unpacked_bytes
+from headgate.engine.defaults import Defaults
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import Corrupt
+from headgate.engine.group import Group
+from headgate.engine.idempotency import Made
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from headgate.engine.memory import Memory
+from headgate.engine.pending import Consumer, Pel
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.stream import Stream, StreamConfig
+from headgate.engine.writers import Commit
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from engine.commands import Command, encode
-from engine.errors import Unavailable
-from engine.keyspace import Keyspace
+from headgate.engine.commands import Command, encode
+from headgate.engine.errors import Unavailable
+from headgate.engine.keyspace import Keyspace
 
 GoBack = Callable[[Keyspace | None], None]
 """Told that the state is another one: what came behind it was promised to nobody. None: it is about

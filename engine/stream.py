@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import msgspec
 from sortedcontainers import SortedDict
 
-from engine.chunk import Chunk
-from engine.dismantling import Pieces
-from engine.entry import MIN_ID, Entry, EntryId
-from engine.group import Group
-from engine.idempotency import Keys
-from engine.limits import COUNT_MAX
-from engine.log import Log, NodeLimits
-from engine.memory import STREAM_BYTES, Memory
+from headgate.engine.chunk import Chunk
+from headgate.engine.dismantling import Pieces
+from headgate.engine.entry import MIN_ID, Entry, EntryId
+from headgate.engine.group import Group
+from headgate.engine.idempotency import Keys
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.log import Log, NodeLimits
+from headgate.engine.memory import STREAM_BYTES, Memory
 
 
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

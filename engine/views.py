@@ -9,15 +9,15 @@ from typing import NamedTuple, TypeVar, cast
 
 from sortedcontainers import SortedDict
 
-from engine.decisions import Decision
-from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.group import Group
-from engine.keyspace import Keyspace
-from engine.limits import DESCRIBED_MAX, PENDING_SCAN_MAX
-from engine.ordered import OrderedView
-from engine.pending import Consumer, Pel, PendingEntry
-from engine.read_room import ReadRoom
-from engine.replies import (
+from headgate.engine.decisions import Decision
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.group import Group
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import DESCRIBED_MAX, PENDING_SCAN_MAX
+from headgate.engine.ordered import OrderedView
+from headgate.engine.pending import Consumer, Pel, PendingEntry
+from headgate.engine.read_room import ReadRoom
+from headgate.engine.replies import (
     ConsumerInfo,
     Gap,
     GroupDetail,
@@ -27,7 +27,7 @@ from engine.replies import (
     StreamInfo,
     StreamRead,
 )
-from engine.stream import Stream
+from headgate.engine.stream import Stream
 
 T = TypeVar("T")
 

@@ -23,9 +23,9 @@ from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple
 
-from engine.errors import Draining, LimitExceeded, StreamError
-from engine.lanes import Lane, LaneKey, Waiter
-from engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
+from headgate.engine.errors import Draining, LimitExceeded, StreamError
+from headgate.engine.lanes import Lane, LaneKey, Waiter
+from headgate.engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
 """An idle time of ten years or more is nobody's wish to wait, but "only what nobody owns"."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
+from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
 
 
 class Commit(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from pipeline.offsets import Position, positions_of
+from headgate.pipeline.offsets import Position, positions_of
 
 _OURS = "headgate.json"
 

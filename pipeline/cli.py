@@ -43,7 +43,7 @@ class _Jobs(click.Group):
         if cmd_name not in _JOBS:
             return None
         try:
-            found = importlib.import_module(f"pipeline.jobs.{cmd_name}").main
+            found = importlib.import_module(f"headgate.pipeline.jobs.{cmd_name}").main
         except ImportError as error:
             raise click.ClickException(
                 f"{error.name or error} is missing: pip install 'headgate[spark]'; "
@@ -72,7 +72,7 @@ def said(error: BaseException) -> str:
     line is the error, wrapped in what the JVM has to say about it.
     """
     text = str(error).strip() or type(error).__name__
-    ours = re.findall(r"^(?:pipeline\.|httpx\.)[\w.]+: (.+)$", text, re.MULTILINE)
+    ours = re.findall(r"^(?:headgate\.pipeline\.|httpx\.)[\w.]+: (.+)$", text, re.MULTILINE)
     if ours:
         return str(ours[-1])
     errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)

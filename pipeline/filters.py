@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from pipeline.offsets import SEQ_MAX, Id, earlier, later, parse_id
+from headgate.pipeline.offsets import SEQ_MAX, Id, earlier, later, parse_id
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS_MAX = 2**64 - 1

@@ -29,8 +29,8 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from pipeline.lakefile import COLUMNS, LakeFile, open_filesystem
-from pipeline.offsets import Id, is_before, parse_id
+from headgate.pipeline.lakefile import COLUMNS, LakeFile, open_filesystem
+from headgate.pipeline.offsets import Id, is_before, parse_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 
-from pipeline.offsets import parse_id
+from headgate.pipeline.offsets import parse_id
 
 COLUMNS = pa.schema(
     [

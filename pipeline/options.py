@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.client import RETRY_TIMEOUT_S, Client
-from pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
+from headgate.pipeline.client import RETRY_TIMEOUT_S, Client
+from headgate.pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
 
 ENDPOINT = "http://127.0.0.1:8080"
 ENTRIES_PER_TASK_MAX = 100_000

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from pipeline.client import Client, Cursor, GatewayError
-from pipeline.offsets import OffsetError, positions_of
+from headgate.pipeline.client import Client, Cursor, GatewayError
+from headgate.pipeline.offsets import OffsetError, positions_of
 
 _LAG_S = 1.0  # how often the gateway is asked for what is left, at most
 

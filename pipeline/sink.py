@@ -23,9 +23,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.client import Attempt, GatewayError, GatewayProblem
-from pipeline.options import OptionError, WriteOptions
-from pipeline.schema import Drafts, chunks_of
+from headgate.pipeline.client import Attempt, GatewayError, GatewayProblem
+from headgate.pipeline.options import OptionError, WriteOptions
+from headgate.pipeline.schema import Drafts, chunks_of
 
 CHUNK_ENTRIES_MAX = 10_000
 CHUNK_BYTES_MAX = 8 * 2**20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from pipeline.options import read_options, write_options
-from pipeline.reader import BatchReader, FilteringReader, StreamReader
-from pipeline.schema import Rows, entry_schema
-from pipeline.sink import BatchWriter, StreamWriter
+from headgate.pipeline.options import read_options, write_options
+from headgate.pipeline.reader import BatchReader, FilteringReader, StreamReader
+from headgate.pipeline.schema import Rows, entry_schema
+from headgate.pipeline.sink import BatchWriter, StreamWriter
 
 
 class HeadgateDataSource(DataSource):

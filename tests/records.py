@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import google_crc32c
 
-from engine import commands, recovery
-from engine.blocks import HEADER_BYTES, VERSION
-from engine.engine import Engine
-from engine.journal import FsyncPolicy, Growth, Journal
-from engine.keyspace import Keyspace
-from engine.storage import MemoryStorage
+from headgate.engine import commands, recovery
+from headgate.engine.blocks import HEADER_BYTES, VERSION
+from headgate.engine.engine import Engine
+from headgate.engine.journal import FsyncPolicy, Growth, Journal
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.storage import MemoryStorage
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
 from tests.virtual_time import HandClock

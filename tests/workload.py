@@ -10,19 +10,19 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from engine.commands import SetDefaults
-from engine.decisions import Decision, streams
-from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
-from engine.defaults import Defaults
-from engine.engine import Engine
-from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
-from engine.errors import StreamError
-from engine.idempotency import Idempotent
-from engine.log import NodeLimits
-from engine.policy import GroupPolicy
-from engine.stream import StreamConfig
+from headgate.engine.commands import SetDefaults
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import TrimRequest
+from headgate.engine.defaults import Defaults
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.log import NodeLimits
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.stream import StreamConfig
 from tests.virtual_time import HandClock
 
 STREAMS = [b"a", b"b", b"c"]

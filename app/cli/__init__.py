@@ -1,5 +1,5 @@
 """The command line: `headgate NAME` is the file NAME of this folder."""
 
-from app.cli.commands import main
+from headgate.app.cli.commands import main
 
 __all__ = ["main"]

@@ -1,5 +1,5 @@
-"""`python -m app.cli` is `headgate`."""
+"""`python -m headgate.app.cli` is `headgate`."""
 
-from app.cli.commands import main
+from headgate.app.cli.commands import main
 
 main(prog_name="headgate")

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from app.cli.remote import Remote, Utf8, json_option, stream_argument, url_option
+from headgate.app.cli.remote import Remote, Utf8, json_option, stream_argument, url_option
 
 _JSON = "application/json"
 _READ_BYTES = 2**16

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from app import asyncapi
+from headgate.app import asyncapi
 
 
 @click.command("asyncapi")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from app.cli.loading import show_progress
-from engine import recovery
-from engine.disk import SystemDisk
-from engine.errors import Corrupt, NewerFormat, StreamError
+from headgate.app.cli.loading import show_progress
+from headgate.engine import recovery
+from headgate.engine.disk import SystemDisk
+from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 
 
 @click.command("check")

@@ -10,9 +10,9 @@ import annotated_types
 import click
 from pydantic.fields import FieldInfo
 
-from app.cli import serve
-from app.cli.configuration import config_option, settings_from
-from app.settings import Settings
+from headgate.app.cli import serve
+from headgate.app.cli.configuration import config_option, settings_from
+from headgate.app.settings import Settings
 
 _PAGE = """\
 # Settings

@@ -43,7 +43,7 @@ class Commands(click.Group):
         """Load a command."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = import_module(f"app.cli.{cmd_name.replace('-', '_')}")
+        module = import_module(f"headgate.app.cli.{cmd_name.replace('-', '_')}")
         found: click.Command = module.command
         return found
 

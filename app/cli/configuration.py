@@ -6,7 +6,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from app.settings import Settings, read_settings
+from headgate.app.settings import Settings, read_settings
 
 config_option = click.option(
     "--config",

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import click
 import httpx
 
-from app.cli.remote import Refused, Remote, path_of
-from app.cli.words import one_line
+from headgate.app.cli.remote import Refused, Remote, path_of
+from headgate.app.cli.words import one_line
 
 _WAITS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """How long to wait before each next try; the last one for all that follow."""

@@ -9,9 +9,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.remote import Remote, json_option, stream_argument, url_option
-from app.cli.screen import NAME, NARROW, screen
-from app.cli.words import one_line, word
+from headgate.app.cli.remote import Remote, json_option, stream_argument, url_option
+from headgate.app.cli.screen import NAME, NARROW, screen
+from headgate.app.cli.words import one_line, word
 
 _WATCH_S = 1.0
 _COUNTS_WIDTH = 24

@@ -2,7 +2,7 @@
 
 import click
 
-from app.cli.remote import Remote, url_option
+from headgate.app.cli.remote import Remote, url_option
 
 
 @click.command("health")

@@ -5,8 +5,8 @@ import sys
 
 import click
 
-from app.main import create_app
-from app.settings import MEMORY, Settings
+from headgate.app.main import create_app
+from headgate.app.settings import MEMORY, Settings
 
 
 @click.command("openapi")

@@ -9,7 +9,7 @@ import click
 import httpx
 from click.shell_completion import CompletionItem
 
-from app.cli.words import one_line
+from headgate.app.cli.words import one_line
 
 _URL = "http://127.0.0.1:8080"
 _CONNECT_S = 5.0

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from app import collector
-from app.cli.configuration import config_option, settings_from
-from app.cli.loading import show_progress
-from app.main import create_app, open_engine
-from app.server import Server
-from app.settings import MEMORY, LogLevel
-from app.telemetry import set_up_logging
-from engine.errors import StreamError
-from engine.journal import FsyncPolicy
+from headgate.app import collector
+from headgate.app.cli.configuration import config_option, settings_from
+from headgate.app.cli.loading import show_progress
+from headgate.app.main import create_app, open_engine
+from headgate.app.server import Server
+from headgate.app.settings import MEMORY, LogLevel
+from headgate.app.telemetry import set_up_logging
+from headgate.engine.errors import StreamError
+from headgate.engine.journal import FsyncPolicy
 
 
 def _take_all_descriptors() -> None:

@@ -8,9 +8,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.remote import Remote, Utf8, json_option, url_option
-from app.cli.screen import NAME, NARROW, screen
-from app.cli.words import one_line, word
+from headgate.app.cli.remote import Remote, Utf8, json_option, url_option
+from headgate.app.cli.screen import NAME, NARROW, screen
+from headgate.app.cli.words import one_line, word
 
 _NOTHING = "There is no stream yet: headgate append orders sku=42"
 _PAGE = 100

@@ -13,10 +13,10 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from app.cli.follow import Following, News
-from app.cli.remote import Remote, json_option, stream_argument, url_option
-from app.cli.screen import NARROW, screen
-from app.cli.words import line_of, one_line, pairs_of
+from headgate.app.cli.follow import Following, News
+from headgate.app.cli.remote import Remote, json_option, stream_argument, url_option
+from headgate.app.cli.screen import NARROW, screen
+from headgate.app.cli.words import line_of, one_line, pairs_of
 
 _RATE_S = 5.0
 """The rate is that of so many last seconds."""

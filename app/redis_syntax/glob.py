@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from app.redis_syntax.words import CommandError
+from headgate.app.redis_syntax.words import CommandError
 
 PATTERN_BYTES_MAX = 1024
 """Longest pattern. To compile so many stars takes 8 ms; names are rarely a tenth as long."""

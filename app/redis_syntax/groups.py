@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.redis_syntax.streams import (
+from headgate.app.redis_syntax.streams import (
     Budget,
     ReadOptions,
     check_read_options,
@@ -15,7 +15,7 @@ from app.redis_syntax.streams import (
     keys_and_ids,
     read_option,
 )
-from app.redis_syntax.words import (
+from headgate.app.redis_syntax.words import (
     SYNTAX,
     Bounds,
     CommandError,
@@ -34,29 +34,29 @@ from app.redis_syntax.words import (
     strict_id,
     strict_ids,
 )
-from engine.commands import Command
-from engine.decisions import Decision, deliveries, groups
-from engine.decisions.deliveries import (
+from headgate.engine.commands import Command
+from headgate.engine.decisions import Decision, deliveries, groups
+from headgate.engine.decisions.deliveries import (
     ClaimRequest,
     GroupCursor,
     GroupRequest,
     NackMode,
     NackRequest,
 )
-from engine.decisions.groups import GroupStart
-from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.errors import GroupNotFound, InvalidId
-from engine.keyspace import Keyspace
-from engine.lanes import LaneKey
-from engine.limits import (
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.errors import GroupNotFound, InvalidId
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.lanes import LaneKey
+from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
     DESCRIBED_MAX,
     GROUP_READ_MAX,
     PENDING_SCAN_MAX,
 )
-from engine.replies import Claimed, Delivery, Outcome, PendingItem
-from engine.views import PendingRequest, pending, pending_summary
+from headgate.engine.replies import Claimed, Delivery, Outcome, PendingItem
+from headgate.engine.views import PendingRequest, pending, pending_summary
 
 _NO_KEY = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "

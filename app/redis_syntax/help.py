@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.redis_syntax.words import Plan, Status, at_once
-from engine.decisions import Decision
+from headgate.app.redis_syntax.words import Plan, Status, at_once
+from headgate.engine.decisions import Decision
 
 _LINES: dict[bytes, dict[str, str]] = {
     b"XGROUP": {

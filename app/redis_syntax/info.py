@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from app.redis_syntax.groups import no_such_group
-from app.redis_syntax.streams import entry_reply
-from app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once, integer, shown
-from engine.decisions import Decision
-from engine.decisions.streams import key_window_ms, keys_max
-from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.group import Group
-from engine.keyspace import Keyspace
-from engine.limits import DESCRIBED_MAX
-from engine.pending import Consumer, PendingEntry
-from engine.read_room import ReadRoom
-from engine.stream import Stream
-from engine.views import consumers, groups
+from headgate.app.redis_syntax.groups import no_such_group
+from headgate.app.redis_syntax.streams import entry_reply
+from headgate.app.redis_syntax.words import (
+    Bounds,
+    CommandError,
+    Plan,
+    Reply,
+    at_once,
+    integer,
+    shown,
+)
+from headgate.engine.decisions import Decision
+from headgate.engine.decisions.streams import key_window_ms, keys_max
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.group import Group
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import DESCRIBED_MAX
+from headgate.engine.pending import Consumer, PendingEntry
+from headgate.engine.read_room import ReadRoom
+from headgate.engine.stream import Stream
+from headgate.engine.views import consumers, groups
 
 _FULL_COUNT = 10
 _SMALLER = "a smaller COUNT"

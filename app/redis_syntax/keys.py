@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
-from app.redis_syntax.words import (
+from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
+from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,
     Bounds,
@@ -22,12 +22,12 @@ from app.redis_syntax.words import (
     integer,
     wrong_arity,
 )
-from app.turns import Turn
-from engine.commands import SetDefaults
-from engine.decisions import Decision, streams
-from engine.defaults import Defaults
-from engine.keyspace import Keyspace
-from engine.limits import U64_MAX
+from headgate.app.turns import Turn
+from headgate.engine.commands import SetDefaults
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.defaults import Defaults
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import U64_MAX
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")

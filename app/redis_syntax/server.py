@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from app.redis_syntax import keys
-from app.redis_syntax.words import OK, Plan, Reply, at_once, wrong_arity
-from engine.decisions import Decision
-from engine.engine import Engine
-from engine.errors import StreamError
-from engine.keyspace import Keyspace
+from headgate.app.redis_syntax import keys
+from headgate.app.redis_syntax.words import OK, Plan, Reply, at_once, wrong_arity
+from headgate.engine.decisions import Decision
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
+from headgate.engine.keyspace import Keyspace
 
 SPOKEN_VERSION = "8.10.1"
 """The Redis whose stream commands these are."""

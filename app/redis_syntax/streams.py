@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from app.redis_syntax.words import (
+from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,
     Bounds,
@@ -25,19 +25,19 @@ from app.redis_syntax.words import (
     strict_ids,
     wrong_arity,
 )
-from engine.commands import Remember
-from engine.decisions import Decision, streams
-from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
-from engine.errors import StreamNotFound
-from engine.idempotency import Idempotent, Made, hash_fields
-from engine.keyspace import Keyspace
-from engine.lanes import LaneKey
-from engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
-from engine.log import Log
-from engine.read_room import ReadRoom
-from engine.stream import StreamConfig
-from engine.views import From, StreamCursor, freeze, read
+from headgate.engine.commands import Remember
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
+from headgate.engine.errors import StreamNotFound
+from headgate.engine.idempotency import Idempotent, Made, hash_fields
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.lanes import LaneKey
+from headgate.engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
+from headgate.engine.log import Log
+from headgate.engine.read_room import ReadRoom
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import From, StreamCursor, freeze, read
 
 REFERENCES = {
     b"KEEPREF": References.KEEP,

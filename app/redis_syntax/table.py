@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.redis_syntax import groups, info, keys, streams
-from app.redis_syntax.help import help_
-from app.redis_syntax.words import Bounds, CommandError, Plan, shown, wrong_arity
+from headgate.app.redis_syntax import groups, info, keys, streams
+from headgate.app.redis_syntax.help import help_
+from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, shown, wrong_arity
 
 
 @dataclass(frozen=True)

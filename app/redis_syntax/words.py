@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.ids import plain_ids
-from engine import decisions
-from engine.entry import EntryId
-from engine.errors import StreamError
-from engine.lanes import LaneKey
-from engine.limits import COMMAND_NAME_BYTES_MAX, LANES_MAX, U64_MAX
+from headgate.app.ids import plain_ids
+from headgate.engine import decisions
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.lanes import LaneKey
+from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, LANES_MAX, U64_MAX
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"

@@ -7,17 +7,17 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from app import arrow
-from app.arrow_body import ArrowBounds
-from app.backend import Backend
-from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
-from app.ids import parse_after, parse_id
-from app.json_arrays import array_in_turns, json_answer, raw
-from app.names import check_name, text_of
-from app.operation import ARROW, ArrowOperation, Operation, WholeRequest
-from app.presence import while_present
-from app.problems import GatewayError, responses
-from app.schemas import (
+from headgate.app import arrow
+from headgate.app.arrow_body import ArrowBounds
+from headgate.app.backend import Backend
+from headgate.app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
+from headgate.app.ids import parse_after, parse_id
+from headgate.app.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.names import check_name, text_of
+from headgate.app.operation import ARROW, ArrowOperation, Operation, WholeRequest
+from headgate.app.presence import while_present
+from headgate.app.problems import GatewayError, responses
+from headgate.app.schemas import (
     CHUNKS_MAX,
     AttemptText,
     BulkPlan,
@@ -29,16 +29,16 @@ from app.schemas import (
     Staged,
     Writer,
 )
-from app.staged import Rows
-from app.staging import BatchName, ChunkName, Staging
-from app.structure import ITEMS_MAX
-from app.turns import let_go
-from engine.bulk import BulkCursor
-from engine.limits import COUNT_MAX, U64_MAX
-from engine.replies import Committed as EngineCommitted
-from engine.replies import Portion as EnginePortion
-from engine.replies import Split
-from engine.views import From
+from headgate.app.staged import Rows
+from headgate.app.staging import BatchName, ChunkName, Staging
+from headgate.app.structure import ITEMS_MAX
+from headgate.app.turns import let_go
+from headgate.engine.bulk import BulkCursor
+from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.replies import Committed as EngineCommitted
+from headgate.engine.replies import Portion as EnginePortion
+from headgate.engine.replies import Split
+from headgate.engine.views import From
 
 router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
 chunks = APIRouter(prefix="/v1", tags=["Bulk"], route_class=ArrowOperation)

@@ -10,16 +10,16 @@ from pydantic_core import to_json
 from starlette.convertors import PathConvertor, register_url_convertor
 from typing_extensions import TypeAliasType
 
-from app.answers import Answers, error_text
-from app.commands import CommandRunner
-from app.dependencies import LimitsDep, check_at_most
-from app.operation import Operation, UncheckedOperation, WholeRequest
-from app.presence import while_present
-from app.problems import GatewayError, responses
-from app.redis_syntax.words import CommandError, Reply, shown
-from app.turns import Turn
-from engine.errors import StreamError, Unavailable
-from engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
+from headgate.app.answers import Answers, error_text
+from headgate.app.commands import CommandRunner
+from headgate.app.dependencies import LimitsDep, check_at_most
+from headgate.app.operation import Operation, UncheckedOperation, WholeRequest
+from headgate.app.presence import while_present
+from headgate.app.problems import GatewayError, responses
+from headgate.app.redis_syntax.words import CommandError, Reply, shown
+from headgate.app.turns import Turn
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
 
 
 class _WordsConvertor(PathConvertor):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from app.dependencies import (
+from headgate.app.dependencies import (
     BackendDep,
     ConsumerDep,
     GroupDep,
@@ -16,14 +16,14 @@ from app.dependencies import (
     check_at_most,
     gateway_of,
 )
-from app.encoding import delivery_wire
-from app.ids import parse_bound, parse_id, parse_ids
-from app.json_arrays import array_in_turns, json_answer, outcomes_answer
-from app.names import check_name, text_of
-from app.operation import Operation
-from app.presence import while_present
-from app.problems import responses
-from app.schemas import (
+from headgate.app.encoding import delivery_wire
+from headgate.app.ids import parse_bound, parse_id, parse_ids
+from headgate.app.json_arrays import array_in_turns, json_answer, outcomes_answer
+from headgate.app.names import check_name, text_of
+from headgate.app.operation import Operation
+from headgate.app.presence import while_present
+from headgate.app.problems import responses
+from headgate.app.schemas import (
     Autoclaim,
     Autoclaimed,
     Claim,
@@ -40,18 +40,18 @@ from app.schemas import (
     RedrivenLetters,
     SettledEntries,
 )
-from engine.decisions.deliveries import (
+from headgate.engine.decisions.deliveries import (
     RELEASED_ONLY,
     ClaimRequest,
     GroupCursor,
     GroupRequest,
     NackMode,
 )
-from engine.entry import EntryId
-from engine.limits import COUNT_MAX
-from engine.replies import Claimed as EngineClaimed
-from engine.replies import Delivery, GroupRead, PendingItem
-from engine.views import PendingRequest
+from headgate.engine.entry import EntryId
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import Claimed as EngineClaimed
+from headgate.engine.replies import Delivery, GroupRead, PendingItem
+from headgate.engine.views import PendingRequest
 
 router = APIRouter(
     prefix="/v1/streams/{stream}/groups/{group}", tags=["Delivery"], route_class=Operation

@@ -8,22 +8,22 @@ from typing import Annotated, Any, Literal, NamedTuple
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from app import arrow
-from app.arrow_body import ArrowBounds
-from app.backend import Backend
-from app.batch import check_count, drafts_of
-from app.bulk import BulkRange
-from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
-from app.encoding import entry_wire
-from app.ids import parse_after, parse_bound, parse_id, parse_ids
-from app.json_arrays import (
+from headgate.app import arrow
+from headgate.app.arrow_body import ArrowBounds
+from headgate.app.backend import Backend
+from headgate.app.batch import check_count, drafts_of
+from headgate.app.bulk import BulkRange
+from headgate.app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
+from headgate.app.encoding import entry_wire
+from headgate.app.ids import parse_after, parse_bound, parse_id, parse_ids
+from headgate.app.json_arrays import (
     array_in_turns,
     json_answer,
     lines_in_turns,
     outcomes_answer,
 )
-from app.names import check_name, text_of
-from app.operation import (
+from headgate.app.names import check_name, text_of
+from headgate.app.operation import (
     ARROW,
     BatchOperation,
     Operation,
@@ -31,9 +31,9 @@ from app.operation import (
     media_type_of,
     path_of,
 )
-from app.presence import while_present
-from app.problems import GatewayError, problem_of, responses
-from app.schemas import (
+from headgate.app.presence import while_present
+from headgate.app.problems import GatewayError, problem_of, responses
+from headgate.app.schemas import (
     REFERENCES,
     Append,
     Appended,
@@ -45,16 +45,16 @@ from app.schemas import (
     Read,
     StreamsRead,
 )
-from app.streaming import PatientResponse
-from app.turns import Turn
-from engine.bulk import gap_after
-from engine.decisions.streams import Deletion, References
-from engine.entry import MAX_ID, MIN_ID, Draft, EntryId
-from engine.entry import Entry as EngineEntry
-from engine.errors import EntryNotFound, StreamError
-from engine.idempotency import Digest, Idempotent
-from engine.replies import Added, StreamInfo, StreamRead
-from engine.views import From, StreamCursor
+from headgate.app.streaming import PatientResponse
+from headgate.app.turns import Turn
+from headgate.engine.bulk import gap_after
+from headgate.engine.decisions.streams import Deletion, References
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.entry import Entry as EngineEntry
+from headgate.engine.errors import EntryNotFound, StreamError
+from headgate.engine.idempotency import Digest, Idempotent
+from headgate.engine.replies import Added, StreamInfo, StreamRead
+from headgate.engine.views import From, StreamCursor
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)

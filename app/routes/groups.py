@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
-from app.json_arrays import array_in_turns, json_answer, raw
-from app.names import text_of
-from app.operation import Operation, PatchOperation
-from app.paging import PageDep
-from app.problems import GatewayError, responses
-from app.schemas import (
+from headgate.app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
+from headgate.app.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.names import text_of
+from headgate.app.operation import Operation, PatchOperation
+from headgate.app.paging import PageDep
+from headgate.app.problems import GatewayError, responses
+from headgate.app.schemas import (
     Consumers,
     DeletedConsumer,
     Group,
@@ -20,8 +20,8 @@ from app.schemas import (
     GroupPatch,
     Groups,
 )
-from engine.errors import GroupExists, GroupNotFound
-from engine.replies import ConsumerInfo, GroupInfo
+from headgate.engine.errors import GroupExists, GroupNotFound
+from headgate.engine.replies import ConsumerInfo, GroupInfo
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=PatchOperation)

@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
 
-from app import asyncapi
-from app.dependencies import BackendDep, LimitsDep, gateway_of
-from app.operation import Operation
-from app.problems import responses
-from app.schemas import Health, Limits
-from engine.errors import Draining, Unavailable
+from headgate.app import asyncapi
+from headgate.app.dependencies import BackendDep, LimitsDep, gateway_of
+from headgate.app.operation import Operation
+from headgate.app.problems import responses
+from headgate.app.schemas import Health, Limits
+from headgate.engine.errors import Draining, Unavailable
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
 

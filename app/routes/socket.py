@@ -9,16 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.connection import TRY_LATER, Connection
-from app.dependencies import check_at_most, gateway_of
-from app.frames import SHORT_FORM_SUB, ProblemFrame
-from app.ids import parse_after
-from app.names import check_name
-from app.operation import check_path
-from app.problems import GatewayError, problem_of
-from app.session import INSTANCE, Subscribe
-from engine.limits import COUNT_MAX
-from engine.views import From
+from headgate.app.connection import TRY_LATER, Connection
+from headgate.app.dependencies import check_at_most, gateway_of
+from headgate.app.frames import SHORT_FORM_SUB, ProblemFrame
+from headgate.app.ids import parse_after
+from headgate.app.names import check_name
+from headgate.app.operation import check_path
+from headgate.app.problems import GatewayError, problem_of
+from headgate.app.session import INSTANCE, Subscribe
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.views import From
 
 SUBPROTOCOL = "headgate.v1.json"
 

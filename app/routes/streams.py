@@ -5,17 +5,25 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most
-from app.encoding import entry_wire
-from app.json_arrays import array_in_turns, json_answer, raw
-from app.operation import Operation, PatchOperation
-from app.paging import CURSOR, page_after
-from app.problems import responses
-from app.schemas import GroupDetail, Stream, StreamConfig, StreamDetail, Streams, Trim, Trimmed
-from engine.errors import StreamNotFound
-from engine.limits import DESCRIBED_MAX
-from engine.replies import GroupDetail as EngineGroupDetail
-from engine.replies import StreamInfo
+from headgate.app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most
+from headgate.app.encoding import entry_wire
+from headgate.app.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.operation import Operation, PatchOperation
+from headgate.app.paging import CURSOR, page_after
+from headgate.app.problems import responses
+from headgate.app.schemas import (
+    GroupDetail,
+    Stream,
+    StreamConfig,
+    StreamDetail,
+    Streams,
+    Trim,
+    Trimmed,
+)
+from headgate.engine.errors import StreamNotFound
+from headgate.engine.limits import DESCRIBED_MAX
+from headgate.engine.replies import GroupDetail as EngineGroupDetail
+from headgate.engine.replies import StreamInfo
 
 router = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOperation)

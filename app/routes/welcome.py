@@ -65,7 +65,7 @@ def _page() -> str:
     pages = "".join(
         f'<li><a href="{path}">{path}</a> {html.escape(what)}</li>' for path, what in _PAGES.items()
     )
-    page = (files("app") / "welcome.html").read_text("utf-8")
+    page = (files("headgate.app") / "welcome.html").read_text("utf-8")
     for name, text in {"version": _VERSION, "steps": steps, "pages": pages}.items():
         page = page.replace(f"<!--{name}-->", text)
     return page

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from engine.commands import Command
-from engine.keyspace import Keyspace
+from headgate.engine.commands import Command
+from headgate.engine.keyspace import Keyspace
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -9,7 +9,7 @@ from heapq import merge
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from engine.commands import (
+from headgate.engine.commands import (
     Ack,
     Claim,
     Command,
@@ -21,12 +21,12 @@ from engine.commands import (
     Rest,
     SeeConsumer,
 )
-from engine.decisions import Decision, in_parts
-from engine.decisions.streams import Deletion, References
-from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.group import Group
-from engine.keyspace import Keyspace
-from engine.limits import (
+from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.decisions.streams import Deletion, References
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.group import Group
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
     AUTOCLAIM_SCAN_MAX,
@@ -36,11 +36,11 @@ from engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
-from engine.pending import Consumer, PendingEntry
-from engine.policy import GroupPolicy
-from engine.read_room import ReadRoom
-from engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
-from engine.stream import Stream
+from headgate.engine.pending import Consumer, PendingEntry
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.read_room import ReadRoom
+from headgate.engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
+from headgate.engine.stream import Stream
 
 
 class GroupCursor(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import NamedTuple
 
-from engine.commands import (
+from headgate.engine.commands import (
     Ack,
     Command,
     CreateGroup,
@@ -17,15 +17,15 @@ from engine.commands import (
     SetGroup,
     SetPolicy,
 )
-from engine.decisions import Decision
-from engine.decisions.policies import check_policy
-from engine.entry import EntryId
-from engine.errors import GroupExists, StreamNotFound
-from engine.keyspace import Keyspace
-from engine.limits import SETTLED_AT_ONCE_MAX
-from engine.pending import Consumer
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.stream import Stream, StreamConfig
+from headgate.engine.decisions import Decision
+from headgate.engine.decisions.policies import check_policy
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import GroupExists, StreamNotFound
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import SETTLED_AT_ONCE_MAX
+from headgate.engine.pending import Consumer
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.stream import Stream, StreamConfig
 
 
 class GroupStart(NamedTuple):

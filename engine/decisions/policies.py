@@ -8,14 +8,14 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from engine.commands import Ack, Command, Delete, DeleteConsumer, Release, SetPolicy
-from engine.decisions import Decision
-from engine.decisions import streams as stream_decisions
-from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
-from engine.errors import Invalid, InvalidId, StreamError
-from engine.group import Group
-from engine.keyspace import Keyspace
-from engine.limits import (
+from headgate.engine.commands import Ack, Command, Delete, DeleteConsumer, Release, SetPolicy
+from headgate.engine.decisions import Decision
+from headgate.engine.decisions import streams as stream_decisions
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
+from headgate.engine.errors import Invalid, InvalidId, StreamError
+from headgate.engine.group import Group
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import (
     BURIED_MAX,
     CONSUMERS_AT_ONCE_MAX,
     COUNT_MAX,
@@ -23,9 +23,9 @@ from engine.limits import (
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
 )
-from engine.pending import PendingEntry
-from engine.policy import GroupPolicy
-from engine.stream import Stream
+from headgate.engine.pending import PendingEntry
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.stream import Stream
 
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """Fields that a dead letter has behind its own."""

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeVar
 
-from engine.commands import (
+from headgate.engine.commands import (
     Add,
     AddPacked,
     Command,
@@ -28,8 +28,8 @@ from engine.commands import (
     SetStream,
     Trim,
 )
-from engine.decisions import Decision, in_parts
-from engine.entry import (
+from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
     Draft,
@@ -43,7 +43,7 @@ from engine.entry import (
     neighbours,
     sizes_of,
 )
-from engine.errors import (
+from headgate.engine.errors import (
     ID_TOO_SMALL,
     IdempotencyMismatch,
     IdNotGreater,
@@ -53,9 +53,9 @@ from engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from engine.idempotency import Idempotent, Made
-from engine.keyspace import Keyspace
-from engine.limits import (
+from headgate.engine.idempotency import Idempotent, Made
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import (
     CHUNK_ENTRIES_MAX,
     DELETED_AT_ONCE_MAX,
     ENTRY_BYTES_MAX,
@@ -70,10 +70,10 @@ from engine.limits import (
     TRIMMED_AT_ONCE,
     U64_MAX,
 )
-from engine.log import Cut, Log, NodeLimits
-from engine.packed import Packed, PackedDrafts
-from engine.replies import Added, Written
-from engine.stream import Stream, StreamConfig
+from headgate.engine.log import Cut, Log, NodeLimits
+from headgate.engine.packed import Packed, PackedDrafts
+from headgate.engine.replies import Added, Written
+from headgate.engine.stream import Stream, StreamConfig
 
 T = TypeVar("T")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from engine.commands import Command, CommitBatch, CreateStream
-from engine.decisions import Decision, Step
-from engine.decisions.streams import append
-from engine.entry import Draft
-from engine.errors import IdNotGreater, Invalid, StreamNotFound
-from engine.keyspace import Keyspace
-from engine.limits import COMMIT_STREAMS_MAX
-from engine.packed import PackedDrafts
-from engine.replies import Committed, Written
-from engine.stream import Stream, StreamConfig
+from headgate.engine.commands import Command, CommitBatch, CreateStream
+from headgate.engine.decisions import Decision, Step
+from headgate.engine.decisions.streams import append
+from headgate.engine.entry import Draft
+from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import COMMIT_STREAMS_MAX
+from headgate.engine.packed import PackedDrafts
+from headgate.engine.replies import Committed, Written
+from headgate.engine.stream import Stream, StreamConfig
 
 
 def commit_batch(

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from pipeline.checkpoint import Checkpoint
-from pipeline.client import Client, Cursor
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
-from pipeline.lake import Held, Lake, is_lake
-from pipeline.lakefile import WRITTEN, files_of, write_rows
-from pipeline.offsets import BEGINNING, Position, earlier, is_before
+from headgate.pipeline.checkpoint import Checkpoint
+from headgate.pipeline.client import Client, Cursor
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.lake import Held, Lake, is_lake
+from headgate.pipeline.lakefile import WRITTEN, files_of, write_rows
+from headgate.pipeline.offsets import BEGINNING, Position, earlier, is_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.jobs.entries import count, pairs, read, texts, value
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.jobs.archive import schema_text
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
-from pipeline.lake import RETENTION_H_MIN, Lake
-from pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, merge_files
+from headgate.pipeline.jobs.archive import schema_text
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.lake import RETENTION_H_MIN, Lake
+from headgate.pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, merge_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.client import Client
-from pipeline.jobs.entries import count, pairs, read, texts, value
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
-from pipeline.jobs.trim import group_path
+from headgate.pipeline.client import Client
+from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.trim import group_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

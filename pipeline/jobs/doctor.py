@@ -88,7 +88,7 @@ def main(*, endpoint: str, lake: str | None, as_json: bool) -> None:
 def java() -> Finding:
     """Look for a Java that Spark runs on."""
     try:
-        from pipeline.session import INSTALL_JAVA, JavaMissing, find_java  # noqa: PLC0415
+        from headgate.pipeline.session import INSTALL_JAVA, JavaMissing, find_java  # noqa: PLC0415
     except ImportError:
         return _java_of_path()
     try:
@@ -191,7 +191,7 @@ def gateway(endpoint: str) -> Finding:
 def the_lake(path: str) -> Finding:
     """Look whether there is a lake at a path, and whether it can be written."""
     try:
-        from pipeline.lake import Lake, NotALake  # noqa: PLC0415
+        from headgate.pipeline.lake import Lake, NotALake  # noqa: PLC0415
     except ImportError as error:
         return Finding("lake", False, f"cannot be looked at without {error.name}", _INSTALL)
     begin = f"headgate-pipeline archive --streams … --lake {path}"

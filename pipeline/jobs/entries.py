@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipeline.client import Client, Cursor, Plan
-from pipeline.jobs.flags import Flags
-from pipeline.lake import Lake
-from pipeline.offsets import BEGINNING
+from headgate.pipeline.client import Client, Cursor, Plan
+from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.lake import Lake
+from headgate.pipeline.offsets import BEGINNING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

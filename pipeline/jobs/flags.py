@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipeline.client import Client, Cursor, Plan
-from pipeline.offsets import BEGINNING, literal_prefix
-from pipeline.options import ENDPOINT, TOKEN_VARIABLE
+from headgate.pipeline.client import Client, Cursor, Plan
+from headgate.pipeline.offsets import BEGINNING, literal_prefix
+from headgate.pipeline.options import ENDPOINT, TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -89,7 +89,7 @@ class Flags:
         """Return the session the job runs in; --master sc://… is a Connect server."""
         from pyspark.logger import PySparkLogger  # noqa: PLC0415 - Spark takes a second to import
 
-        from pipeline.session import session  # noqa: PLC0415
+        from headgate.pipeline.session import session  # noqa: PLC0415
 
         for name in _LOGGERS:
             PySparkLogger.getLogger(name).disabled = True

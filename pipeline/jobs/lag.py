@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import click
 
-from pipeline.client import Client, stream_path
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import answer
-from pipeline.jobs.trim import group_path
-from pipeline.offsets import parse_id
+from headgate.pipeline.client import Client, stream_path
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import answer
+from headgate.pipeline.jobs.trim import group_path
+from headgate.pipeline.offsets import parse_id
 
 _PENDING_MAX = 1000  # the oldest ones stand for all
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.jobs.entries import count, pairs, read
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.lag import group_rows
-from pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.entries import count, pairs, read
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.lag import group_rows
+from headgate.pipeline.jobs.report import Progress, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

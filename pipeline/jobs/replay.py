@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pipeline.checkpoint import Checkpoint
-from pipeline.client import Client, Cursor
-from pipeline.jobs.entries import pairs, read_range, texts
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
-from pipeline.lake import Lake
-from pipeline.offsets import (
+from headgate.pipeline.checkpoint import Checkpoint
+from headgate.pipeline.client import Client, Cursor
+from headgate.pipeline.jobs.entries import pairs, read_range, texts
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.lake import Lake
+from headgate.pipeline.offsets import (
     BEGINNING,
     SEQ_MAX,
     before_ms,

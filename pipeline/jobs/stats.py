@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.jobs.archive import until_end
-from pipeline.jobs.entries import count, pairs, read
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.archive import until_end
+from headgate.pipeline.jobs.entries import count, pairs, read
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,12 +7,20 @@ import time
 
 import click
 
-from pipeline.client import Client, Plan, stream_path
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
-from pipeline.jobs.verify import common_range, missing
-from pipeline.lake import Lake
-from pipeline.offsets import SEQ_MAX, Id, before_ms, earlier, is_before, just_before, parse_id
+from headgate.pipeline.client import Client, Plan, stream_path
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.verify import common_range, missing
+from headgate.pipeline.lake import Lake
+from headgate.pipeline.offsets import (
+    SEQ_MAX,
+    Id,
+    before_ms,
+    earlier,
+    is_before,
+    just_before,
+    parse_id,
+)
 
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

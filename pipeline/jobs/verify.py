@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipeline.client import Plan
-from pipeline.jobs.entries import pairs, read_range
-from pipeline.jobs.flags import Flags, options
-from pipeline.jobs.report import Progress, answer
-from pipeline.lake import Held, Lake
-from pipeline.offsets import is_before, just_before, later, parse_id
+from headgate.pipeline.client import Plan
+from headgate.pipeline.jobs.entries import pairs, read_range
+from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.lake import Held, Lake
+from headgate.pipeline.offsets import is_before, just_before, later, parse_id
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -13,10 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
-from tests.crash.gateway import ROOT
-
 END_S_MAX = 30.0
-HEADGATE = [sys.executable, "-m", "app.cli"]
+HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
 _ERASED = re.compile(r"[^\n]*\r\x1b\[2K")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -36,7 +34,7 @@ class Ended(NamedTuple):
 def environment(url: str, **variables: str) -> dict[str, str]:
     told = ("HEADGATE_", "COLUMNS", "LINES")  # a terminal says its own size
     kept = {name: value for name, value in os.environ.items() if not name.startswith(told)}
-    return {**kept, "PYTHONPATH": str(ROOT), "HEADGATE_URL": url, **variables}
+    return {**kept, "HEADGATE_URL": url, **variables}
 
 
 async def start(url: str, *words: str, **variables: str) -> asyncio.subprocess.Process:

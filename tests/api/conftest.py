@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from app.dependencies import Gateway
-from app.main import create_app
-from app.server import Server
-from app.settings import MEMORY, Settings
+from headgate.app.dependencies import Gateway
+from headgate.app.main import create_app
+from headgate.app.server import Server
+from headgate.app.settings import MEMORY, Settings
 from tests.api.documented import check_documented
 
 
@@ -182,5 +182,5 @@ def said(answer: httpx.Response) -> tuple[int, str, str]:
 @pytest.fixture(autouse=True)
 def no_blocking_calls() -> Iterator[BlockBuster]:
     """A call that blocks the event loop fails the test."""
-    with blockbuster_ctx(["app", "engine"]) as guard:
+    with blockbuster_ctx(["headgate.app", "headgate.engine"]) as guard:
         yield guard

@@ -19,12 +19,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import httpx
 import pyarrow as pa
 
-from app.main import create_app
-from app.operation import ARROW
-from app.server import Server
-from app.settings import MEMORY, Settings
-from engine.engine import Engine
-from engine.storage import MemoryStorage
+from headgate.app.main import create_app
+from headgate.app.operation import ARROW
+from headgate.app.server import Server
+from headgate.app.settings import MEMORY, Settings
+from headgate.engine.engine import Engine
+from headgate.engine.storage import MemoryStorage
 
 EXAMPLES = Path(__file__).parents[2] / "app" / "examples.json"
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 
 HEAD = b"POST /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"

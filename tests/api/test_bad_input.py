@@ -9,11 +9,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from app.schemas import GroupDetail
-from app.settings import Settings
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.entry import MIN_ID, Draft, EntryId
+from headgate.app.schemas import GroupDetail
+from headgate.app.settings import Settings
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.entry import MIN_ID, Draft, EntryId
 from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -7,7 +7,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from engine.entry import Draft, EntryId
+from headgate.engine.entry import Draft, EntryId
 from tests.api.bulk_requests import (
     WRITER,
     commit,

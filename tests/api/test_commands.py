@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 
 URL = "/v1/commands"

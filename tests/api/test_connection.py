@@ -7,9 +7,9 @@ from typing import Any
 
 from fastapi import WebSocket
 
-from app.connection import Connection
-from engine.decisions.deliveries import ClaimRequest
-from engine.entry import EntryId
+from headgate.app.connection import Connection
+from headgate.engine.decisions.deliveries import ClaimRequest
+from headgate.engine.entry import EntryId
 from tests.api.conftest import Live
 
 

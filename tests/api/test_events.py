@@ -10,10 +10,10 @@ import httpx
 import httpx_sse
 import pytest
 
-from app.routes.events import EventStream
-from app.settings import Settings
-from engine.lanes import Waiter
-from engine.pending import Consumer
+from headgate.app.routes.events import EventStream
+from headgate.app.settings import Settings
+from headgate.engine.lanes import Waiter
+from headgate.engine.pending import Consumer
 from tests.api.conftest import Live, running, said, until
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

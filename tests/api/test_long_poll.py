@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import problem_in, running
 from tests.api.test_operations import sample
 

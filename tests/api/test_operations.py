@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running, until
 
 BODY = b'{"fields":{"v":"%d"}}'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 
 CHECKS = (

@@ -6,7 +6,7 @@ import json
 import httpx_sse
 from websockets.asyncio.client import connect
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import running
 
 

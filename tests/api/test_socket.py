@@ -11,7 +11,7 @@ import websockets
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.api.frames import Frames, frames_of
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from blockbuster import BlockBuster
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.bulk_requests import WRITER, commit, read_arrow, stage, values, values_in
 from tests.api.conftest import Live, problem_in, running, said, until
 from tests.arrow_bodies import FIELDS, HEADERS, arrow_of, body_of, rows

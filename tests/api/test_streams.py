@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from app.settings import Settings
-from engine.limits import DESCRIBED_MAX
+from headgate.app.settings import Settings
+from headgate.engine.limits import DESCRIBED_MAX
 from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running, until
 from tests.api.frames import Frames, frames_of
 

@@ -12,7 +12,7 @@ from tests.arrow_bodies import ARROW, HEADERS
 HIDING = """
 import sys
 sys.modules["pyarrow"] = None
-from app.cli import main
+from headgate.app.cli import main
 main(["serve", "--port", "0", "--data-dir", ":memory:"])
 """
 ROOT = Path(__file__).parents[2]

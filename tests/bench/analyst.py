@@ -34,7 +34,7 @@ def missing() -> str | None:
     """Return why there is no Spark here; None if there is."""
     if find_spec("pyspark") is None:
         return "pyspark is not installed"
-    from pipeline.session import JavaMissing, find_java  # noqa: PLC0415 - it needs pyspark
+    from headgate.pipeline.session import JavaMissing, find_java  # noqa: PLC0415 - it needs pyspark
 
     try:
         find_java()
@@ -62,7 +62,7 @@ class Analyst:
 
 
 def _read(url: str, stream: str, start_ms: int) -> list[Written]:
-    from pipeline.session import session  # noqa: PLC0415 - it needs pyspark
+    from headgate.pipeline.session import session  # noqa: PLC0415 - it needs pyspark
 
     spark = session(master="local[1]", app="headgate soak", conf={"spark.log.level": "OFF"})
     reader = spark.read.format("headgate").options(endpoint=url, subscribe=stream)

@@ -42,7 +42,7 @@ def main() -> None:
 def _gateway(data_dir: str) -> Iterator[tuple[httpx.Client, int]]:
     """Run the gateway on a directory; yields a client and its process id."""
     port = free_port()
-    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "headgate.app.cli", "serve", "--port", str(port)]
     command += ["--data-dir", data_dir, "--fsync", "everysec", "--log-level", "warning"]
     variables = {"HEADGATE_MEMORY_BYTES_MAX": str(MEMORY_BYTES_MAX)}
     url = f"http://127.0.0.1:{port}"

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft
-from engine.storage import MemoryStorage
-from engine.views import StreamCursor
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.views import StreamCursor
 from tests.bench import peers
 from tests.bench.entries import dated_drafts, drafts
 from tests.bench.table import Figure

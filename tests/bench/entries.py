@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 
-from engine.entry import Draft, EntryId, Fields
+from headgate.engine.entry import Draft, EntryId, Fields
 
 STARTED_AT_MS = 1_790_000_000_000
 

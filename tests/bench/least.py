@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from app.main import open_engine
-from app.settings import Settings
-from engine.engine import Engine
-from engine.entry import Draft
+from headgate.app.main import open_engine
+from headgate.app.settings import Settings
+from headgate.engine.engine import Engine
+from headgate.engine.entry import Draft
 from tests.bench.servers import Message
 
 STREAM = b"bench"

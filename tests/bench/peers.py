@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.entry import Draft
+from headgate.engine.entry import Draft
 from tests.bench.servers import free_port, pin_to_server_core, running
 from tests.model.redis_server import Redis, redis_server, server_path
 

@@ -42,11 +42,12 @@ def serving_process(
     variables = {f"HEADGATE_{key.upper()}": str(value) for key, value in settings.items()}
     with tempfile.TemporaryDirectory() as data_dir:
         variables["LEAST_DATA_DIR"] = data_dir
+        serve = ["-m", "headgate.app.cli", "serve"]
         commands = {
             "bare uvicorn": ["-m", "uvicorn", "tests.bench.servers:bare", "--lifespan", "off"],
             "the least": ["-m", "uvicorn", "tests.bench.least:app"],
             "plain FastAPI": ["-m", "uvicorn", "tests.bench.plain:app", "--lifespan", "off"],
-            "headgate": ["-m", "app.cli", "serve", "--data-dir", data_dir, "--fsync", fsync],
+            "headgate": [*serve, "--data-dir", data_dir, "--fsync", fsync],
         }
         port = free_port()
         command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]

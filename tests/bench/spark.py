@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.client import Client, Cursor
-from pipeline.session import session
+from headgate.pipeline.client import Client, Cursor
+from headgate.pipeline.session import session
 from tests.bench.servers import serving_process
 from tests.bench.table import Figure
 

@@ -20,7 +20,7 @@ END_S_MAX = 30.0
 
 def headgate(*words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the command line of this checkout, and return what became of it."""
-    command = [sys.executable, "-m", "app.cli", *map(str, words)]
+    command = [sys.executable, "-m", "headgate.app.cli", *map(str, words)]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=END_S_MAX, check=False
     )
@@ -66,7 +66,7 @@ class Gateway:
 
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "app.cli", "serve", "--data-dir", str(data_dir)),
+            *("-m", "headgate.app.cli", "serve", "--data-dir", str(data_dir)),
             cwd=ROOT,
             env={**os.environ, **_variables({"port": 0, **(settings or {})})},
             stdin=asyncio.subprocess.DEVNULL,

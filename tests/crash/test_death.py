@@ -9,23 +9,23 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.dependencies import Gateway
-from app.main import create_app
-from app.settings import MEMORY, Settings
-from engine.commands import DeleteStream
-from engine.decisions import Decision
-from engine.engine import Engine
+from headgate.app.dependencies import Gateway
+from headgate.app.main import create_app
+from headgate.app.settings import MEMORY, Settings
+from headgate.engine.commands import DeleteStream
+from headgate.engine.decisions import Decision
+from headgate.engine.engine import Engine
 from tests.crash.gateway import END_S_MAX, ROOT, headgate
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from app.main import create_app, open_engine
-from app.server import Server
-from app.settings import Settings
-from app.telemetry import set_up_logging
-from engine.engine import Engine
-from engine.entry import Draft
+from headgate.app.main import create_app, open_engine
+from headgate.app.server import Server
+from headgate.app.settings import Settings
+from headgate.app.telemetry import set_up_logging
+from headgate.engine.engine import Engine
+from headgate.engine.entry import Draft
 
 async def keep_house(self):
     await self.add(b"s", [Draft(None, (b"f", b"v"))])

@@ -80,9 +80,9 @@ def context(source: Path, target: Path) -> None:
             continue
         for path in [top, *top.rglob("*")]:
             name = path.relative_to(source)
-            if path.is_file() and _is_let_in(str(name), rules):
+            if (path.is_file() or path.is_symlink()) and _is_let_in(str(name), rules):
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, target / name)
+                shutil.copy(path, target / name, follow_symlinks=False)
 
 
 def _is_let_in(name: str, rules: list[str]) -> bool:

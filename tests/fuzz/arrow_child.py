@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from app import arrow
-from app.arrow_body import ArrowBounds
-from app.problems import GatewayError
-from engine.errors import InvalidId
+from headgate.app import arrow
+from headgate.app.arrow_body import ArrowBounds
+from headgate.app.problems import GatewayError
+from headgate.engine.errors import InvalidId
 from tests.arrow_bodies import shown_over_and_over
 
 MEMORY_BYTES_MAX = 6 * 2**30

@@ -14,13 +14,13 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from app import pieces, staged
-from app.batch import drafts_of
-from app.problems import GatewayError
-from app.schemas import EntryInput
-from app.staged import Rows
-from engine.entry import Draft, EntryId, PartialId
-from engine.errors import StreamError
+from headgate.app import pieces, staged
+from headgate.app.batch import drafts_of
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import EntryInput
+from headgate.app.staged import Rows
+from headgate.engine.entry import Draft, EntryId, PartialId
+from headgate.engine.errors import StreamError
 from tests.fuzz import rounds
 
 _model = TypeAdapter(list[EntryInput])

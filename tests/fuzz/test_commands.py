@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from app.answers import Answers
-from app.commands import CommandRunner
-from app.redis_syntax.table import COMMANDS, SUBCOMMANDS
-from app.redis_syntax.words import Bounds
-from engine import commands, snapshot
-from engine.blocks import Kind, read_blocks, read_header
-from engine.engine import Engine
-from engine.errors import StreamError
-from engine.keyspace import Keyspace
-from engine.storage import MemoryStorage
+from headgate.app.answers import Answers
+from headgate.app.commands import CommandRunner
+from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
+from headgate.app.redis_syntax.words import Bounds
+from headgate.engine import commands, snapshot
+from headgate.engine.blocks import Kind, read_blocks, read_header
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.storage import MemoryStorage
 from tests.fuzz import grammar, rounds
 from tests.model.snapshot import snapshot as everything_in
 from tests.virtual_time import HandClock

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from engine import recovery, snapshot
-from engine.blocks import HEADER_BYTES, Header, Kind, pack_block, pack_header, read_blocks
-from engine.blocks import read_header as read
-from engine.errors import Corrupt
-from engine.keyspace import Keyspace
-from engine.recovery import snapshot_name
+from headgate.engine import recovery, snapshot
+from headgate.engine.blocks import HEADER_BYTES, Header, Kind, pack_block, pack_header, read_blocks
+from headgate.engine.blocks import read_header as read
+from headgate.engine.errors import Corrupt
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.recovery import snapshot_name
 from tests.fuzz.rounds import ended, seeds, told
 from tests.memory_disk import MemoryDisk
 from tests.records import recorded, written

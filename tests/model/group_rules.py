@@ -5,20 +5,20 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from engine.decisions import deliveries
-from engine.decisions.deliveries import (
+from headgate.engine.decisions import deliveries
+from headgate.engine.decisions.deliveries import (
     ClaimRequest,
     GroupCursor,
     GroupRequest,
     NackMode,
     NackRequest,
 )
-from engine.decisions.groups import GroupStart
-from engine.decisions.policies import RedriveOutcome
-from engine.decisions.streams import References
-from engine.entry import MIN_ID, EntryId
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.views import PendingRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import RedriveOutcome
+from headgate.engine.decisions.streams import References
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.views import PendingRequest
 from tests.model.machine import (
     START_MS,
     Command,

@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from app.redis_syntax.table import COMMANDS, find
-from app.redis_syntax.words import Bounds
-from engine import commands
-from engine.blocks import Kind, read_blocks, read_header
-from engine.decisions import Decision, Step
-from engine.decisions.streams import References
-from engine.defaults import Defaults
-from engine.engine import Engine
-from engine.entry import MAX_ID, MIN_ID, EntryId
-from engine.errors import StreamError
-from engine.keyspace import Keyspace
-from engine.limits import U64_MAX
-from engine.log import NodeLimits
-from engine.snapshot import load, pieces
-from engine.storage import MemoryStorage
+from headgate.app.redis_syntax.table import COMMANDS, find
+from headgate.app.redis_syntax.words import Bounds
+from headgate.engine import commands
+from headgate.engine.blocks import Kind, read_blocks, read_header
+from headgate.engine.decisions import Decision, Step
+from headgate.engine.decisions.streams import References
+from headgate.engine.defaults import Defaults
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import U64_MAX
+from headgate.engine.log import NodeLimits
+from headgate.engine.snapshot import load, pieces
+from headgate.engine.storage import MemoryStorage
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream
 from tests.model.snapshot import held_by, snapshot

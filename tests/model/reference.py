@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
-from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Redriven, RedriveOutcome
-from engine.decisions.streams import Deletion, References
-from engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
-from engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.replies import (
+from headgate.engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import Redriven, RedriveOutcome
+from headgate.engine.decisions.streams import Deletion, References
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
+from headgate.engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.replies import (
     Claimed,
     ConsumerInfo,
     Delivery,
@@ -30,8 +30,8 @@ from engine.replies import (
     PendingSummary,
     StreamDetail,
 )
-from engine.stream import StreamConfig
-from engine.views import PendingRequest
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import PendingRequest
 from tests.model.reference_keyspace import RefKeyspace
 from tests.model.reference_stream import Pending, Reader, RefGroup, RefStream
 

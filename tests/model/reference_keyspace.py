@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
-from app.redis_syntax.words import CommandError
-from engine.bulk import BulkCursor, shares
-from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.defaults import Defaults
-from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields, IdRequest, PartialId
-from engine.errors import (
+from headgate.app.redis_syntax.words import CommandError
+from headgate.engine.bulk import BulkCursor, shares
+from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.defaults import Defaults
+from headgate.engine.entry import (
+    MAX_ID,
+    MIN_ID,
+    Draft,
+    Entry,
+    EntryId,
+    Fields,
+    IdRequest,
+    PartialId,
+)
+from headgate.engine.errors import (
     GroupNotFound,
     IdempotencyMismatch,
     IdNotGreater,
@@ -21,8 +30,8 @@ from engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from engine.idempotency import Idempotent
-from engine.replies import (
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.replies import (
     Added,
     Committed,
     Gap,
@@ -32,8 +41,8 @@ from engine.replies import (
     StreamRead,
     Written,
 )
-from engine.stream import StreamConfig
-from engine.views import From, StreamCursor
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import From, StreamCursor
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.decisions.streams import References, TrimRequest
-from engine.entry import MIN_ID, Entry, EntryId, Fields
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.stream import StreamConfig
+from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.stream import StreamConfig
 
 NODES_PER_TRIM = 100
 TRIM_DEFAULT = 10_000  # where nodes are without bound

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from engine import views
-from engine.entry import MAX_ID, MIN_ID
-from engine.group import Group
-from engine.keyspace import Keyspace
-from engine.stream import Stream
+from headgate.engine import views
+from headgate.engine.entry import MAX_ID, MIN_ID
+from headgate.engine.group import Group
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.stream import Stream
 
 _NOW_MS = 10**12
 """Later than any test, so that no idle time is cut off at zero."""

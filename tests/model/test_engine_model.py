@@ -12,13 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from engine.decisions import deliveries as group_decisions
-from engine.decisions import streams as stream_decisions
-from engine.decisions.deliveries import GroupCursor, GroupRequest, NackMode, NackRequest
-from engine.decisions.streams import References, TrimRequest
-from engine.entry import MIN_ID, Draft, EntryId
-from engine.limits import CLOCK_STEP_MS_MIN
-from engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.decisions import deliveries as group_decisions
+from headgate.engine.decisions import streams as stream_decisions
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest, NackMode, NackRequest
+from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.policy import NO_POLICY, GroupPolicy
 from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
 from tests.model.stream_rules import StreamRules

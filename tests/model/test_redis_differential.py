@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
-from app.commands import CommandRunner
-from engine.defaults import Defaults
-from engine.engine import Engine
-from engine.errors import StreamError
-from engine.log import NodeLimits
-from engine.storage import MemoryStorage
+from headgate.app.commands import CommandRunner
+from headgate.engine.defaults import Defaults
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
+from headgate.engine.log import NodeLimits
+from headgate.engine.storage import MemoryStorage
 from tests.model.redis_server import (
     Redis,
     RedisError,

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from pipeline.cli import main
+from headgate.pipeline.cli import main
 from tests.pipeline.gateway import Gateway
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from pipeline.session import JavaMissing, find_java, session
+from headgate.pipeline.session import JavaMissing, find_java, session
 from tests.pipeline.gateway import Gateway
 from tests.pipeline.jobs import SHORT_LIVED
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.session import session
+from headgate.pipeline.session import session
 
 WAIT_S_MAX = 120
 

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pipeline.session import session
+from headgate.pipeline.session import session
 
 TASKS = 4
 
 
 def whereabouts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Say of a task how many rows it has and where it has the package from."""
-    import pipeline  # noqa: PLC0415 - this runs on an executor
+    from headgate import pipeline  # noqa: PLC0415 - this runs on an executor
 
     rows = sum(len(batch) for batch in batches)
     package = str(pipeline.__file__)

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 
-from pipeline.client import Client
+from headgate.pipeline.client import Client
 
 ROOT = Path(__file__).parent.parent.parent
 START_S_MAX = 30.0
@@ -40,7 +40,7 @@ class Gateway:
         """Return once it accepts connections."""
         variables = {f"HEADGATE_{name.upper()}": str(it) for name, it in self._settings.items()}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "serve", "--data-dir", str(self.data_dir)],
+            [sys.executable, "-m", "headgate.app.cli", "serve", "--data-dir", str(self.data_dir)],
             cwd=ROOT,
             env={**os.environ, "HEADGATE_PORT": str(self.port), **variables},
             stdin=subprocess.DEVNULL,

@@ -26,9 +26,9 @@ class Job:
     def __init__(self, *words: str, said: IO[str]) -> None:
         self._said = said
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pipeline.cli", *words],
+            [sys.executable, "-m", "headgate.pipeline.cli", *words],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": SHORT_LIVED},
+            env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
             stdout=subprocess.DEVNULL,
             stderr=self._said,
             start_new_session=True,

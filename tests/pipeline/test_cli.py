@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pipeline.cli import main, said
-from pipeline.lake import Lake
+from headgate.pipeline.cli import main, said
+from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
 
 JOBS = [
@@ -25,7 +25,7 @@ TIMEOUT_S = 60
 def run(*words: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run the command in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", *words],
+        [sys.executable, "-m", "headgate.pipeline.cli", *words],
         cwd=ROOT,
         env={**os.environ, **(env or {})},
         capture_output=True,
@@ -89,7 +89,7 @@ def test_wrong_usage_ends_with_2(
 def test_a_gateway_that_is_down_is_said_in_one_line(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.jobs.flags._RETRY_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("headgate.pipeline.jobs.flags._RETRY_TIMEOUT_S", 0.0)
     lake = Lake.open_or_create(tmp_path / "lake").path
     words = [job, *NOWHERE, "--streams", "orders"]
     words += ["--lake", lake] if job in {"archive", "verify", "trim"} else []
@@ -119,7 +119,7 @@ def test_of_an_error_in_a_task_the_last_line_of_its_traceback_is_said() -> None:
         "[STREAM_FAILED] Query terminated with exception: Job aborted\n"
         "Traceback (most recent call last):\n"
         '  File "/x/reader.py", line 1, in read\n'
-        "pipeline.reader.DataLoss: entries of 'orders' were trimmed\n\n\tat org.apache.spark\n"
+        "headgate.pipeline.reader.DataLoss: entries of 'orders' were trimmed\n\n\tat org.apache\n"
     )
     assert said(RuntimeError(text)) == "entries of 'orders' were trimmed"
     assert said(RuntimeError("first\nsecond")) == "first"

@@ -10,10 +10,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline.client import Client
-from pipeline.lake import Held, Lake
-from pipeline.lakefile import files_of, write_rows
-from pipeline.schema import Rows, entry_schema
+from headgate.pipeline.client import Client
+from headgate.pipeline.lake import Held, Lake
+from headgate.pipeline.lakefile import files_of, write_rows
+from headgate.pipeline.schema import Rows, entry_schema
 from tests.pipeline.gateway import Gateway
 
 FIRST_MS = 1_700_000_000_000

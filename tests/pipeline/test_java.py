@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import session
-from pipeline.session import JavaMissing, find_java
+from headgate.pipeline import session
+from headgate.pipeline.session import JavaMissing, find_java
 
 
 def java(home: Path, version: str) -> Path:

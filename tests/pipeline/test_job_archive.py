@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from vega_datasets import local_data
 
-from pipeline.jobs import archive
-from pipeline.jobs.flags import Flags
-from pipeline.lake import Held, Lake
-from pipeline.offsets import Position
+from headgate.pipeline.jobs import archive
+from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.lake import Held, Lake
+from headgate.pipeline.offsets import Position
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
 

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from pipeline.jobs.lag import percentile
-from pipeline.jobs.plot import span_text, width_of
-from pipeline.lake import Lake
+from headgate.pipeline.jobs.lag import percentile
+from headgate.pipeline.jobs.plot import span_text, width_of
+from headgate.pipeline.lake import Lake
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.client import Attempt, Client
-from pipeline.lake import Lake
+from headgate.pipeline.client import Attempt, Client
+from headgate.pipeline.lake import Lake
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
 from tests.pipeline.jobs import PATIENCE_S, job

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.jobs.compact import bins_by_date
-from pipeline.lake import Held, Lake, LakeConflict, NotALake, is_lake
-from pipeline.lakefile import LakeFile, directory_name, files_of, merge_files, write_rows
-from pipeline.offsets import parse_id
+from headgate.pipeline.jobs.compact import bins_by_date
+from headgate.pipeline.lake import Held, Lake, LakeConflict, NotALake, is_lake
+from headgate.pipeline.lakefile import LakeFile, directory_name, files_of, merge_files, write_rows
+from headgate.pipeline.offsets import parse_id
 
 DAY_MS = 86_400_000
 Pairs = Sequence[tuple[str, bytes]]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.offsets import (
+from headgate.pipeline.offsets import (
     BEGINNING,
     SEQ_MAX,
     Id,

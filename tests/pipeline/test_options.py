@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.client import Client
-from pipeline.options import READING, WRITING, OptionError, read_options, write_options
-from pipeline.source import HeadgateDataSource
+from headgate.pipeline.client import Client
+from headgate.pipeline.options import READING, WRITING, OptionError, read_options, write_options
+from headgate.pipeline.source import HeadgateDataSource
 
 
 def read(*, is_query: bool = False, **options: Any) -> object:

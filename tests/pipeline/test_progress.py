@@ -8,8 +8,8 @@ from pathlib import Path
 from prometheus_client import generate_latest
 from pyspark.sql import SparkSession
 
-from pipeline.client import Client
-from pipeline.progress import Progress, Report
+from headgate.pipeline.client import Client
+from headgate.pipeline.progress import Progress, Report
 from tests.pipeline.gateway import Gateway
 
 WAIT_S_MAX = 60

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.filters import bounds_of
+from headgate.pipeline.filters import bounds_of
 from tests.pipeline.gateway import Gateway
 
 FIRST_MS = 1_700_000_000_000

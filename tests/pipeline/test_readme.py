@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.session import find_java
+from headgate.pipeline.session import find_java
 from tests.pipeline.gateway import ROOT, Gateway
 
 PAGE = (ROOT / "pipeline" / "README.md").read_text("utf-8")
@@ -22,7 +22,7 @@ RUN_S_MAX = 240.0
 def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
     """Variables of a shell whose `headgate-pipeline` is this checkout's and knows the gateway."""
     python = f"#!/bin/sh\nexec {sys.executable}"
-    for name, module in {"headgate-pipeline": " -m pipeline.cli", "python": ""}.items():
+    for name, module in {"headgate-pipeline": " -m headgate.pipeline.cli", "python": ""}.items():
         script = tmp_path / "bin" / name
         script.parent.mkdir(exist_ok=True)
         script.write_text(f'{python}{module} "$@"\n')

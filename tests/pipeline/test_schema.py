@@ -26,8 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.offsets import SEQ_MAX, Id
-from pipeline.schema import (
+from headgate.pipeline.offsets import SEQ_MAX, Id
+from headgate.pipeline.schema import (
     WIRE_FIELDS,
     Drafts,
     RowError,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.settings import Settings
+from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from engine import recovery
-from engine.disk import SyncError
-from engine.errors import Corrupt
+from headgate.engine import recovery
+from headgate.engine.disk import SyncError
+from headgate.engine.errors import Corrupt
 from tests.simulation.platter import Inode, Platter
 from tests.simulation.strands import Strand
 

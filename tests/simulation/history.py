@@ -6,12 +6,12 @@ import asyncio
 from contextvars import ContextVar
 from typing import Any
 
-from engine import commands as c
-from engine.commands import Command
-from engine.entry import MIN_ID, Entry, EntryId
-from engine.journal import Journal
-from engine.keyspace import Keyspace
-from engine.storage import GoBack
+from headgate.engine import commands as c
+from headgate.engine.commands import Command
+from headgate.engine.entry import MIN_ID, Entry, EntryId
+from headgate.engine.journal import Journal
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.storage import GoBack
 from tests.model.snapshot import snapshot
 
 Reader = tuple[bytes, bytes]  # group, consumer

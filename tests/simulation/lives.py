@@ -10,16 +10,16 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-import engine.journal
-import engine.snapshot
-from engine import recovery
-from engine.disk import Disk
-from engine.engine import Engine
-from engine.errors import Corrupt, StreamError, Unavailable
-from engine.journal import FsyncPolicy, Growth
-from engine.limits import CLOCK_STEP_MS_MIN
-from engine.recovery import Loaded
-from engine.room import DiskBounds
+from headgate.engine import journal as journals
+from headgate.engine import recovery
+from headgate.engine import snapshot as snapshots
+from headgate.engine.disk import Disk
+from headgate.engine.engine import Engine
+from headgate.engine.errors import Corrupt, StreamError, Unavailable
+from headgate.engine.journal import FsyncPolicy, Growth
+from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.recovery import Loaded
+from headgate.engine.room import DiskBounds
 from tests.simulation import checkers
 from tests.simulation.checkers import ViolationError, ensure
 from tests.simulation.disk import CrashError, Faults, Outage, SimulatedDisk
@@ -499,10 +499,10 @@ def _numbering() -> Callable[..., asyncio.Task[Any]]:
 def _small_limits(random: Random) -> Iterator[None]:
     """Let little be much, so that every bound is met often."""
     limits = {
-        (engine.journal, "SEGMENT_BYTES_MAX"): random.choice([300, 1_000, 5_000, 2**26]),
-        (engine.journal, "BLOCK_BYTES_MAX"): random.choice([1, 200, 2**22]),
-        (engine.snapshot, "SNAPSHOT_ITEMS_MAX"): random.choice([1, 3, 4_096]),
-        (engine.snapshot, "_PAGE"): random.choice([1, 3, 4_096]),
+        (journals, "SEGMENT_BYTES_MAX"): random.choice([300, 1_000, 5_000, 2**26]),
+        (journals, "BLOCK_BYTES_MAX"): random.choice([1, 200, 2**22]),
+        (snapshots, "SNAPSHOT_ITEMS_MAX"): random.choice([1, 3, 4_096]),
+        (snapshots, "_PAGE"): random.choice([1, 3, 4_096]),
     }
     before = {key: getattr(*key) for key in limits}
     for (module, name), value in limits.items():

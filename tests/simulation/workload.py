@@ -10,29 +10,29 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from engine import commands as c
-from engine.decisions import Decision, deliveries, streams
-from engine.decisions.deliveries import (
+from headgate.engine import commands as c
+from headgate.engine.decisions import Decision, deliveries, streams
+from headgate.engine.decisions.deliveries import (
     ClaimRequest,
     GroupCursor,
     GroupRequest,
     NackMode,
     NackRequest,
 )
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import References, TrimRequest
-from engine.defaults import Defaults
-from engine.engine import Engine
-from engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
-from engine.errors import StreamError
-from engine.idempotency import Digest, Idempotent
-from engine.journal import Journal
-from engine.keyspace import Keyspace
-from engine.lanes import LaneKey
-from engine.log import NodeLimits
-from engine.policy import NO_POLICY, GroupPolicy
-from engine.stream import Stream, StreamConfig
-from engine.views import From, PendingRequest, StreamCursor
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.defaults import Defaults
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
+from headgate.engine.errors import StreamError
+from headgate.engine.idempotency import Digest, Idempotent
+from headgate.engine.journal import Journal
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.lanes import LaneKey
+from headgate.engine.log import NodeLimits
+from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.stream import Stream, StreamConfig
+from headgate.engine.views import From, PendingRequest, StreamCursor
 from tests.simulation.history import Reader
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]

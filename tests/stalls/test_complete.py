@@ -6,11 +6,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Mount, Route
 
-from app.frames import AnyClientFrame
-from app.main import create_app
-from app.redis_syntax.table import SUBCOMMANDS
-from app.routes.socket import SocketRoutes
-from app.settings import MEMORY, Settings
+from headgate.app.frames import AnyClientFrame
+from headgate.app.main import create_app
+from headgate.app.redis_syntax.table import SUBCOMMANDS
+from headgate.app.routes.socket import SocketRoutes
+from headgate.app.settings import MEMORY, Settings
 from tests.stalls.suite import CASES
 
 LEFT_OUT = {

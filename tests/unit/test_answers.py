@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import turns
-from app.answers import Answers
-from app.redis_syntax.words import CommandError, Reply, Status
-from engine.errors import Draining, Unavailable
+from headgate.app import turns
+from headgate.app.answers import Answers
+from headgate.app.redis_syntax.words import CommandError, Reply, Status
+from headgate.engine.errors import Draining, Unavailable
 
 leaves: st.SearchStrategy[Any] = st.one_of(
     st.none(),
@@ -42,7 +42,7 @@ async def written(*many: Reply, is_base64: bool = False) -> bytes:
 @given(st.lists(replies, max_size=3), st.integers(1, 4))
 def test_replies_are_written_as_they_are(many: list[Reply], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.answers._ITEMS_AT_ONCE", at_once)
+        patch.setattr("headgate.app.answers._ITEMS_AT_ONCE", at_once)
         found = asyncio.run(written(*many))
     assert json.loads(found) == [{"result": shaped(reply)} for reply in many]
     assert (

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import arrow
-from app.arrow_body import ArrowBounds
-from app.problems import GatewayError
-from engine.entry import Draft, Entry, EntryId, Fields, PartialId
-from engine.errors import InvalidId
-from engine.limits import U64_MAX
+from headgate.app import arrow
+from headgate.app.arrow_body import ArrowBounds
+from headgate.app.problems import GatewayError
+from headgate.engine.entry import Draft, Entry, EntryId, Fields, PartialId
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
 from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
 
-LOADING = "import app.arrow, asyncio; asyncio.run(app.arrow.load()); "
+LOADING = "import asyncio; from headgate.app import arrow; asyncio.run(arrow.load()); "
 POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
 BOUNDS = ArrowBounds(rows_max=1000, size_bytes_max=2**20)
 ROOT = Path(__file__).parents[2]

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from app import pieces, turns
-from app.batch import drafts_of
-from app.problems import GatewayError
-from app.schemas import EntryInput
-from engine.entry import Draft
-from engine.errors import InvalidId, StreamError
+from headgate.app import pieces, turns
+from headgate.app.batch import drafts_of
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import EntryInput
+from headgate.engine.entry import Draft
+from headgate.engine.errors import InvalidId, StreamError
 
 _model = TypeAdapter(list[EntryInput])
 

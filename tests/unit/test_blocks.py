@@ -8,7 +8,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from engine.blocks import (
+from headgate.engine.blocks import (
     HEADER_BYTES,
     VERSION,
     Block,
@@ -20,7 +20,7 @@ from engine.blocks import (
     read_blocks,
     read_header,
 )
-from engine.errors import Broken, Corrupt, NewerFormat
+from headgate.engine.errors import Broken, Corrupt, NewerFormat
 
 HEADER = Header(Kind.JOURNAL, 2**64 - 1, salt=2**64 - 2)
 FIRST = pack_block(HEADER, 1, 0, b"one")

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.bounds import KeyspaceBounds
-from engine.decisions import streams
-from engine.decisions.deliveries import ClaimRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft
-from engine.errors import LimitReached, StreamExists
-from engine.idempotency import Idempotent
-from engine.policy import GroupPolicy
-from engine.storage import MemoryStorage
-from engine.stream import StreamConfig
+from headgate.engine.bounds import KeyspaceBounds
+from headgate.engine.decisions import streams
+from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import LimitReached, StreamExists
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.stream import StreamConfig
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 DRAFT = Draft(None, (b"k", b"v"))

@@ -5,14 +5,14 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.bulk import BulkCursor, shares
-from engine.commands import CommitBatch, decode
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft, EntryId
-from engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
-from engine.storage import MemoryStorage
-from engine.views import From
-from engine.writers import Commit, Writers
+from headgate.engine.bulk import BulkCursor, shares
+from headgate.engine.commands import CommitBatch, decode
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.views import From
+from headgate.engine.writers import Commit, Writers
 from tests.virtual_time import HandClock
 
 ROW = Draft(None, (b"k", b"v"))

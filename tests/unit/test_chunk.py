@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.chunk import Chunk, pack_entries, pack_fields, packed_count
-from engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from engine.limits import U64_MAX
+from headgate.engine.chunk import Chunk, pack_entries, pack_fields, packed_count
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.limits import U64_MAX
 
 ids = st.builds(
     EntryId,

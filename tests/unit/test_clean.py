@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from engine import recovery
-from engine.blocks import Header, Kind, pack_header
-from engine.recovery import journal_name, snapshot_name
+from headgate.engine import recovery
+from headgate.engine.blocks import Header, Kind, pack_header
+from headgate.engine.recovery import journal_name, snapshot_name
 from tests.memory_disk import MemoryDisk
 from tests.records import recorded, written
 

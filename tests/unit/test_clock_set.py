@@ -8,22 +8,22 @@ from io import BytesIO
 
 import pytest
 
-from engine import commands
-from engine.blocks import Kind, read_blocks, read_header
-from engine.clock import StepWatch
-from engine.decisions import Decision, streams
-from engine.decisions.deliveries import ClaimRequest, NackMode
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft, EntryId
-from engine.errors import Unavailable
-from engine.idempotency import Idempotent
-from engine.keyspace import Keyspace
-from engine.limits import CLOCK_STEP_MS_MIN
-from engine.policy import GroupPolicy
-from engine.snapshot import load, pieces
-from engine.storage import MemoryStorage
-from engine.stream import StreamConfig
-from engine.views import PendingRequest
+from headgate.engine import commands
+from headgate.engine.blocks import Kind, read_blocks, read_header
+from headgate.engine.clock import StepWatch
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.errors import Unavailable
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.snapshot import load, pieces
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import PendingRequest
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app import collector
-from app.collector import (
+from headgate.app import collector
+from headgate.app.collector import (
     FREE_BYTES_MIN,
     GROWTH_BYTES_MIN,
     UNACCOUNTED_BYTES_MIN,

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import commands as c
-from engine.entry import Entry, EntryId
-from engine.limits import COUNT_MAX, U64_MAX
-from engine.stream import StreamConfig
+from headgate.engine import commands as c
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.stream import StreamConfig
 
 names = st.binary(max_size=4)
 ids = st.builds(EntryId, st.integers(0, U64_MAX), st.integers(0, U64_MAX))

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from app.departures import LEAVERS_AT_ONCE_MAX, Departures
+from headgate.app.departures import LEAVERS_AT_ONCE_MAX, Departures
 
 
 async def test_who_leaves_alone_is_not_kept_waiting() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.disk import LOCK, RESERVE, SystemDisk
-from engine.errors import Unavailable
+from headgate.engine.disk import LOCK, RESERVE, SystemDisk
+from headgate.engine.errors import Unavailable
 
 
 @pytest.fixture

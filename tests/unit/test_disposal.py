@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from app.redis_syntax import keys
-from engine.decisions.groups import GroupStart
-from engine.dismantling import free
-from engine.entry import MIN_ID, Draft
-from engine.idempotency import Idempotent
-from engine.keyspace import Keyspace
-from engine.limits import FREED_AT_ONCE_MAX
-from engine.pending import PendingEntry
-from engine.views import From, StreamCursor
+from headgate.app.redis_syntax import keys
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.dismantling import free
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.pending import PendingEntry
+from headgate.engine.views import From, StreamCursor
 from tests.unit.driver import Driver, G, S
 
 COUNT = 3 * FREED_AT_ONCE_MAX

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from app import encoding, event, frames, json_arrays, schemas, turns
-from engine.entry import Entry, EntryId
-from engine.limits import U64_MAX
-from engine.replies import Delivery, Gap, Outcome
+from headgate.app import encoding, event, frames, json_arrays, schemas, turns
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import U64_MAX
+from headgate.engine.replies import Delivery, Gap, Outcome
 
 numbers = st.integers(0, U64_MAX)
 ids = st.builds(EntryId, numbers, numbers)

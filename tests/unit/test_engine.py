@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import Deletion, TrimRequest
-from engine.defaults import Defaults
-from engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
-from engine.errors import (
+from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import Deletion, TrimRequest
+from headgate.engine.defaults import Defaults
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
+from headgate.engine.errors import (
     GroupExists,
     GroupNotFound,
     IdNotGreater,
@@ -17,11 +17,11 @@ from engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from engine.limits import COUNT_MAX, U64_MAX
-from engine.log import NodeLimits
-from engine.replies import Gap, GroupState, Outcome, PendingSummary
-from engine.stream import StreamConfig
-from engine.views import From, PendingRequest, StreamCursor
+from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.log import NodeLimits
+from headgate.engine.replies import Gap, GroupState, Outcome, PendingSummary
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import From, PendingRequest, StreamCursor
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 
 PAIR = (b"f", b"v")

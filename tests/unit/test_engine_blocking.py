@@ -6,20 +6,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from engine.decisions.deliveries import ClaimRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import References, TrimRequest
-from engine.entry import MIN_ID
-from engine.errors import (
+from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import (
     Draining,
     GroupNotFound,
     LimitExceeded,
     StreamNotFound,
     Unavailable,
 )
-from engine.replies import GroupRead
-from engine.stream import StreamConfig
-from engine.views import From
+from headgate.engine.replies import GroupRead
+from headgate.engine.stream import StreamConfig
+from headgate.engine.views import From
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
 

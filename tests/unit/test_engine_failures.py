@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from engine import commands as c
-from engine import recovery
-from engine.decisions import Decision, streams
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft
-from engine.errors import StreamError, Unavailable
-from engine.journal import FsyncPolicy, Journal
-from engine.keyspace import Keyspace
-from engine.lanes import LaneKey
-from engine.views import From, StreamCursor
+from headgate.engine import commands as c
+from headgate.engine import recovery
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.journal import FsyncPolicy, Journal
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.lanes import LaneKey
+from headgate.engine.views import From, StreamCursor
 from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, G, S
 from tests.virtual_time import HandClock, in_virtual_time, settle

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from engine.errors import InvalidId
-from engine.limits import U64_MAX
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
 
 numbers = st.one_of(st.integers(0, 3), st.integers(0, U64_MAX), st.just(U64_MAX))
 ids = st.builds(EntryId, numbers, numbers)

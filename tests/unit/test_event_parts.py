@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli.follow import Event, events_in
+from headgate.app.cli.follow import Event, events_in
 
 TEXT = (
     'event: ready\ndata: {"position":"0-0"}\nretry: 1500\n\n'

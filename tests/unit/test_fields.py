@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.fields import wire_fields
-from app.problems import GatewayError
-from app.schemas import EntryInput
+from headgate.app.fields import wire_fields
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import EntryInput
 
 parts = st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode), st.just(b"k"))
 fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=6).map(

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 import zstandard
 
-from engine import commands, recovery, snapshot
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.disk import SystemDisk
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft, EntryId
-from engine.journal import FsyncPolicy, Journal
-from engine.limits import PACKED_COUNT_MIN
-from engine.rewrite import in_process_of_its_own
+from headgate.engine import commands, recovery, snapshot
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.disk import SystemDisk
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.journal import FsyncPolicy, Journal
+from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.rewrite import in_process_of_its_own
 from tests.virtual_time import HandClock
 
 README = (Path(__file__).parents[2] / "engine" / "README.md").read_text()

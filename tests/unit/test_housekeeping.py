@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from engine.decisions import Decision, streams
-from engine.entry import Draft, EntryId
-from engine.idempotency import Idempotent
-from engine.keyspace import Keyspace
-from engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
-from engine.policy import GroupPolicy
-from engine.stream import StreamConfig
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.stream import StreamConfig
 from tests.unit.driver import Driver, G, S
 from tests.virtual_time import VirtualClock, in_virtual_time
 

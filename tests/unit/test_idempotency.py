@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
-from app import turns
-from app.problems import GatewayError
-from app.routes.entries import WriterKey
-from engine.commands import ForgetKeys
-from engine.decisions import streams
-from engine.dismantling import Pieces
-from engine.entry import Draft, EntryId
-from engine.idempotency import Digest, Idempotent
-from engine.limits import FORGOTTEN_KEYS_MS
-from engine.stream import StreamConfig
+from headgate.app import turns
+from headgate.app.problems import GatewayError
+from headgate.app.routes.entries import WriterKey
+from headgate.engine.commands import ForgetKeys
+from headgate.engine.decisions import streams
+from headgate.engine.dismantling import Pieces
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.idempotency import Digest, Idempotent
+from headgate.engine.limits import FORGOTTEN_KEYS_MS
+from headgate.engine.stream import StreamConfig
 from tests.unit.driver import Driver, S
 
 KEY = WriterKey(b"p", b"k")

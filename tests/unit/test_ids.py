@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.ids import parse_id, parse_ids
-from engine.entry import EntryId
-from engine.errors import InvalidId
-from engine.limits import U64_MAX
+from headgate.app.ids import parse_id, parse_ids
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
 
 MOST = str(U64_MAX)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine.decisions import Decision, streams
-from engine.decisions.deliveries import NackMode
-from engine.decisions.streams import References, TrimRequest
-from engine.entry import MIN_ID
-from engine.keyspace import Keyspace
-from engine.replies import Outcome
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import NackMode
+from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.entry import MIN_ID
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.replies import Outcome
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 

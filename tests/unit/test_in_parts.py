@@ -8,22 +8,22 @@ from typing import Any, TypeVar
 
 import pytest
 
-from app.redis_syntax import keys
-from engine.decisions import Decision, groups, in_parts
-from engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import Deletion, References, TrimRequest
-from engine.entry import MIN_ID, Draft
-from engine.errors import Invalid
-from engine.keyspace import Keyspace
-from engine.limits import (
+from headgate.app.redis_syntax import keys
+from headgate.engine.decisions import Decision, groups, in_parts
+from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import Invalid
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import (
     DELETED_AT_ONCE_MAX,
     ENTRY_FIELDS_MAX,
     LISTED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
-from engine.replies import Outcome
+from headgate.engine.replies import Outcome
 from tests.unit.driver import Driver, G, S, entry_id
 
 T = TypeVar("T")

@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
-from engine import recovery
-from engine.blocks import Header, Kind, pack_header
-from engine.commands import Ack, Add, Command, CreateGroup, CreateStream, Delete, DeleteStream
-from engine.engine import Engine
-from engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from engine.errors import Unavailable
-from engine.journal import (
+from headgate.engine import recovery
+from headgate.engine.blocks import Header, Kind, pack_header
+from headgate.engine.commands import (
+    Ack,
+    Add,
+    Command,
+    CreateGroup,
+    CreateStream,
+    Delete,
+    DeleteStream,
+)
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import (
     LOOK_INTERVAL_S,
     PATIENCE_S,
     PAUSE_S_MAX,
@@ -28,10 +36,10 @@ from engine.journal import (
     Journal,
     Rewriter,
 )
-from engine.keyspace import Keyspace
-from engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
-from engine.room import DiskBounds
-from engine.stream import StreamConfig
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
+from headgate.engine.room import DiskBounds
+from headgate.engine.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.virtual_time import HandClock, in_virtual_time, now_ms, settle
 from tests.workload import Workload

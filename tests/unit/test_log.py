@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from engine.log import Cut, Log, NodeLimits
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.log import Cut, Log, NodeLimits
 
 LIMITS = NodeLimits(entries_max=3, size_bytes_max=40)
 

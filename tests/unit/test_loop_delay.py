@@ -13,12 +13,12 @@ import pytest
 import uvloop
 from prometheus_client import CollectorRegistry, generate_latest
 
-from app.commands import CommandRunner
-from app.loop_delay import WARN_EVERY_S, LoopDelay
-from app.telemetry import Metrics, RequestMetrics
-from engine.clock import SystemClock
-from engine.engine import Engine
-from engine.storage import MemoryStorage
+from headgate.app.commands import CommandRunner
+from headgate.app.loop_delay import WARN_EVERY_S, LoopDelay
+from headgate.app.telemetry import Metrics, RequestMetrics
+from headgate.engine.clock import SystemClock
+from headgate.engine.engine import Engine
+from headgate.engine.storage import MemoryStorage
 
 HOLD_S = 0.3
 SHORT_S = 0.12
@@ -148,8 +148,8 @@ def test_a_hold_by_a_command_is_named_by_it(told_of: Told) -> None:
     warning, _ = told_of(work)
 
     assert warning["operation"] == "XADD"
-    assert warning["function"] == "engine.engine:Engine._now_ms"
-    assert warning["stack"][0].startswith("engine.engine:Engine._now_ms:")
+    assert warning["function"] == "headgate.engine.engine:Engine._now_ms"
+    assert warning["stack"][0].startswith("headgate.engine.engine:Engine._now_ms:")
 
 
 def test_a_hold_by_a_task_in_the_background_is_named_by_it(told_of: Told) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.machine import memory_bytes
+from headgate.app.machine import memory_bytes
 
 MIB = 2**20
 

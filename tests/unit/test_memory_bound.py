@@ -7,18 +7,18 @@ from random import Random
 
 import pytest
 
-from engine.decisions import Decision, streams
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft
-from engine.errors import MemoryFull
-from engine.keyspace import Keyspace
-from engine.memory import Memory, MemoryBounds, WhenFull
-from engine.replies import Outcome
-from engine.storage import MemoryStorage
-from engine.stream import StreamConfig
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import TrimRequest
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import MemoryFull
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.memory import Memory, MemoryBounds, WhenFull
+from headgate.engine.replies import Outcome
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.stream import StreamConfig
 
 PAIR = (b"k", b"v" * 50)
 BOUND = 60_000

@@ -6,8 +6,8 @@ from itertools import islice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.limits import U64_MAX
-from engine.ordered import Block, Key, OrderedView
+from headgate.engine.limits import U64_MAX
+from headgate.engine.ordered import Block, Key, OrderedView
 
 
 class Guest:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, cast
 
-from app.outbox import Outbox
+from headgate.app.outbox import Outbox
 from tests.virtual_time import in_virtual_time
 
 

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import engine.packed
-from engine.blocks import Block
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import Deletion, TrimRequest
-from engine.defaults import Defaults
-from engine.entry import MIN_ID, Draft, EntryId, Fields, IdRequest, PartialId
-from engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
-from engine.idempotency import Idempotent
-from engine.keyspace import Keyspace
-from engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
-from engine.log import NodeLimits
-from engine.packed import PackedDrafts, is_worth_packing, pack
-from engine.snapshot import load, pieces
-from engine.storage import MemoryStorage
-from engine.stream import StreamConfig
+from headgate.engine import packed as packing
+from headgate.engine.blocks import Block
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import Deletion, TrimRequest
+from headgate.engine.defaults import Defaults
+from headgate.engine.entry import MIN_ID, Draft, EntryId, Fields, IdRequest, PartialId
+from headgate.engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
+from headgate.engine.idempotency import Idempotent
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
+from headgate.engine.log import NodeLimits
+from headgate.engine.packed import PackedDrafts, is_worth_packing, pack
+from headgate.engine.snapshot import load, pieces
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.stream import StreamConfig
 from tests.model.snapshot import snapshot
 from tests.records import states_after
 from tests.unit.driver import Driver, S, entry_id
@@ -35,8 +35,8 @@ SMALL = Defaults(node_limits=NodeLimits(4, 4096))
 
 @pytest.fixture(autouse=True)
 def _little_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.packed, "PACKED_COUNT_MIN", 3)
-    monkeypatch.setattr(engine.packed, "PACKED_PART_MAX", 6)
+    monkeypatch.setattr(packing, "PACKED_COUNT_MIN", 3)
+    monkeypatch.setattr(packing, "PACKED_PART_MAX", 6)
 
 
 def driver() -> Driver:
@@ -84,7 +84,7 @@ def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
         for many in (first, second):
             replies = [await outcome(packed, many)]
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine.packed, "PACKED_COUNT_MIN", 1000)
+                patch.setattr(packing, "PACKED_COUNT_MIN", 1000)
                 replies.append(await outcome(plain, many))
             assert replies[0] == replies[1]
         [ours, theirs] = [[*one.keyspace.streams.values()] for one in (packed, plain)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.entry import EntryId
-from engine.pending import Consumer, Pel
+from headgate.engine.entry import EntryId
+from headgate.engine.pending import Consumer, Pel
 
 
 def entry_id(number: int) -> EntryId:

@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from app.operation import json_of
-from app.plain import plain_drafts
-from app.problems import GatewayError
-from app.schemas import EntryInput
-from engine.entry import Draft
+from headgate.app.operation import json_of
+from headgate.app.plain import plain_drafts
+from headgate.app.problems import GatewayError
+from headgate.app.schemas import EntryInput
+from headgate.engine.entry import Draft
 
 _model = TypeAdapter(list[EntryInput])
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from engine import commands, snapshot
-from engine.blocks import Kind, read_blocks, read_header
-from engine.decisions import Decision, streams
-from engine.decisions.deliveries import RELEASED_ONLY, ClaimRequest, NackMode
-from engine.decisions.groups import GroupStart
-from engine.decisions.policies import Redriven, RedriveOutcome
-from engine.entry import MIN_ID, Draft, EntryId
-from engine.errors import GroupNotFound, Invalid
-from engine.keyspace import Keyspace
-from engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
-from engine.policy import GroupPolicy
-from engine.replies import GroupState, Outcome
-from engine.views import StreamCursor
+from headgate.engine import commands, snapshot
+from headgate.engine.blocks import Kind, read_blocks, read_header
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import RELEASED_ONLY, ClaimRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import Redriven, RedriveOutcome
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.errors import GroupNotFound, Invalid
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
+from headgate.engine.policy import GroupPolicy
+from headgate.engine.replies import GroupState, Outcome
+from headgate.engine.views import StreamCursor
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle

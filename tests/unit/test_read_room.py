@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.commands import CommandRunner
-from app.redis_syntax.words import Bounds
-from engine.decisions.deliveries import GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.entry import MIN_ID, Draft
-from engine.errors import StreamError
-from engine.limits import DESCRIBED_MAX, READ_PARTS_MAX
-from engine.replies import StreamRead
-from engine.views import StreamCursor
+from headgate.app.commands import CommandRunner
+from headgate.app.redis_syntax.words import Bounds
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import StreamError
+from headgate.engine.limits import DESCRIBED_MAX, READ_PARTS_MAX
+from headgate.engine.replies import StreamRead
+from headgate.engine.views import StreamCursor
 from tests.unit.driver import Driver, G, S, deliveries, entry_id
 
 COUNT = 10

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from engine import commands, recovery
-from engine.blocks import (
+from headgate.engine import commands, recovery
+from headgate.engine.blocks import (
     HEADER_BYTES,
     Header,
     Kind,
@@ -14,14 +14,14 @@ from engine.blocks import (
     read_blocks,
     read_header,
 )
-from engine.commands import Add, Command, CreateGroup, CreateStream, DeleteStream
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft, Entry, EntryId
-from engine.errors import Broken, Corrupt, NewerFormat
-from engine.keyspace import Keyspace
-from engine.recovery import journal_name, snapshot_name
-from engine.storage import MemoryStorage
-from engine.stream import StreamConfig
+from headgate.engine.commands import Add, Command, CreateGroup, CreateStream, DeleteStream
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId
+from headgate.engine.errors import Broken, Corrupt, NewerFormat
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.recovery import journal_name, snapshot_name
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
 from tests.records import History, newer, recorded, written

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from app.frames import Acked, Entries, Ok, Pong, ProblemFrame
-from app.schemas import EntryInput
-from app.session import (
+from headgate.app.frames import Acked, Entries, Ok, Pong, ProblemFrame
+from headgate.app.schemas import EntryInput
+from headgate.app.session import (
     Ack,
     AddCredit,
     Append,
@@ -21,10 +21,10 @@ from app.session import (
     Subscribe,
     Unsubscribe,
 )
-from engine.decisions.deliveries import NackMode
-from engine.entry import Entry, EntryId
-from engine.replies import Delivery, GroupRead, GroupState, Outcome, StreamRead
-from engine.views import From
+from headgate.engine.decisions.deliveries import NackMode
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome, StreamRead
+from headgate.engine.views import From
 
 ACKED, CLAIMED, NOT_PENDING = Outcome.ACKED, Outcome.CLAIMED, Outcome.NOT_PENDING
 

@@ -1,10 +1,10 @@
 """Session: what happens while something is under way at the backend."""
 
-from app.frames import Acked
-from app.session import Ack, Session, Subscribe
-from engine.entry import EntryId
-from engine.replies import Delivery, GroupRead, GroupState, Outcome
-from engine.views import From
+from headgate.app.frames import Acked
+from headgate.app.session import Ack, Session, Subscribe
+from headgate.engine.entry import EntryId
+from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome
+from headgate.engine.views import From
 
 ONE = EntryId(1, 0)
 

@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine import snapshot
-from engine.blocks import Header, Kind, pack_block, pack_header, read_blocks, read_header
-from engine.decisions.deliveries import NackMode
-from engine.engine import Engine
-from engine.entry import Draft, EntryId
-from engine.errors import Corrupt
-from engine.group import Group
-from engine.keyspace import Keyspace
-from engine.policy import NO_POLICY
-from engine.storage import MemoryStorage
+from headgate.engine import snapshot
+from headgate.engine.blocks import Header, Kind, pack_block, pack_header, read_blocks, read_header
+from headgate.engine.decisions.deliveries import NackMode
+from headgate.engine.engine import Engine
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import Corrupt
+from headgate.engine.group import Group
+from headgate.engine.keyspace import Keyspace
+from headgate.engine.policy import NO_POLICY
+from headgate.engine.storage import MemoryStorage
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 from tests.virtual_time import HandClock

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from app.problems import GatewayError
-from app.sockets import Sockets
+from headgate.app.problems import GatewayError
+from headgate.app.sockets import Sockets
 
 
 class Transport(asyncio.Transport):

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import staged
-from app.problems import GatewayError
-from app.staged import Rows
-from app.staging import BatchName, ChunkName, Staging
-from engine.clock import Clock
-from engine.entry import Draft, EntryId, PartialId
+from headgate.app import staged
+from headgate.app.problems import GatewayError
+from headgate.app.staged import Rows
+from headgate.app.staging import BatchName, ChunkName, Staging
+from headgate.engine.clock import Clock
+from headgate.engine.entry import Draft, EntryId, PartialId
 from tests.virtual_time import HandClock
 
 BATCH = BatchName(b"w", 7)

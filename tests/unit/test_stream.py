@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.decisions.deliveries import ClaimRequest
-from engine.decisions.groups import GroupStart
-from engine.decisions.streams import TrimRequest
-from engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.decisions.deliveries import ClaimRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import TrimRequest
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from tests.unit.driver import Driver, G, S, entry_id
 
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from app.streaming import merged
+from headgate.app.streaming import merged
 
 
 async def endless() -> AsyncGenerator[int, None]:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
-from engine.decisions.groups import GroupStart
-from engine.engine import Engine
-from engine.entry import MIN_ID, Draft
-from engine.replies import Outcome
-from engine.storage import MemoryStorage
-from engine.views import PendingRequest
+from headgate.engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.replies import Outcome
+from headgate.engine.storage import MemoryStorage
+from headgate.engine.views import PendingRequest
 from tests.unit.driver import Driver, G, S
 from tests.unit.driver import entry_id as number_id
 

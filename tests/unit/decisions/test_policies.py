@@ -2,13 +2,13 @@
 
 import pytest
 
-from engine.commands import Ack, Add, CreateStream, Delete, DeleteConsumer, Release, Rest
-from engine.decisions import policies, streams
-from engine.decisions.deliveries import NackMode, NackRequest, nack
-from engine.decisions.policies import ORIGIN
-from engine.entry import Draft, EntryId
-from engine.limits import COUNT_MAX
-from engine.policy import GroupPolicy
+from headgate.engine.commands import Ack, Add, CreateStream, Delete, DeleteConsumer, Release, Rest
+from headgate.engine.decisions import policies, streams
+from headgate.engine.decisions.deliveries import NackMode, NackRequest, nack
+from headgate.engine.decisions.policies import ORIGIN
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.policy import GroupPolicy
 from tests.unit.driver import Driver, G, S, entry_id
 
 D = b"d"

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from app.commands import CommandRunner
-from app.redis_syntax.words import Reply
-from engine.clock import Clock
-from engine.defaults import Defaults
-from engine.engine import Engine
-from engine.errors import StreamError
-from engine.log import NodeLimits
-from engine.storage import MemoryStorage
+from headgate.app.commands import CommandRunner
+from headgate.app.redis_syntax.words import Reply
+from headgate.engine.clock import Clock
+from headgate.engine.defaults import Defaults
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
+from headgate.engine.log import NodeLimits
+from headgate.engine.storage import MemoryStorage
 from tests.virtual_time import HandClock
 
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"

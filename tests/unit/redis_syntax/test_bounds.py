@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands import CommandRunner
-from app.redis_syntax.words import Bounds, Reply
-from engine.entry import MIN_ID, Draft
-from engine.errors import StreamError
-from engine.limits import (
+from headgate.app.commands import CommandRunner
+from headgate.app.redis_syntax.words import Bounds, Reply
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import StreamError
+from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_MAX,
     COMMAND_NAME_BYTES_MAX,

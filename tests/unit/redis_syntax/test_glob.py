@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
-from app.redis_syntax.words import CommandError
+from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
+from headgate.app.redis_syntax.words import CommandError
 
 LETTERS = b"ab*?[]^-\\"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.redis_syntax.table import COMMANDS, SUBCOMMANDS
+from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
 from tests.unit.redis_syntax.console import Console
 
 # As Redis has it: the name counts, and a negative number is the least there may be.

@@ -1,0 +1,1 @@
+"""Headgate: Redis Streams over HTTP, Server-Sent Events and WebSocket."""
