@@ -16,13 +16,14 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from headgate.app import collector, document, handlers, machine
-from headgate.app.backend import Backend
-from headgate.app.commands import CommandRunner
-from headgate.app.dependencies import Gateway
-from headgate.app.dispatch import Dispatch
-from headgate.app.loop_delay import LoopDelay
-from headgate.app.origin import OriginGuard
+from headgate.app.backends.port import Backend
+from headgate.app.bulk.staging import Staging
+from headgate.app.http import document, handlers
+from headgate.app.http.dependencies import Gateway
+from headgate.app.http.dispatch import Dispatch
+from headgate.app.http.origin import OriginGuard
+from headgate.app.live.subscriber import remove_stranded
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.routes import (
     admin,
@@ -37,23 +38,23 @@ from headgate.app.routes import (
     streams,
     welcome,
 )
-from headgate.app.schemas import Limits
+from headgate.app.runtime import collector, machine
+from headgate.app.runtime.loop_delay import LoopDelay
+from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
-from headgate.app.sockets import Sockets, sockets_max_of
-from headgate.app.staging import Staging
-from headgate.app.subscriber import remove_stranded
-from headgate.app.telemetry import Metrics, RequestMetrics
-from headgate.engine import recovery
-from headgate.engine.bounds import KeyspaceBounds
-from headgate.engine.disk import SystemDisk
+from headgate.app.transport.sockets import Sockets, sockets_max_of
+from headgate.app.wire.schemas import Limits
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import Growth, Journal
-from headgate.engine.memory import MemoryBounds
-from headgate.engine.recovery import Progress
-from headgate.engine.rewrite import in_process_of_its_own
-from headgate.engine.room import DiskBounds
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.journal import recovery
+from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.journal import Growth, Journal
+from headgate.engine.journal.recovery import Progress
+from headgate.engine.journal.rewrite import in_process_of_its_own
+from headgate.engine.journal.room import DiskBounds
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
 

@@ -8,10 +8,10 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from headgate.app.dependencies import Gateway
-from headgate.app.intake import BoundedWebSocket
-from headgate.app.requests import in_time
+from headgate.app.http.dependencies import Gateway
 from headgate.app.settings import LogLevel, Settings
+from headgate.app.transport.intake import BoundedWebSocket
+from headgate.app.transport.requests import in_time
 
 GRACE_S = 5
 """How long open connections may take to end when the gateway is told to stop."""

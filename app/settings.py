@@ -17,9 +17,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from headgate.engine.journal import FsyncPolicy
+from headgate.engine.journal.journal import FsyncPolicy
 from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
-from headgate.engine.memory import WhenFull
+from headgate.engine.state.memory import WhenFull
 
 MEMORY = Path(":memory:")
 """Instead of a directory: nothing is kept."""

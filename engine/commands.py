@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from headgate.engine.chunk import Chunk
-from headgate.engine.defaults import Defaults
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.idempotency import Made
-from headgate.engine.policy import GroupPolicy
-from headgate.engine.stream import StreamConfig
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.idempotency import Made
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import StreamConfig
 
 
 class CreateStream(msgspec.Struct, frozen=True, array_like=True, tag=1):

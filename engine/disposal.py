@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from headgate.engine.dismantling import Pieces
+from headgate.engine.state.dismantling import Pieces
 
 
 class Disposal:

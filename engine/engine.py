@@ -14,12 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from headgate.engine import bulk, signals, views
 from headgate.engine import commands as c
-from headgate.engine.bounds import KeyspaceBounds
-from headgate.engine.bulk import BulkCursor
+from headgate.engine import signals
 from headgate.engine.clock import Clock, StepWatch, SystemClock
-from headgate.engine.decisions import Decision, Step, deliveries, groups, policies, streams, writes
+from headgate.engine.decisions import (
+    Decision,
+    Step,
+    bulk,
+    deliveries,
+    groups,
+    policies,
+    streams,
+    views,
+    writes,
+)
+from headgate.engine.decisions.bulk import BulkCursor
 from headgate.engine.decisions.deliveries import (
     RELEASED_ONLY,
     ClaimRequest,
@@ -30,6 +39,7 @@ from headgate.engine.decisions.deliveries import (
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.policies import Redriven
 from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.decisions.views import PendingRequest, StreamCursor
 from headgate.engine.disposal import Disposal
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import (
@@ -40,8 +50,8 @@ from headgate.engine.errors import (
     Unavailable,
 )
 from headgate.engine.housekeeping import Housekeeping
-from headgate.engine.idempotency import Idempotent
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.journal.room import takes_room
+from headgate.engine.journal.storage import Storage
 from headgate.engine.lanes import LaneKey, Waiter
 from headgate.engine.limits import (
     LISTED_AT_ONCE_MAX,
@@ -51,10 +61,6 @@ from headgate.engine.limits import (
     SPLITS_AT_ONCE_MAX,
     WAITERS_MAX,
 )
-from headgate.engine.memory import Memory, MemoryBounds, WhenFull
-from headgate.engine.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
-from headgate.engine.policy import NO_POLICY, GroupPolicy
-from headgate.engine.read_room import ReadRoom
 from headgate.engine.replies import (
     Added,
     Claimed,
@@ -72,12 +78,16 @@ from headgate.engine.replies import (
     StreamInfo,
     StreamRead,
 )
-from headgate.engine.room import takes_room
-from headgate.engine.storage import Storage
-from headgate.engine.stream import StreamConfig
-from headgate.engine.views import PendingRequest, StreamCursor
+from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Memory, MemoryBounds, WhenFull
+from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.read_room import ReadRoom
+from headgate.engine.state.stream import StreamConfig
+from headgate.engine.state.writers import Commit
 from headgate.engine.waiters import Claimable, Waiters
-from headgate.engine.writers import Commit
 
 T = TypeVar("T")
 

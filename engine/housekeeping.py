@@ -19,8 +19,8 @@ from typing import Any
 from headgate.engine.commands import Command
 from headgate.engine.decisions import policies, streams
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
+from headgate.engine.state.keyspace import Keyspace
 
 HOUSEKEEPING_INTERVAL_S = 1.0
 """How often what goes by age is looked at."""

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from headgate.engine.entry import Entry, EntryId, Fields
-from headgate.engine.policy import GroupPolicy
-from headgate.engine.stream import StreamConfig
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import StreamConfig
 
 
 class Added(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 from headgate.engine import commands as c
 from headgate.engine.entry import EntryId
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.waiters import Waiters
 
 Holder = tuple[bytes, bytes, bytes]

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, TypeVar
 
-from headgate.engine.disk import SyncError
+from headgate.engine.journal.disk import SyncError
 
 T = TypeVar("T")
 

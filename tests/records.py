@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import google_crc32c
 
-from headgate.engine import commands, recovery
-from headgate.engine.blocks import HEADER_BYTES, VERSION
+from headgate.engine import commands
 from headgate.engine.engine import Engine
-from headgate.engine.journal import FsyncPolicy, Growth, Journal
-from headgate.engine.keyspace import Keyspace
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.journal import recovery
+from headgate.engine.journal.blocks import HEADER_BYTES, VERSION
+from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.state.keyspace import Keyspace
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
 from tests.virtual_time import HandClock

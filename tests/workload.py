@@ -15,14 +15,14 @@ from headgate.engine.decisions import Decision, streams
 from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.streams import TrimRequest
-from headgate.engine.defaults import Defaults
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.idempotency import Idempotent
-from headgate.engine.log import NodeLimits
-from headgate.engine.policy import GroupPolicy
-from headgate.engine.stream import StreamConfig
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import StreamConfig
 from tests.virtual_time import HandClock
 
 STREAMS = [b"a", b"b", b"c"]

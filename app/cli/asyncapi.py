@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from headgate.app import asyncapi
+from headgate.app.live import asyncapi
 
 
 @click.command("asyncapi")

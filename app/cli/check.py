@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.loading import show_progress
-from headgate.engine import recovery
-from headgate.engine.disk import SystemDisk
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
+from headgate.engine.journal import recovery
+from headgate.engine.journal.disk import SystemDisk
 
 
 @click.command("check")

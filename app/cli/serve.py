@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from headgate.app import collector
 from headgate.app.cli.configuration import config_option, settings_from
 from headgate.app.cli.loading import show_progress
 from headgate.app.main import create_app, open_engine
+from headgate.app.runtime import collector
+from headgate.app.runtime.telemetry import set_up_logging
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, LogLevel
-from headgate.app.telemetry import set_up_logging
 from headgate.engine.errors import StreamError
-from headgate.engine.journal import FsyncPolicy
+from headgate.engine.journal.journal import FsyncPolicy
 
 
 def _take_all_descriptors() -> None:

@@ -44,9 +44,9 @@ from headgate.engine.decisions.deliveries import (
     NackRequest,
 )
 from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.views import PendingRequest, pending, pending_summary
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, InvalidId
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.lanes import LaneKey
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
@@ -56,7 +56,7 @@ from headgate.engine.limits import (
     PENDING_SCAN_MAX,
 )
 from headgate.engine.replies import Claimed, Delivery, Outcome, PendingItem
-from headgate.engine.views import PendingRequest, pending, pending_summary
+from headgate.engine.state.keyspace import Keyspace
 
 _NO_KEY = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "

@@ -18,14 +18,14 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.streams import key_window_ms, keys_max
+from headgate.engine.decisions.views import consumers, groups
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.group import Group
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import DESCRIBED_MAX
-from headgate.engine.pending import Consumer, PendingEntry
-from headgate.engine.read_room import ReadRoom
-from headgate.engine.stream import Stream
-from headgate.engine.views import consumers, groups
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import Consumer, PendingEntry
+from headgate.engine.state.read_room import ReadRoom
+from headgate.engine.state.stream import Stream
 
 _FULL_COUNT = 10
 _SMALLER = "a smaller COUNT"

@@ -22,12 +22,12 @@ from headgate.app.redis_syntax.words import (
     integer,
     wrong_arity,
 )
-from headgate.app.turns import Turn
+from headgate.app.runtime.turns import Turn
 from headgate.engine.commands import SetDefaults
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.defaults import Defaults
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import U64_MAX
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.keyspace import Keyspace
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")

@@ -17,7 +17,7 @@ from headgate.app.redis_syntax.words import OK, Plan, Reply, at_once, wrong_arit
 from headgate.engine.decisions import Decision
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.state.keyspace import Keyspace
 
 SPOKEN_VERSION = "8.10.1"
 """The Redis whose stream commands these are."""

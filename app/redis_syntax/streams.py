@@ -28,16 +28,16 @@ from headgate.app.redis_syntax.words import (
 from headgate.engine.commands import Remember
 from headgate.engine.decisions import Decision, streams
 from headgate.engine.decisions.streams import Deletion, References, TrimRequest
+from headgate.engine.decisions.views import From, StreamCursor, freeze, read
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.idempotency import Idempotent, Made, hash_fields
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.lanes import LaneKey
 from headgate.engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
-from headgate.engine.log import Log
-from headgate.engine.read_room import ReadRoom
-from headgate.engine.stream import StreamConfig
-from headgate.engine.views import From, StreamCursor, freeze, read
+from headgate.engine.state.idempotency import Idempotent, Made, hash_fields
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import Log
+from headgate.engine.state.read_room import ReadRoom
+from headgate.engine.state.stream import StreamConfig
 
 REFERENCES = {
     b"KEEPREF": References.KEEP,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headgate.app.ids import plain_ids
+from headgate.app.wire.ids import plain_ids
 from headgate.engine import decisions
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError

@@ -7,17 +7,26 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from headgate.app import arrow
-from headgate.app.arrow_body import ArrowBounds
-from headgate.app.backend import Backend
-from headgate.app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
-from headgate.app.ids import parse_after, parse_id
-from headgate.app.json_arrays import array_in_turns, json_answer, raw
-from headgate.app.names import check_name, text_of
-from headgate.app.operation import ARROW, ArrowOperation, Operation, WholeRequest
-from headgate.app.presence import while_present
-from headgate.app.problems import GatewayError, responses
-from headgate.app.schemas import (
+from headgate.app.backends.port import Backend
+from headgate.app.bulk import arrow
+from headgate.app.bulk.arrow_body import ArrowBounds
+from headgate.app.bulk.staged import Rows
+from headgate.app.bulk.staging import BatchName, ChunkName, Staging
+from headgate.app.http.dependencies import (
+    BackendDep,
+    LimitsDep,
+    StreamDep,
+    check_at_most,
+    gateway_of,
+)
+from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.http.operation import ARROW, ArrowOperation, Operation, WholeRequest
+from headgate.app.http.presence import while_present
+from headgate.app.runtime.turns import let_go
+from headgate.app.wire.ids import parse_after, parse_id
+from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.problems import GatewayError, responses
+from headgate.app.wire.schemas import (
     CHUNKS_MAX,
     AttemptText,
     BulkPlan,
@@ -29,16 +38,13 @@ from headgate.app.schemas import (
     Staged,
     Writer,
 )
-from headgate.app.staged import Rows
-from headgate.app.staging import BatchName, ChunkName, Staging
-from headgate.app.structure import ITEMS_MAX
-from headgate.app.turns import let_go
-from headgate.engine.bulk import BulkCursor
+from headgate.app.wire.structure import ITEMS_MAX
+from headgate.engine.decisions.bulk import BulkCursor
+from headgate.engine.decisions.views import From
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Committed as EngineCommitted
 from headgate.engine.replies import Portion as EnginePortion
 from headgate.engine.replies import Split
-from headgate.engine.views import From
 
 router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
 chunks = APIRouter(prefix="/v1", tags=["Bulk"], route_class=ArrowOperation)

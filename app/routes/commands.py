@@ -10,14 +10,14 @@ from pydantic_core import to_json
 from starlette.convertors import PathConvertor, register_url_convertor
 from typing_extensions import TypeAliasType
 
-from headgate.app.answers import Answers, error_text
-from headgate.app.commands import CommandRunner
-from headgate.app.dependencies import LimitsDep, check_at_most
-from headgate.app.operation import Operation, UncheckedOperation, WholeRequest
-from headgate.app.presence import while_present
-from headgate.app.problems import GatewayError, responses
+from headgate.app.http.dependencies import LimitsDep, check_at_most
+from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
+from headgate.app.http.presence import while_present
+from headgate.app.redis_syntax.answers import Answers, error_text
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, Reply, shown
-from headgate.app.turns import Turn
+from headgate.app.runtime.turns import Turn
+from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from headgate.app.dependencies import (
+from headgate.app.http.dependencies import (
     BackendDep,
     ConsumerDep,
     GroupDep,
@@ -16,14 +16,14 @@ from headgate.app.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.encoding import delivery_wire
-from headgate.app.ids import parse_bound, parse_id, parse_ids
-from headgate.app.json_arrays import array_in_turns, json_answer, outcomes_answer
-from headgate.app.names import check_name, text_of
-from headgate.app.operation import Operation
-from headgate.app.presence import while_present
-from headgate.app.problems import responses
-from headgate.app.schemas import (
+from headgate.app.http.json_arrays import array_in_turns, json_answer, outcomes_answer
+from headgate.app.http.operation import Operation
+from headgate.app.http.presence import while_present
+from headgate.app.wire.encoding import delivery_wire
+from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
+from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.problems import responses
+from headgate.app.wire.schemas import (
     Autoclaim,
     Autoclaimed,
     Claim,
@@ -47,11 +47,11 @@ from headgate.engine.decisions.deliveries import (
     GroupRequest,
     NackMode,
 )
+from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Claimed as EngineClaimed
 from headgate.engine.replies import Delivery, GroupRead, PendingItem
-from headgate.engine.views import PendingRequest
 
 router = APIRouter(
     prefix="/v1/streams/{stream}/groups/{group}", tags=["Delivery"], route_class=Operation

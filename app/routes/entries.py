@@ -8,22 +8,25 @@ from typing import Annotated, Any, Literal, NamedTuple
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from headgate.app import arrow
-from headgate.app.arrow_body import ArrowBounds
-from headgate.app.backend import Backend
-from headgate.app.batch import check_count, drafts_of
-from headgate.app.bulk import BulkRange
-from headgate.app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most, gateway_of
-from headgate.app.encoding import entry_wire
-from headgate.app.ids import parse_after, parse_bound, parse_id, parse_ids
-from headgate.app.json_arrays import (
+from headgate.app.backends.port import Backend
+from headgate.app.bulk import arrow
+from headgate.app.bulk.arrow_body import ArrowBounds
+from headgate.app.bulk.batch import check_count, drafts_of
+from headgate.app.bulk.ranges import BulkRange
+from headgate.app.http.dependencies import (
+    BackendDep,
+    LimitsDep,
+    StreamDep,
+    check_at_most,
+    gateway_of,
+)
+from headgate.app.http.json_arrays import (
     array_in_turns,
     json_answer,
     lines_in_turns,
     outcomes_answer,
 )
-from headgate.app.names import check_name, text_of
-from headgate.app.operation import (
+from headgate.app.http.operation import (
     ARROW,
     BatchOperation,
     Operation,
@@ -31,9 +34,14 @@ from headgate.app.operation import (
     media_type_of,
     path_of,
 )
-from headgate.app.presence import while_present
-from headgate.app.problems import GatewayError, problem_of, responses
-from headgate.app.schemas import (
+from headgate.app.http.presence import while_present
+from headgate.app.http.streaming import PatientResponse
+from headgate.app.runtime.turns import Turn
+from headgate.app.wire.encoding import entry_wire
+from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
+from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas import (
     REFERENCES,
     Append,
     Appended,
@@ -45,16 +53,14 @@ from headgate.app.schemas import (
     Read,
     StreamsRead,
 )
-from headgate.app.streaming import PatientResponse
-from headgate.app.turns import Turn
-from headgate.engine.bulk import gap_after
+from headgate.engine.decisions.bulk import gap_after
 from headgate.engine.decisions.streams import Deletion, References
+from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import EntryNotFound, StreamError
-from headgate.engine.idempotency import Digest, Idempotent
 from headgate.engine.replies import Added, StreamInfo, StreamRead
-from headgate.engine.views import From, StreamCursor
+from headgate.engine.state.idempotency import Digest, Idempotent
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import BaseModel, Field
 
-from headgate.app.dependencies import (
+from headgate.app.http.dependencies import (
     BackendDep,
     Gateway,
     GroupDep,
@@ -18,23 +18,23 @@ from headgate.app.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.event import delivery_events, entry_events, event
-from headgate.app.follow import follow_group, follow_stream
-from headgate.app.held import Held, take_away
-from headgate.app.ids import parse_after
-from headgate.app.names import text_of
-from headgate.app.operation import Operation, path_of
-from headgate.app.problems import GatewayError, problem_of, responses
-from headgate.app.schemas import Gap, IdText, Limits, OnDisconnect
-from headgate.app.streaming import PatientResponse, merged
-from headgate.app.subscriber import Subscriber
+from headgate.app.http.operation import Operation, path_of
+from headgate.app.http.streaming import PatientResponse, merged
+from headgate.app.live.event import delivery_events, entry_events, event
+from headgate.app.live.follow import follow_group, follow_stream
+from headgate.app.live.held import Held, take_away
+from headgate.app.live.subscriber import Subscriber
+from headgate.app.wire.ids import parse_after
+from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas import Gap, IdText, Limits, OnDisconnect
 from headgate.engine import errors
 from headgate.engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
+from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import GroupState
-from headgate.engine.views import From, PendingRequest, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from headgate.app.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
-from headgate.app.json_arrays import array_in_turns, json_answer, raw
-from headgate.app.names import text_of
-from headgate.app.operation import Operation, PatchOperation
-from headgate.app.paging import PageDep
-from headgate.app.problems import GatewayError, responses
-from headgate.app.schemas import (
+from headgate.app.http.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
+from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.http.operation import Operation, PatchOperation
+from headgate.app.http.paging import PageDep
+from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError, responses
+from headgate.app.wire.schemas import (
     Consumers,
     DeletedConsumer,
     Group,

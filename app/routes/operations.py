@@ -3,11 +3,11 @@
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
 
-from headgate.app import asyncapi
-from headgate.app.dependencies import BackendDep, LimitsDep, gateway_of
-from headgate.app.operation import Operation
-from headgate.app.problems import responses
-from headgate.app.schemas import Health, Limits
+from headgate.app.http.dependencies import BackendDep, LimitsDep, gateway_of
+from headgate.app.http.operation import Operation
+from headgate.app.live import asyncapi
+from headgate.app.wire.problems import responses
+from headgate.app.wire.schemas import Health, Limits
 from headgate.engine.errors import Draining, Unavailable
 
 router = APIRouter(tags=["Operations"], route_class=Operation)

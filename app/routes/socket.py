@@ -9,16 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.app.connection import TRY_LATER, Connection
-from headgate.app.dependencies import check_at_most, gateway_of
-from headgate.app.frames import SHORT_FORM_SUB, ProblemFrame
-from headgate.app.ids import parse_after
-from headgate.app.names import check_name
-from headgate.app.operation import check_path
-from headgate.app.problems import GatewayError, problem_of
-from headgate.app.session import INSTANCE, Subscribe
+from headgate.app.http.dependencies import check_at_most, gateway_of
+from headgate.app.http.operation import check_path
+from headgate.app.live.connection import TRY_LATER, Connection
+from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
+from headgate.app.live.session import INSTANCE, Subscribe
+from headgate.app.wire.ids import parse_after
+from headgate.app.wire.names import check_name
+from headgate.app.wire.problems import GatewayError, problem_of
+from headgate.engine.decisions.views import From
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.views import From
 
 SUBPROTOCOL = "headgate.v1.json"
 

@@ -5,13 +5,13 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from headgate.app.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most
-from headgate.app.encoding import entry_wire
-from headgate.app.json_arrays import array_in_turns, json_answer, raw
-from headgate.app.operation import Operation, PatchOperation
-from headgate.app.paging import CURSOR, page_after
-from headgate.app.problems import responses
-from headgate.app.schemas import (
+from headgate.app.http.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most
+from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.http.operation import Operation, PatchOperation
+from headgate.app.http.paging import CURSOR, page_after
+from headgate.app.wire.encoding import entry_wire
+from headgate.app.wire.problems import responses
+from headgate.app.wire.schemas import (
     GroupDetail,
     Stream,
     StreamConfig,

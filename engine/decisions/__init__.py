@@ -16,7 +16,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar, cast
 
 from headgate.engine.commands import Command
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.state.keyspace import Keyspace
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -24,8 +24,6 @@ from headgate.engine.commands import (
 from headgate.engine.decisions import Decision, in_parts
 from headgate.engine.decisions.streams import Deletion, References
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.group import Group
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
@@ -36,11 +34,13 @@ from headgate.engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
-from headgate.engine.pending import Consumer, PendingEntry
-from headgate.engine.policy import GroupPolicy
-from headgate.engine.read_room import ReadRoom
 from headgate.engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
-from headgate.engine.stream import Stream
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import Consumer, PendingEntry
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.read_room import ReadRoom
+from headgate.engine.state.stream import Stream
 
 
 class GroupCursor(NamedTuple):

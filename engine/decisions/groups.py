@@ -21,11 +21,11 @@ from headgate.engine.decisions import Decision
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import SETTLED_AT_ONCE_MAX
-from headgate.engine.pending import Consumer
-from headgate.engine.policy import NO_POLICY, GroupPolicy
-from headgate.engine.stream import Stream, StreamConfig
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import Consumer
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.stream import Stream, StreamConfig
 
 
 class GroupStart(NamedTuple):

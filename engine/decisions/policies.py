@@ -13,8 +13,6 @@ from headgate.engine.decisions import Decision
 from headgate.engine.decisions import streams as stream_decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, InvalidId, StreamError
-from headgate.engine.group import Group
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import (
     BURIED_MAX,
     CONSUMERS_AT_ONCE_MAX,
@@ -23,9 +21,11 @@ from headgate.engine.limits import (
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
 )
-from headgate.engine.pending import PendingEntry
-from headgate.engine.policy import GroupPolicy
-from headgate.engine.stream import Stream
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import PendingEntry
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import Stream
 
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """Fields that a dead letter has behind its own."""

@@ -53,8 +53,6 @@ from headgate.engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from headgate.engine.idempotency import Idempotent, Made
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import (
     CHUNK_ENTRIES_MAX,
     DELETED_AT_ONCE_MAX,
@@ -70,10 +68,12 @@ from headgate.engine.limits import (
     TRIMMED_AT_ONCE,
     U64_MAX,
 )
-from headgate.engine.log import Cut, Log, NodeLimits
-from headgate.engine.packed import Packed, PackedDrafts
 from headgate.engine.replies import Added, Written
-from headgate.engine.stream import Stream, StreamConfig
+from headgate.engine.state.idempotency import Idempotent, Made
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import Cut, Log, NodeLimits
+from headgate.engine.state.packed import Packed, PackedDrafts
+from headgate.engine.state.stream import Stream, StreamConfig
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ from headgate.engine.decisions import Decision, Step
 from headgate.engine.decisions.streams import append
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
-from headgate.engine.keyspace import Keyspace
 from headgate.engine.limits import COMMIT_STREAMS_MAX
-from headgate.engine.packed import PackedDrafts
 from headgate.engine.replies import Committed, Written
-from headgate.engine.stream import Stream, StreamConfig
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.packed import PackedDrafts
+from headgate.engine.state.stream import Stream, StreamConfig
 
 
 def commit_batch(

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from headgate.app.dependencies import Gateway
+from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings

@@ -19,12 +19,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import httpx
 import pyarrow as pa
 
+from headgate.app.http.operation import ARROW
 from headgate.app.main import create_app
-from headgate.app.operation import ARROW
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.engine import Engine
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.journal.storage import MemoryStorage
 
 EXAMPLES = Path(__file__).parents[2] / "app" / "examples.json"
 

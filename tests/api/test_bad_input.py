@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from headgate.app.schemas import GroupDetail
 from headgate.app.settings import Settings
+from headgate.app.wire.schemas import GroupDetail
 from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.entry import MIN_ID, Draft, EntryId

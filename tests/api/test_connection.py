@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import WebSocket
 
-from headgate.app.connection import Connection
+from headgate.app.live.connection import Connection
 from headgate.engine.decisions.deliveries import ClaimRequest
 from headgate.engine.entry import EntryId
 from tests.api.conftest import Live

@@ -13,7 +13,7 @@ import pytest
 from headgate.app.routes.events import EventStream
 from headgate.app.settings import Settings
 from headgate.engine.lanes import Waiter
-from headgate.engine.pending import Consumer
+from headgate.engine.state.pending import Consumer
 from tests.api.conftest import Live, running, said, until
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headgate.app.operation import ARROW
+from headgate.app.http.operation import ARROW
 from tests.api.conftest import Live
 from tests.api.story import EXAMPLES, told, written
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from headgate.engine import recovery
-from headgate.engine.blocks import HEADER_BYTES, Kind, read_blocks, read_header
-from headgate.engine.disk import SystemDisk
 from headgate.engine.errors import Corrupt
-from headgate.engine.recovery import Loaded, journal_name
+from headgate.engine.journal import recovery
+from headgate.engine.journal.blocks import HEADER_BYTES, Kind, read_blocks, read_header
+from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.recovery import Loaded, journal_name
 from tests.crash.gateway import Gateway, headgate
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot

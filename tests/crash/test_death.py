@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from headgate.app.dependencies import Gateway
+from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.commands import DeleteStream
@@ -23,7 +23,7 @@ from pathlib import Path
 from headgate.app.main import create_app, open_engine
 from headgate.app.server import Server
 from headgate.app.settings import Settings
-from headgate.app.telemetry import set_up_logging
+from headgate.app.runtime.telemetry import set_up_logging
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.app import arrow
-from headgate.app.arrow_body import ArrowBounds
-from headgate.app.problems import GatewayError
+from headgate.app.bulk import arrow
+from headgate.app.bulk.arrow_body import ArrowBounds
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import InvalidId
 from tests.arrow_bodies import shown_over_and_over
 

@@ -14,11 +14,11 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from headgate.app import pieces, staged
-from headgate.app.batch import drafts_of
-from headgate.app.problems import GatewayError
-from headgate.app.schemas import EntryInput
-from headgate.app.staged import Rows
+from headgate.app.bulk import pieces, staged
+from headgate.app.bulk.batch import drafts_of
+from headgate.app.bulk.staged import Rows
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas import EntryInput
 from headgate.engine.entry import Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
 from tests.fuzz import rounds

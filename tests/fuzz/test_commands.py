@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from headgate.app.answers import Answers
-from headgate.app.commands import CommandRunner
+from headgate.app.redis_syntax.answers import Answers
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
 from headgate.app.redis_syntax.words import Bounds
-from headgate.engine import commands, snapshot
-from headgate.engine.blocks import Kind, read_blocks, read_header
+from headgate.engine import commands
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
-from headgate.engine.keyspace import Keyspace
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.journal import snapshot
+from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz import grammar, rounds
 from tests.model.snapshot import snapshot as everything_in
 from tests.virtual_time import HandClock

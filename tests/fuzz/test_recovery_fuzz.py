@@ -13,12 +13,19 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine import recovery, snapshot
-from headgate.engine.blocks import HEADER_BYTES, Header, Kind, pack_block, pack_header, read_blocks
-from headgate.engine.blocks import read_header as read
 from headgate.engine.errors import Corrupt
-from headgate.engine.keyspace import Keyspace
-from headgate.engine.recovery import snapshot_name
+from headgate.engine.journal import recovery, snapshot
+from headgate.engine.journal.blocks import (
+    HEADER_BYTES,
+    Header,
+    Kind,
+    pack_block,
+    pack_header,
+    read_blocks,
+)
+from headgate.engine.journal.blocks import read_header as read
+from headgate.engine.journal.recovery import snapshot_name
+from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz.rounds import ended, seeds, told
 from tests.memory_disk import MemoryDisk
 from tests.records import recorded, written

@@ -16,9 +16,9 @@ from headgate.engine.decisions.deliveries import (
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.policies import RedriveOutcome
 from headgate.engine.decisions.streams import References
+from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.policy import NO_POLICY, GroupPolicy
-from headgate.engine.views import PendingRequest
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from tests.model.machine import (
     START_MS,
     Command,

@@ -16,18 +16,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from headgate.app.redis_syntax.table import COMMANDS, find
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine import commands
-from headgate.engine.blocks import Kind, read_blocks, read_header
 from headgate.engine.decisions import Decision, Step
 from headgate.engine.decisions.streams import References
-from headgate.engine.defaults import Defaults
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.journal.snapshot import load, pieces
+from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import U64_MAX
-from headgate.engine.log import NodeLimits
-from headgate.engine.snapshot import load, pieces
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import NodeLimits
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream
 from tests.model.snapshot import held_by, snapshot

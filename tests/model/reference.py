@@ -14,9 +14,9 @@ from headgate.engine.decisions.deliveries import ClaimRequest, GroupRequest, Nac
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.policies import Redriven, RedriveOutcome
 from headgate.engine.decisions.streams import Deletion, References
+from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
-from headgate.engine.policy import NO_POLICY, GroupPolicy
 from headgate.engine.replies import (
     Claimed,
     ConsumerInfo,
@@ -30,8 +30,8 @@ from headgate.engine.replies import (
     PendingSummary,
     StreamDetail,
 )
-from headgate.engine.stream import StreamConfig
-from headgate.engine.views import PendingRequest
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.stream import StreamConfig
 from tests.model.reference_keyspace import RefKeyspace
 from tests.model.reference_stream import Pending, Reader, RefGroup, RefStream
 

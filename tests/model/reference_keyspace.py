@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
 from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.bulk import BulkCursor, shares
+from headgate.engine.decisions.bulk import BulkCursor, shares
 from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.defaults import Defaults
+from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -30,7 +30,6 @@ from headgate.engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from headgate.engine.idempotency import Idempotent
 from headgate.engine.replies import (
     Added,
     Committed,
@@ -41,8 +40,9 @@ from headgate.engine.replies import (
     StreamRead,
     Written,
 )
-from headgate.engine.stream import StreamConfig
-from headgate.engine.views import From, StreamCursor
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.stream import StreamConfig
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
 
 

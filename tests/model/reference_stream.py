@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from headgate.engine.decisions.streams import References, TrimRequest
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
-from headgate.engine.policy import NO_POLICY, GroupPolicy
-from headgate.engine.stream import StreamConfig
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.stream import StreamConfig
 
 NODES_PER_TRIM = 100
 TRIM_DEFAULT = 10_000  # where nodes are without bound

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine import views
+from headgate.engine.decisions import views
 from headgate.engine.entry import MAX_ID, MIN_ID
-from headgate.engine.group import Group
-from headgate.engine.keyspace import Keyspace
-from headgate.engine.stream import Stream
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.stream import Stream
 
 _NOW_MS = 10**12
 """Later than any test, so that no idle time is cut off at zero."""

@@ -8,14 +8,14 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from headgate.engine.bulk import BulkCursor
 from headgate.engine.decisions import streams as decisions
+from headgate.engine.decisions.bulk import BulkCursor
 from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import MIN_ID, Draft, EntryId, PartialId
-from headgate.engine.idempotency import Idempotent
 from headgate.engine.limits import U64_MAX
-from headgate.engine.stream import StreamConfig
-from headgate.engine.views import From, StreamCursor
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.stream import StreamConfig
 from tests.model.machine import (
     START_MS,
     Command,

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from headgate.app.commands import CommandRunner
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.journal.storage import MemoryStorage
 from tests.model.redis_server import Redis, RedisError, Words, redis_server, server_path, words
 from tests.virtual_time import HandClock, VirtualLoop, settle
 

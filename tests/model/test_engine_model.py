@@ -18,7 +18,7 @@ from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest, Nack
 from headgate.engine.decisions.streams import References, TrimRequest
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
-from headgate.engine.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
 from tests.model.stream_rules import StreamRules

@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
-from headgate.app.commands import CommandRunner
-from headgate.engine.defaults import Defaults
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
-from headgate.engine.log import NodeLimits
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.log import NodeLimits
 from tests.model.redis_server import (
     Redis,
     RedisError,

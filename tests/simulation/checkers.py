@@ -49,16 +49,16 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
-from headgate.engine import recovery, snapshot
-from headgate.engine.blocks import Kind, read_blocks, read_header
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Entry
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
-from headgate.engine.journal import Journal
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.journal import recovery, snapshot
+from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.recovery import Loaded
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
-from headgate.engine.recovery import Loaded
 from headgate.engine.replies import GroupRead, StreamRead
+from headgate.engine.state.keyspace import Keyspace
 from tests.model import snapshot as model
 from tests.simulation.disk import Faults, SimulatedDisk
 from tests.simulation.history import History, Request

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from headgate.engine import recovery
-from headgate.engine.disk import SyncError
 from headgate.engine.errors import Corrupt
+from headgate.engine.journal import recovery
+from headgate.engine.journal.disk import SyncError
 from tests.simulation.platter import Inode, Platter
 from tests.simulation.strands import Strand
 

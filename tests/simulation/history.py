@@ -9,9 +9,9 @@ from typing import Any
 from headgate.engine import commands as c
 from headgate.engine.commands import Command
 from headgate.engine.entry import MIN_ID, Entry, EntryId
-from headgate.engine.journal import Journal
-from headgate.engine.keyspace import Keyspace
-from headgate.engine.storage import GoBack
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.storage import GoBack
+from headgate.engine.state.keyspace import Keyspace
 from tests.model.snapshot import snapshot
 
 Reader = tuple[bytes, bytes]  # group, consumer

@@ -10,16 +10,16 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-from headgate.engine import journal as journals
-from headgate.engine import recovery
-from headgate.engine import snapshot as snapshots
-from headgate.engine.disk import Disk
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Corrupt, StreamError, Unavailable
-from headgate.engine.journal import FsyncPolicy, Growth
+from headgate.engine.journal import journal as journals
+from headgate.engine.journal import recovery
+from headgate.engine.journal import snapshot as snapshots
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.journal import FsyncPolicy, Growth
+from headgate.engine.journal.recovery import Loaded
+from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
-from headgate.engine.recovery import Loaded
-from headgate.engine.room import DiskBounds
 from tests.simulation import checkers
 from tests.simulation.checkers import ViolationError, ensure
 from tests.simulation.disk import CrashError, Faults, Outage, SimulatedDisk

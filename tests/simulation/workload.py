@@ -21,18 +21,18 @@ from headgate.engine.decisions.deliveries import (
 )
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.streams import References, TrimRequest
-from headgate.engine.defaults import Defaults
+from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
-from headgate.engine.idempotency import Digest, Idempotent
-from headgate.engine.journal import Journal
-from headgate.engine.keyspace import Keyspace
+from headgate.engine.journal.journal import Journal
 from headgate.engine.lanes import LaneKey
-from headgate.engine.log import NodeLimits
-from headgate.engine.policy import NO_POLICY, GroupPolicy
-from headgate.engine.stream import Stream, StreamConfig
-from headgate.engine.views import From, PendingRequest, StreamCursor
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.idempotency import Digest, Idempotent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.stream import Stream, StreamConfig
 from tests.simulation.history import Reader
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]

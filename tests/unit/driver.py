@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from headgate.engine.bounds import KeyspaceBounds
 from headgate.engine.clock import Clock
 from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Delivery, GroupRead, PendingItem
-from headgate.engine.storage import MemoryStorage
-from headgate.engine.views import From, PendingRequest, StreamCursor
+from headgate.engine.state.bounds import KeyspaceBounds
 from tests.virtual_time import HandClock
 
 S, G = b"s", b"g"

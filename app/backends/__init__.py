@@ -1,0 +1,1 @@
+"""The port to what keeps the streams, and what is behind it."""

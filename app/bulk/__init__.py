@@ -1,0 +1,1 @@
+"""Entries in bulk: Arrow, JSON in batches, staged chunks."""

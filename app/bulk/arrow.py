@@ -1,0 +1,228 @@
+"""Arrow: entries as record batches and back, by pyarrow, which a gateway need not have.
+
+Encoding and decoding are plain functions, to be run `aside`: in one of few threads, so that the
+event loop goes on meanwhile. They do their work in few calls on whole columns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import struct
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
+from headgate.app.wire.ids import parse_new_id
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.entry import Draft, Entry, Fields, IdRequest, make_draft
+
+T = TypeVar("T")
+
+Compression = Literal["none", "zstd"]
+
+THREADS_MAX = 2
+"""Encodings and decodings at once: with more, each would only wait for the others."""
+
+ROWS_MAX = 4096
+"""Rows of one batch: with twice as many a long poll beside two readers waits a third longer, and
+they read no faster."""
+
+BATCH_BYTES_MAX = 8 * 2**20
+"""Names and values of one batch, about."""
+
+_POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"
+"""Where Arrow takes memory from, unless the environment says otherwise. mimalloc, its own choice,
+asks for huge pages where the system leaves that to programs, and so has 2 MiB more whenever it
+touches another part of its arena: up to 14 MiB were seen, for half of one in use at most. Readers
+in bulk are as quick with either (tests/bench/README.md)."""
+
+_INT64_MAX = 2**63 - 1
+
+_ROWS_AT_ONCE = 1024
+_VALUES_AT_ONCE = 4096
+"""Made into objects before another thread can have its turn: a fraction of a millisecond each."""
+
+_threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
+
+
+async def aside(act: Callable[[], T]) -> T:
+    """Do something with Arrow while the event loop goes on."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, act)
+
+
+async def load() -> None:
+    """Make sure that there is pyarrow.
+
+    Raises:
+        GatewayError: there is none.
+    """
+    await aside(_pyarrow)
+
+
+@cache
+def _pyarrow() -> Any:
+    """Return the library, imported once, and not before somebody asks for Arrow."""
+    os.environ.setdefault(*_POOL)
+    try:
+        import_module("pyarrow.compute")
+        return import_module("pyarrow")
+    except ImportError:
+        text = "this gateway cannot speak Arrow: pip install 'headgate[arrow]'"
+        raise GatewayError("extra_missing", text) from None
+
+
+class Encoder:
+    """Entries of one stream into an Arrow IPC stream, batch by batch."""
+
+    def __init__(self, stream: str, epoch: int, compression: Compression) -> None:
+        """Begin the stream; its schema says whose entries they are."""
+        pa = _pyarrow()
+        self._fields_type = pa.map_(pa.binary(), pa.binary())
+        self._schema = pa.schema(
+            [
+                pa.field("id", pa.string(), nullable=False),
+                pa.field("ms", pa.int64(), nullable=False),
+                pa.field("seq", pa.int64()),
+                pa.field("fields", self._fields_type, nullable=False),
+            ],
+            {"headgate.stream": stream, "headgate.epoch": str(epoch)},
+        )
+        options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+        self._sink = io.BytesIO()
+        self._writer = pa.ipc.new_stream(
+            pa.PythonFile(self._sink, "w"), self._schema, options=options
+        )
+
+    def encode(self, entries: Sequence[Entry]) -> bytes:
+        """Return the next bytes of the stream, with these entries as one batch."""
+        pa = _pyarrow()
+        ids, ms, seq = _id_columns(list(map(itemgetter(0), entries)))
+        many = list(map(itemgetter(1), entries))
+        flat = list(chain.from_iterable(many))
+        ends = accumulate((len(fields) // 2 for fields in many), initial=0)
+        fields = pa.MapArray.from_arrays(
+            pa.array(list(ends), pa.int32()),
+            pa.array(flat[0::2], pa.binary()),
+            pa.array(flat[1::2], pa.binary()),
+            type=self._fields_type,
+        )
+        batch = pa.RecordBatch.from_arrays([ids, ms, seq, fields], schema=self._schema)
+        self._writer.write_batch(batch)
+        return self._taken()
+
+    def finish(self) -> bytes:
+        """Return the last bytes: whoever has them has it all."""
+        self._writer.close()
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        taken = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return taken
+
+
+def _id_columns(ids: list[tuple[int, int]]) -> tuple[Any, Any, Any]:
+    """Return ids as texts, their times and their sequence numbers."""
+    pa = _pyarrow()
+    flat = list(chain.from_iterable(ids))
+    ms, seq = pa.array(flat[0::2], pa.uint64()), pa.array(flat[1::2], pa.uint64())
+    text = pa.string()
+    texts = pa.compute.binary_join_element_wise(ms.cast(text), seq.cast(text), "-")
+    try:
+        return texts, ms.cast(pa.int64()), seq.cast(pa.int64())
+    except pa.ArrowInvalid:  # beyond a signed number: the text alone has the truth
+        times = [min(one, _INT64_MAX) for one in flat[0::2]]
+        numbers = [one if one <= _INT64_MAX else None for one in flat[1::2]]
+        return texts, pa.array(times, pa.int64()), pa.array(numbers, pa.int64())
+
+
+class NewRows(NamedTuple):
+    """What an Arrow body wants to be appended, in order."""
+
+    drafts: list[Draft]
+    streams: list[str | None] | None  # of each draft; None: the body does not say
+
+
+def decode(body: bytes, bounds: ArrowBounds) -> NewRows:
+    """Return the rows of an Arrow IPC stream.
+
+    Args:
+        body: with a column `fields` (a map, or a list of structs of `name` and `value`), and
+            perhaps `id` (null is `*`) and `stream`.
+        bounds: what it may hold.
+
+    Raises:
+        GatewayError: it is no such stream; with the column or the row that is wrong.
+    """
+    pa = _pyarrow()
+    try:
+        return _rows(table_of(pa, body, bounds))
+    except (pa.ArrowException, OSError, struct.error, ValueError, IndexError) as error:
+        text = f"not an Arrow stream: {str(error).splitlines()[0] if str(error) else 'no sense'}"
+        raise GatewayError("malformed", text, pointer="/body") from None
+
+
+def _rows(table: Any) -> NewRows:
+    drafts: list[Draft] = []
+    streams: list[str | None] = []
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        first = len(drafts)
+        fields = _fields(batch.column("fields"), first)
+        ids: list[IdRequest] = [None] * len(fields)
+        if "id" in batch.schema.names:
+            texts = batch.column("id").to_pylist()
+            ids = [
+                None if text is None else parse_new_id(text, field=f"/body/{row}/id")
+                for row, text in enumerate(texts, first)
+            ]
+        if "stream" in batch.schema.names:
+            streams += batch.column("stream").to_pylist()
+        drafts += map(make_draft, zip(ids, fields, strict=True))
+    return NewRows(drafts, streams if "stream" in table.schema.names else None)
+
+
+def _fields(column: Any, first: int) -> list[Fields]:
+    """Return the fields of each row; `first` is the number of the first row, for errors."""
+    pa = _pyarrow()
+    if not len(column):  # it may have no offsets then, and what is read is not its own
+        return []
+    if column.null_count:
+        _refuse(first + column.is_null().index(True).as_py(), "should not be null")
+    ends = column.offsets.to_pylist()
+    begin, count = ends[0], ends[-1] - ends[0]
+    names, values = (one.slice(begin, count) for one in leaves_of(pa, column))
+    flat: list[bytes] = [b""] * (2 * count)
+    flat[0::2], flat[1::2] = _bytes(names), _bytes(values)
+    places = ((2 * (low - begin), 2 * (high - begin)) for low, high in pairwise(ends))
+    many = [tuple(flat[low:high]) for low, high in places]
+    if not all(many):
+        _refuse(first + many.index(()), "an entry has at least one field")
+    if names.null_count or values.null_count:
+        for row, fields in enumerate(many, first):
+            if None in fields:
+                _refuse(row, "a name or a value is null")
+    return many
+
+
+def _bytes(column: Any) -> list[bytes]:
+    """Return the bytes of a column, a few values at a time: nothing else runs meanwhile."""
+    pa = _pyarrow()
+    found: list[bytes] = []
+    for begin in range(0, len(column), _VALUES_AT_ONCE):
+        some = column.slice(begin, _VALUES_AT_ONCE)
+        if pa.types.is_string_view(some.type):
+            some = some.cast(pa.binary_view())
+        found += some.cast(pa.large_binary()).to_pylist()
+    return found
+
+
+def _refuse(row: int, text: str) -> None:
+    raise GatewayError("invalid_request", text, pointer=f"/body/{row}/fields")

@@ -1,0 +1,164 @@
+"""Arrow bodies: what a client has sent is sound and within its bounds before it is made use of.
+
+Arrow trusts what it reads. Offsets are followed, views may show the same bytes over and over, and a
+few megabytes become gigabytes, or end the process. So a body is looked at here, cheap checks first.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from headgate.app.http.dependencies import check_at_most
+from headgate.app.wire.problems import GatewayError, pointer_to
+
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+class ArrowBounds(NamedTuple):
+    """What a body may hold."""
+
+    rows_max: int
+    size_bytes_max: int  # names, values, ids and names of streams together
+    may_name_streams: bool = False  # it may have a column `stream`
+
+
+def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
+    """Return what a body holds, once it is known to be whole, sound and of the right columns.
+
+    Args:
+        pa: pyarrow.
+        body: an Arrow IPC stream.
+        bounds: what it may hold.
+
+    Raises:
+        GatewayError: it holds what it may not.
+        pa.ArrowException, OSError, struct.error, ValueError, IndexError: it is no such stream.
+    """
+    if not body.endswith(_END):
+        raise pa.ArrowInvalid("the end is missing")
+    source = pa.BufferReader(body)
+    reader = pa.ipc.open_stream(source)
+    _check_columns(pa.types, reader.schema, bounds.may_name_streams)
+    _check_uncompressed(pa, body)
+    table = reader.read_all()
+    if source.tell() != len(body):
+        raise pa.ArrowInvalid("it goes on behind its end")
+    check_at_most(table.num_rows, bounds.rows_max, pointer="/body")
+    table.validate()  # the buffers are as long as they should be; nothing is followed yet
+    _check_size(pa, table, bounds.size_bytes_max)
+    table.validate(full=True)  # offsets that point anywhere would be followed anywhere
+    return table
+
+
+def _check_size(pa: Any, table: Any, most: int) -> None:
+    """Refuse a body that becomes larger than it may be once each value has bytes of its own.
+
+    Views may all show the same bytes, and so may two columns: 300 views of 8 MB are a body of 8 MB.
+    """
+    total = 0
+    for column in table.columns:
+        for chunk in column.chunks:
+            for leaf in leaves_of(pa, chunk):
+                lengths = _lengths(pa, leaf)
+                if (pa.compute.min(lengths).as_py() or 0) < 0:
+                    raise pa.ArrowInvalid("a value is shorter than nothing")
+                total += pa.compute.sum(lengths).as_py() or 0
+    if total > most:
+        text = f"its names and values have {total} bytes, at most {most} may be sent at once"
+        raise GatewayError("too_large", text, pointer="/body")
+
+
+def leaves_of(pa: Any, column: Any) -> tuple[Any, ...]:
+    """Return the arrays of bytes below a column: of fields its names and its values."""
+    if pa.types.is_map(column.type):
+        return column.keys, column.items
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        names, values = column.values.flatten()
+        return names, values
+    return (column,)
+
+
+def _lengths(pa: Any, column: Any) -> Any:
+    """Return how long each value says it is; what is null says nothing."""
+    if not (pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type)):
+        return pa.compute.binary_length(column)
+    # A view is four numbers of 32 bits, the length first.
+    numbers = pa.Array.from_buffers(
+        pa.int32(),
+        4 * len(column),
+        [None, column.buffers()[1]],
+        offset=4 * column.offset,
+    )
+    views = pa.FixedSizeListArray.from_arrays(numbers, 4)
+    lengths = pa.compute.list_element(views, 0)
+    return pa.compute.if_else(column.is_valid(), lengths, 0) if column.null_count else lengths
+
+
+def _check_columns(types: Any, schema: Any, may_name_streams: bool) -> None:
+    known = {"fields": _is_fields, "id": _is_text}
+    if may_name_streams:
+        known["stream"] = _is_text
+    for column in schema:
+        pointer = "/body" + pointer_to(column.name)
+        if column.name not in known:
+            text = f"unknown column: there are {' and '.join(known)}"
+            raise GatewayError("invalid_request", text, pointer=pointer)
+        if schema.names.count(column.name) > 1:
+            raise GatewayError("invalid_request", "given twice", pointer=pointer)
+        if not known[column.name](types, column.type):
+            wanted = "a map of binary or utf8" if column.name == "fields" else "utf8"
+            text = f"should be {wanted}, not {str(column.type)[:64]}"
+            raise GatewayError("invalid_request", text, pointer=pointer)
+    if "fields" not in schema.names:
+        raise GatewayError("invalid_request", "is required", pointer="/body/fields")
+
+
+def _is_text(types: Any, kind: Any) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_bytes(types: Any, kind: Any) -> bool:
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return is_binary or _is_text(types, kind)
+
+
+def _is_fields(types: Any, kind: Any) -> bool:
+    if types.is_map(kind):
+        return _is_bytes(types, kind.key_type) and _is_bytes(types, kind.item_type)
+    if not (types.is_list(kind) or types.is_large_list(kind)):
+        return False
+    pair = kind.value_type
+    if not types.is_struct(pair) or [one.name for one in pair] != ["name", "value"]:
+        return False
+    return all(_is_bytes(types, one.type) for one in pair)
+
+
+def _check_uncompressed(pa: Any, body: bytes) -> None:
+    """Refuse compressed batches: a body within its bound could become as large as it likes."""
+    messages = pa.ipc.MessageReader.open_stream(body)
+    while True:
+        try:
+            message = messages.read_next_message()
+        except StopIteration:
+            return
+        if message.type == "record batch" and _has_compression(message.metadata.to_pybytes()):
+            text = "send it uncompressed: compressed batches are not taken"
+            raise GatewayError("invalid_request", text, pointer="/body")
+
+
+def _has_compression(metadata: bytes) -> bool:
+    """Tell whether a record batch's flatbuffer has its field `compression` (Arrow: Message.fbs)."""
+
+    def place(table: int, slot: int) -> int | None:
+        vtable = table - struct.unpack_from("<i", metadata, table)[0]
+        if 4 + 2 * slot >= struct.unpack_from("<H", metadata, vtable)[0]:
+            return None
+        offset: int = struct.unpack_from("<H", metadata, vtable + 4 + 2 * slot)[0]
+        return table + offset if offset else None
+
+    message = struct.unpack_from("<I", metadata)[0]
+    header = place(message, 2)
+    if header is None:
+        return False
+    return place(header + struct.unpack_from("<I", metadata, header)[0], 3) is not None

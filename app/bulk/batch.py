@@ -1,0 +1,164 @@
+"""Batches: the entries of a body of JSON, read a piece at a time."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from headgate.app.bulk import pieces
+from headgate.app.http.operation import json_of
+from headgate.app.runtime.turns import Turn
+from headgate.app.wire.plain import plain_drafts
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.structure import check_dense, check_members
+from headgate.engine.entry import Draft
+
+_LONG_LINE_BYTES = 2**16
+_new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
+
+
+async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Draft]:
+    """Return the entries of a body.
+
+    Args:
+        body: a JSON array of entries, or one entry per line.
+        is_lines: it is lines.
+        entries_max: it may have so many.
+
+    Raises:
+        GatewayError: an entry makes no sense, or there are none, or too many.
+        RequestValidationError: the body is no JSON, or has something else than entries in it.
+    """
+    turn, drafts = Turn(), list[Draft]()
+    read = _of_lines if is_lines else _of_array
+    for some in read(body):
+        drafts += some
+        if len(drafts) > entries_max and len(drafts) > len(some):
+            raise GatewayError("invalid_request", f"at most {entries_max}", pointer="/body")
+        await turn.pause()
+    check_count(len(drafts), entries_max)
+    return drafts
+
+
+def check_count(count: int, most: int) -> None:
+    """Refuse a batch that has no entries, or too many.
+
+    Raises:
+        GatewayError: it has.
+    """
+    if not count:
+        raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
+    if count > most:
+        text = f"at most {most}, not {count}"
+        raise GatewayError("invalid_request", text, pointer="/body")
+
+
+def _of_array(body: bytes) -> Iterator[list[Draft]]:
+    """Yield the entries of an array, some at a time."""
+    begin = pieces.opening_of(body)
+    if begin is None:
+        try:
+            yield _of_items(body, 0)
+        except _NoJsonError as error:
+            raise _malformed(str(error)) from None
+        return
+    count, find_end = 0, pieces.likely_end
+    while True:
+        end = find_end(body, begin)
+        if end is None and find_end is pieces.true_end:
+            raise _malformed(f"no items of an array in what begins at byte {begin}")
+        is_last = end is None or body[end : end + 1] == b"]"
+        piece = b"[" + body[begin:] if is_last else b"[%b]" % body[begin:end]
+        try:
+            found = _of_items(piece, count)
+        except _NoJsonError as error:
+            if find_end is pieces.true_end:
+                raise _malformed(f"{error} in what begins at byte {begin}") from None
+            find_end = pieces.true_end  # it was not the end of an item, or nothing is
+            continue
+        yield found
+        if end is None or is_last:
+            return
+        count += len(found)
+        begin = end + 1 if find_end is pieces.true_end else body.index(b"{", end)
+
+
+class _NoJsonError(Exception):
+    """A piece of an array is no JSON."""
+
+
+def _malformed(text: str) -> RequestValidationError:
+    wrong = {"type": "json_invalid", "loc": ("body",), "msg": "JSON decode error"}
+    return RequestValidationError([{**wrong, "ctx": {"error": text}}])
+
+
+def _of_items(piece: bytes, first: int) -> list[Draft]:
+    """Return the entries of an array; `first` is the number of its first one."""
+    plain = plain_drafts(piece, is_lines=False)
+    if plain is not None:
+        return plain
+    check_dense(piece)
+    try:
+        entries = _new_entries.validate_python(json_of(piece))
+    except json.JSONDecodeError as error:
+        raise _NoJsonError(error.msg) from None
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError([_moved(one, first) for one in found]) from None
+    return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries, first)]
+
+
+def _moved(error: Any, first: int) -> dict[str, Any]:
+    """Return an error in an item of a piece with its place in the body."""
+    index, *rest = error["loc"] or (None,)
+    place = (index + first, *rest) if isinstance(index, int) else error["loc"]
+    return {**error, "loc": ("body", *place)}
+
+
+def _of_lines(body: bytes) -> Iterator[list[Draft]]:
+    """Yield the entries of lines, some at a time."""
+    count = 0
+    for piece in pieces.lines(body):
+        check_dense(piece)
+        found = plain_drafts(piece, is_lines=True)
+        if found is None:
+            found = _of_each_line(piece, count)
+        count += len(found)
+        yield found
+
+
+def _of_each_line(piece: bytes, first: int) -> list[Draft]:
+    lines = piece.split(b"\n")
+    if not lines[-1].strip():
+        lines.pop()
+    drafts = []
+    for index, line in enumerate(lines, first):
+        try:
+            if len(line) > _LONG_LINE_BYTES:
+                _check_long_line(line, index)
+            entry = EntryInput.model_validate_json(line)
+        except ValidationError as error:
+            raise RequestValidationError(_at_line(error, index)) from None
+        drafts.append(entry.to_draft(f"/body/{index}"))
+    return drafts
+
+
+def _check_long_line(line: bytes, index: int) -> None:
+    with suppress(ValueError):  # what is no JSON is told with its place by the model
+        check_members(from_json(line), f"/body/{index}")
+
+
+def _at_line(error: ValidationError, index: int) -> list[Any]:
+    """Return what is wrong with a line, with its place in the body and its number for people."""
+    found = []
+    for one in error.errors(include_url=False, include_input=False):
+        context = {**one.get("ctx", {}), "line": index + 1}
+        if one["type"] == "json_invalid":  # it counts from the line on
+            context["error"] = context["error"].replace(" at line 1 column", " at column")
+        found.append({**one, "loc": ("body", index, *one["loc"]), "ctx": context})
+    return found

@@ -1,0 +1,305 @@
+"""Staging: chunks of batches that are not committed yet, as files.
+
+They are written to another name and renamed, so a chunk is there as a whole or not at all, also
+after a crash; they are not forced to disk, as the commit is what makes them last. A batch that gets
+no more chunks is forgotten after a while.
+
+One thread does everything, the bookkeeping too: nothing comes between, and a request that is
+cancelled leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from headgate.app.bulk import staged
+from headgate.app.bulk.staged import Rows
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas import CHUNKS_MAX
+from headgate.engine.clock import Clock, SystemClock
+from headgate.engine.entry import Draft
+
+log = logging.getLogger("headgate")
+
+T = TypeVar("T")
+
+SWEEP_INTERVAL_S = 60.0
+"""How often what is too old is looked for."""
+
+_UNFINISHED = "new"
+
+_NUMBER = "0|[1-9][0-9]{0,18}"
+_FILE = re.compile(rf"({_NUMBER})-({_NUMBER})-([A-Za-z0-9._-]{{1,64}})")
+_FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
+"""What folders of writers, and of batches in them, are called."""
+
+_TOLD_MAX = 5
+
+
+class ChunkName(NamedTuple):
+    """Which part of a batch a chunk is; they are appended in this order."""
+
+    partition: int
+    number: int
+    attempt: str
+
+    @classmethod
+    def of_file(cls, name: str) -> ChunkName | None:
+        """Return the name of the chunk in a file; None: no chunk is called so."""
+        found = _FILE.fullmatch(name)
+        return None if found is None else cls(int(found[1]), int(found[2]), found[3])
+
+    @property
+    def file(self) -> str:
+        """Return the name of its file."""
+        return f"{self.partition}-{self.number}-{self.attempt}"
+
+
+class BatchName(NamedTuple):
+    """A batch of a writer."""
+
+    writer: bytes
+    batch: int
+
+    @property
+    def folder(self) -> Path:
+        """Return where its chunks are: names of writers may be too long for files."""
+        return Path(sha256(self.writer).hexdigest(), str(self.batch))
+
+
+class _Batch:
+    """The chunks of one batch."""
+
+    def __init__(self, touched_ms: int) -> None:
+        self.sizes: dict[ChunkName, int] = {}
+        self.touched_ms = touched_ms  # when its last chunk came, by the monotonic clock
+
+
+class Staging:
+    """All staged chunks."""
+
+    def __init__(
+        self, directory: Path | None, *, bytes_max: int, ttl_ms: int, clock: Clock | None = None
+    ) -> None:
+        """Stage below a directory; nothing is touched before it is needed.
+
+        Args:
+            directory: where to; None is a temporary one.
+            bytes_max: of all chunks together.
+            ttl_ms: how long a batch is kept after its last chunk.
+            clock: what time it is; the machine's unless given.
+        """
+        self._directory = directory
+        self._is_temporary = directory is None
+        self._bytes_max = bytes_max
+        self._ttl_ms = ttl_ms
+        self._clock = clock or SystemClock()
+        self._batches: dict[Path, _Batch] | None = None  # by folder; None: not looked at yet
+        self._size_bytes = 0  # of all chunks
+        self._count = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="staging")
+
+    async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows) -> int:
+        """Stage a chunk, in place of one of the same name; returns its size in bytes.
+
+        Raises:
+            GatewayError: there is no room, or the disk fails.
+        """
+        return await self._aside(partial(self._put, batch.folder, chunk, rows))
+
+    async def take(self, batch: BatchName, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
+        """Return what is to be appended to each stream, chunk after chunk. They stay.
+
+        Raises:
+            GatewayError: one is not there.
+        """
+        return await self._aside(partial(self._take, batch.folder, chunks))
+
+    async def drop(self, batch: BatchName) -> None:
+        """Forget all chunks of a batch."""
+        await self._aside(partial(self._drop, batch.folder))
+
+    async def sweep(self) -> None:
+        """Forget batches that have got no chunk for too long."""
+        await self._aside(self._sweep)
+
+    async def run(self) -> None:
+        """Sweep now and from time to time, until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except OSError as error:
+                log.warning("staged chunks not swept", extra={"reason": str(error)})
+            await asyncio.sleep(SWEEP_INTERVAL_S)
+
+    async def close(self) -> None:
+        """Let go of the thread, and of a temporary directory."""
+        await self._aside(self._forget_temporary)
+        self._thread.shutdown(wait=False)
+
+    async def _aside(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+
+    # In the thread
+
+    def _put(self, folder: Path, chunk: ChunkName, rows: Rows) -> int:
+        batches = self._loaded()
+        data = staged.encode(rows)
+        held = batches.get(folder)
+        replaced = 0 if held is None else held.sizes.get(chunk, 0)
+        more_bytes, more = len(data) - replaced, 0 if replaced else 1
+        self._check_room(more_bytes, more)
+        try:
+            directory = self._root() / folder
+            self._root().mkdir(0o700, parents=True, exist_ok=True)  # nobody else may look below it
+            directory.mkdir(parents=True, exist_ok=True)
+            unfinished = directory / _UNFINISHED
+            unfinished.write_bytes(data)
+            unfinished.rename(directory / chunk.file)
+        except OSError as error:
+            text = f"a chunk cannot be staged: {error.strerror}"
+            raise GatewayError("unavailable", text) from None
+        now_ms = self._clock.monotonic_ms()
+        held = batches.setdefault(folder, _Batch(now_ms))
+        held.sizes[chunk] = len(data)
+        held.touched_ms = now_ms
+        self._size_bytes += more_bytes
+        self._count += more
+        return len(data)
+
+    def _check_room(self, more_bytes: int, more: int) -> None:
+        if self._size_bytes + more_bytes > self._bytes_max:
+            text = f"staged chunks may take {self._bytes_max} bytes: commit or abort a batch first"
+            raise GatewayError("too_large", text, pointer="/body")
+        if self._count + more > CHUNKS_MAX:
+            text = f"there may be {CHUNKS_MAX} staged chunks: commit or abort a batch first"
+            raise GatewayError("too_large", text, pointer="/body")
+
+    def _take(self, folder: Path, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
+        held = self._loaded().get(folder)
+        drafts: dict[bytes, list[Draft]] = {}
+        for chunk in chunks:
+            if held is None or chunk not in held.sizes:
+                raise _missing(chunk)
+            try:
+                data = (self._root() / folder / chunk.file).read_bytes()
+                for rows in staged.decode(data):
+                    rows.add_to(drafts)
+            except (OSError, ValueError, IndexError):
+                # It was not forced to disk: a power cut may take part of it.
+                raise _missing(chunk) from None
+        return drafts
+
+    def _drop(self, folder: Path) -> None:
+        held = self._loaded().pop(folder, None)
+        if held is None:
+            return
+        self._size_bytes -= sum(held.sizes.values())
+        self._count -= len(held.sizes)
+        directory = self._root() / folder
+        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):  # other batches of the writer are there
+            directory.parent.rmdir()
+
+    def _sweep(self) -> None:
+        oldest_ms = self._clock.monotonic_ms() - self._ttl_ms
+        for folder, held in list(self._loaded().items()):
+            if held.touched_ms < oldest_ms:
+                self._drop(folder)
+
+    def _root(self) -> Path:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="headgate-staged-"))
+        return self._directory
+
+    def _loaded(self) -> dict[Path, _Batch]:
+        """Return what is staged, found out once from the files."""
+        if self._batches is None:
+            self._batches = {}
+            found = _Found()
+            for folder in _folders(self._directory, found):
+                self._load(folder, found)
+            if found.unknown:
+                first = list(map(str, found.unknown[:_TOLD_MAX]))
+                facts = {"count": len(found.unknown), "first": first}
+                log.warning("not staged by the gateway, left alone", extra=facts)
+        return self._batches
+
+    def _load(self, folder: Path, found: _Found) -> None:
+        """Take note of the chunks of a batch."""
+        assert self._batches is not None
+        held, touched_ms = _Batch(0), 0
+        for entry in found.entries(folder):
+            chunk = ChunkName.of_file(entry.name)
+            if not entry.is_file(follow_symlinks=False) or (
+                chunk is None and entry.name != _UNFINISHED
+            ):
+                found.unknown.append(Path(entry.path))
+                continue
+            with suppress(OSError):  # it goes at this very moment
+                if chunk is None:
+                    Path(entry.path).unlink()
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                held.sizes[chunk] = status.st_size
+                touched_ms = max(touched_ms, int(status.st_mtime * 1000))
+        if held.sizes:
+            age_ms = max(self._clock.wall_ms() - touched_ms, 0)
+            held.touched_ms = self._clock.monotonic_ms() - age_ms
+            self._batches[folder.relative_to(self._root())] = held
+            self._size_bytes += sum(held.sizes.values())
+            self._count += len(held.sizes)
+
+    def _forget_temporary(self) -> None:
+        if self._is_temporary and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Found:
+    """What is below the directory, and what of it is none of ours."""
+
+    def __init__(self) -> None:
+        self.unknown: list[Path] = []
+
+    def entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """Return what is in a folder; nothing if it cannot be read."""
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except FileNotFoundError:
+            return []
+        except OSError:
+            self.unknown.append(folder)
+            return []
+
+
+def _folders(directory: Path | None, found: _Found) -> list[Path]:
+    """Return the folders of batches below a directory."""
+    folders = [] if directory is None else [directory]
+    for name in _FOLDERS:
+        below: list[Path] = []
+        for entry in (one for folder in folders for one in found.entries(folder)):
+            is_ours = entry.is_dir(follow_symlinks=False) and name.fullmatch(entry.name)
+            (below if is_ours else found.unknown).append(Path(entry.path))
+        folders = below
+    return folders
+
+
+def _missing(chunk: ChunkName) -> GatewayError:
+    text = (
+        f"partition {chunk.partition}, attempt {chunk.attempt!r}: chunk {chunk.number} is not "
+        "staged, or no more: write the batch again"
+    )
+    return GatewayError("staged_missing", text)

@@ -1,0 +1,1 @@
+"""How a request becomes a call, and a reply an answer."""

@@ -1,0 +1,181 @@
+"""What routes ask for: the backend, the limits, names from the path, who the consumer is."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Header, Path, Query
+from starlette.requests import HTTPConnection
+
+from headgate.app.backends.port import Backend
+from headgate.app.runtime.telemetry import Metrics
+from headgate.app.transport.sockets import Sockets
+from headgate.app.wire.names import check_name
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas import Limits
+from headgate.engine.journal.journal import Journal
+
+_RECONNECT_MS = 1000
+
+
+class Draining(asyncio.Event):
+    """Set when the gateway is about to stop. Many may listen, at less than a task each."""
+
+    def __init__(self) -> None:
+        """Start unset, with nobody listening."""
+        super().__init__()
+        self.listeners: set[Callable[[], None]] = set()
+
+    def set(self) -> None:
+        """Set it, and call who listens."""
+        super().set()
+        for listener in list(self.listeners):
+            listener()
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What one app is made of; `main` puts it together, routes get its parts."""
+
+    backend: Backend
+    limits: Limits
+    metrics: Metrics
+    journal: Journal | None  # where this process keeps one
+    sockets: Sockets
+    random: random.Random  # for jitter and the names of nameless consumers
+    draining: Draining = field(default_factory=Draining)  # it is about to stop
+    died: asyncio.Event = field(default_factory=asyncio.Event)  # what it cannot do without has
+
+    def check_room(self) -> None:
+        """Refuse one more connection that stays open.
+
+        Raises:
+            GatewayError: there are as many as there may be.
+        """
+        most = self.limits.connections_max
+        if self.metrics.connection_count >= most:
+            text = f"too many open connections: the limit is {most}"
+            raise GatewayError("too_many_connections", text)
+
+    async def wait_connection_end(self) -> None:
+        """Return when a connection that begins now must end: its time is over, or the gateway's."""
+        longest_ms = self.limits.connection_ms_max
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if longest_ms is None else longest_ms / 1000):
+                await self.draining.wait()
+
+    def at_connection_end(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Call `told` when a connection that begins now must end; returns how to forget that."""
+        loop = asyncio.get_running_loop()
+        longest_ms = self.limits.connection_ms_max
+        timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, told)
+        self.draining.listeners.add(told)
+        if self.draining.is_set():
+            loop.call_soon(told)
+
+        def forget() -> None:
+            self.draining.listeners.discard(told)
+            if timer is not None:
+                timer.cancel()
+
+        return forget
+
+    def reconnect_after_ms(self) -> int:
+        """Return when to connect again: spread out, so that not all clients come at once."""
+        return self.random.randint(_RECONNECT_MS, 3 * _RECONNECT_MS)
+
+
+def gateway_of(connection: HTTPConnection) -> Gateway:
+    """Return what the app serving this connection is made of."""
+    gateway: Gateway = connection.scope["state"]["gateway"]
+    return gateway
+
+
+def backend_of(connection: HTTPConnection) -> Backend:
+    """Return the backend."""
+    return gateway_of(connection).backend
+
+
+def limits_of(connection: HTTPConnection) -> Limits:
+    """Return the bounds."""
+    return gateway_of(connection).limits
+
+
+def stream_name(
+    stream: Annotated[str, Path(description="Name of the stream.", examples=["orders"])],
+) -> bytes:
+    """Return the stream's name from the path."""
+    return check_name(stream, pointer="/path/stream")
+
+
+def group_name(
+    group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
+) -> bytes:
+    """Return the group's name from the path."""
+    return check_name(group, pointer="/path/group")
+
+
+def consumer_path(
+    consumer: Annotated[str, Path(description="Name of the consumer.", examples=["worker-1"])],
+) -> bytes:
+    """Return the consumer's name from the path."""
+    return check_name(consumer, pointer="/path/consumer")
+
+
+def named_consumer(
+    consumer: Annotated[
+        str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
+    ] = None,
+    headgate_consumer: Annotated[
+        str | None, Header(alias="Headgate-Consumer", description="Who is asking.")
+    ] = None,
+) -> bytes | None:
+    """Return who is asking, if the request says so, by query or by header.
+
+    Raises:
+        GatewayError: they differ.
+    """
+    # A header arrives as latin-1; what was sent is UTF-8.
+    header = headgate_consumer and headgate_consumer.encode("latin-1").decode(errors="replace")
+    if consumer is not None and header is not None and consumer != header:
+        text = "the query and the Headgate-Consumer header name different consumers"
+        raise GatewayError("consumer_conflict", text, pointer="/query/consumer")
+    if consumer is not None:
+        return check_name(consumer, pointer="/query/consumer")
+    if header is not None:
+        return check_name(header, pointer="/header/Headgate-Consumer")
+    return None
+
+
+def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
+    """Return who is asking.
+
+    Raises:
+        GatewayError: the request does not say.
+    """
+    if consumer is None:
+        text = "say who is asking: ?consumer=NAME or the header Headgate-Consumer: NAME"
+        raise GatewayError("consumer_required", text, pointer="/query/consumer")
+    return consumer
+
+
+BackendDep = Annotated[Backend, Depends(backend_of)]
+LimitsDep = Annotated[Limits, Depends(limits_of)]
+StreamDep = Annotated[bytes, Depends(stream_name)]
+GroupDep = Annotated[bytes, Depends(group_name)]
+ConsumerPathDep = Annotated[bytes, Depends(consumer_path)]
+ConsumerDep = Annotated[bytes, Depends(required_consumer)]
+OptionalConsumerDep = Annotated[bytes | None, Depends(named_consumer)]
+
+
+def check_at_most(value: int, most: int, *, pointer: str) -> None:
+    """Refuse a number above its bound.
+
+    Raises:
+        GatewayError: it is.
+    """
+    if value > most:
+        raise GatewayError("invalid_request", f"at most {most}, not {value}", pointer=pointer)

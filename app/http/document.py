@@ -1,0 +1,133 @@
+"""Document: what the OpenAPI document says beyond what the routes say themselves."""
+
+import asyncio
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from pydantic.json_schema import models_json_schema
+from pydantic_core import to_json
+from starlette.routing import Route
+
+from headgate.app.wire.problems import Problem, responses
+from headgate.app.wire.schemas import EntryInput
+
+_EVERYWHERE = responses(
+    "origin_refused",
+    "too_large",
+    "unsupported_media_type",
+    "header_too_large",
+    "internal",
+    "overloaded",
+    "unavailable",
+    "draining",
+)
+_REF = "#/components/schemas/{model}"
+_SERVERS = [
+    # First: what is tried out on /docs goes to the gateway that serves the page, by its own name.
+    {"url": "/", "description": "The gateway that serves this document."},
+    {"url": "http://127.0.0.1:8080", "description": "A gateway on this machine, as it is started."},
+]
+
+# What was said when a test told one story with every operation; see tests/api/story.py.
+_EXAMPLES: dict[str, Any] = json.loads((files("headgate.app") / "examples.json").read_text("utf-8"))
+
+
+def install(app: FastAPI) -> None:
+    """Make an app's document name the problems that any operation can answer with."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _complete(generate())
+        document: dict[str, Any] = app.openapi_schema or {}
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend it
+    _serve_aside(app)
+
+
+def _serve_aside(app: FastAPI) -> None:
+    """Make the document in a thread, when somebody asks for it first: it takes 0.2 s."""
+    url, lock, made = app.openapi_url, asyncio.Lock(), list[bytes]()
+
+    async def serve(_: Request) -> Response:
+        async with lock:
+            if not made:
+                made.append(await asyncio.to_thread(lambda: to_json(app.openapi())))
+        return Response(made[0], media_type="application/json")
+
+    assert url is not None
+    routes = app.router.routes
+    [place] = [at for at, one in enumerate(routes) if isinstance(one, Route) and one.path == url]
+    routes[place] = Route(url, serve, include_in_schema=False)
+
+
+def _complete(document: dict[str, Any]) -> None:
+    document["servers"] = _SERVERS
+    document["security"] = []  # none is needed
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    _, found = models_json_schema(
+        [(Problem, "serialization"), (EntryInput, "validation")], ref_template=_REF
+    )
+    schemas.update(found["$defs"])
+    # FastAPI's own shape of a validation error, which this gateway never answers with.
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    _widen(document)
+    for path in document["paths"].values():
+        for operation in path.values():
+            for status, response in _EVERYWHERE.items():
+                known = operation["responses"].get(str(status), {})
+                operation["responses"][str(status)] = _merged(known, response)
+            operation["summary"] = _first_sentence(operation["description"])
+            _show(operation, _EXAMPLES.get(operation["operationId"], {}))
+
+
+def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of a status, with the codes that any operation can answer with it."""
+    if not known:
+        return response
+    if "application/problem+json" not in known["content"]:
+        return known
+    codes = re.findall(r"`\w+`", response["description"])
+    missing = [code for code in codes if code not in known["description"]]
+    return {**known, "description": " or ".join([known["description"], *missing])}
+
+
+def _widen(part: Any) -> None:
+    """Say of every integer that it is 64 bits wide: generated clients take 32 unless told."""
+    if isinstance(part, dict):
+        if part.get("type") == "integer":
+            part["format"] = "int64"
+        for each in part.values():
+            _widen(each)
+    elif isinstance(part, list):
+        for each in part:
+            _widen(each)
+
+
+def _is_number(schema: dict[str, Any]) -> bool:
+    return any(one.get("type") == "integer" for one in (schema, *schema.get("anyOf", ())))
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition("\n")[0].partition(". ")[0].removesuffix(".")
+
+
+def _show(operation: dict[str, Any], said: dict[str, Any]) -> None:
+    """Put what was said into an operation: its parameters, its body, its answer."""
+    values = said.get("parameters", {})
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] in values:
+            value = values[parameter["name"]]
+            parameter["example"] = int(value) if _is_number(parameter["schema"]) else value
+    bodies = [
+        (operation.get("requestBody", {}), said.get("request", {})),
+        (operation["responses"].get(said.get("status"), {}), said.get("response", {})),
+    ]
+    for body, shown in bodies:
+        for media_type, value in shown.items():
+            body["content"][media_type]["example"] = value

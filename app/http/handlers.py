@@ -1,0 +1,120 @@
+"""Handlers: how HTTP says a problem, and which errors are one."""
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from headgate.app.http.dependencies import gateway_of
+from headgate.app.http.operation import path_of
+from headgate.app.wire.problems import (
+    Code,
+    GatewayError,
+    Problem,
+    make_problem,
+    problem_of,
+    validation_problem,
+)
+from headgate.engine.errors import StreamError, Unavailable
+
+log = logging.getLogger("headgate")
+
+_CODE_OF_STATUS: dict[int, Code] = {
+    400: "malformed",
+    404: "not_found",
+    405: "method_not_allowed",
+}
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return the HTTP answer of a problem."""
+    headers = {}
+    if problem.retry_after_ms is not None:
+        headers["Retry-After"] = str(-(-problem.retry_after_ms // 1000))
+    if problem.last_id is not None and problem.status == 412:
+        headers["ETag"] = f'"{problem.last_id}"'
+    return Response(
+        problem.model_dump_json(exclude_none=True),
+        problem.status,
+        headers,
+        media_type="application/problem+json",
+    )
+
+
+async def _refuse_by_state(request: Request, error: Exception) -> Response:
+    # A problem tells of the state as an answer does, so it must not tell what a crash may undo.
+    with suppress(Unavailable):
+        await gateway_of(request).backend.wait_durable()
+    return await _refuse(request, error)
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    return problem_response(problem_of(error, path_of(request.scope)))
+
+
+async def _refuse_parts(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem_response(validation_problem(list(error.errors()), path_of(request.scope)))
+
+
+async def _refuse_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = path_of(request.scope)
+    code = _CODE_OF_STATUS.get(error.status_code, "malformed")
+    detail = f"{request.method} {path}: {error.detail}"
+    response = problem_response(make_problem(code, detail, path))
+    response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["Allow"] = _allowed_methods(request)
+    return response
+
+
+async def _nobody_there(request: Request, error: Exception) -> Response:
+    del request, error
+    return Response(status_code=499)  # nobody reads it; the number is for the metrics
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    incident = uuid.uuid4().hex
+    path = path_of(request.scope)
+    log.error("request failed", exc_info=error, extra={"incident": incident, "path": path})
+    detail = f"The gateway failed. Its log says why, under incident {incident}."
+    return problem_response(make_problem("internal", detail, path))
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    StreamError: _refuse_by_state,
+    GatewayError: _refuse,
+    RequestValidationError: _refuse_parts,
+    HTTPException: _refuse_route,
+    ClientDisconnect: _nobody_there,
+    Exception: _fail,
+}
+
+
+def install(app: FastAPI) -> None:
+    """Make an app answer every error with a problem."""
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+
+
+async def answer_to(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that failed."""
+    kind = next(kind for kind in type(error).__mro__ if kind in _HANDLERS)
+    return await _HANDLERS[kind](request, error)
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return what the path can be asked; the framework tells it of one route, and we have many."""
+    allowed: set[str] = set()
+    for route in iter_route_contexts(request.app.routes):
+        if route.methods and route.matches(request.scope)[0] is not Match.NONE:
+            allowed |= route.methods
+    return ", ".join(sorted(allowed))

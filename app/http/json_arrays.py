@@ -1,0 +1,82 @@
+"""JSON arrays: answers of any size, encoded in turns, so that others come between."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+import msgspec
+from fastapi import Response
+from pydantic import BaseModel
+
+from headgate.app.runtime.turns import Turn
+from headgate.engine.entry import EntryId
+
+T = TypeVar("T")
+
+_AT_ONCE = 100
+"""Items that are encoded together, if they are small."""
+
+_encoder = msgspec.json.Encoder()
+json_lines = _encoder.encode_lines
+"""Encode items, one per line."""
+
+
+async def array_in_turns(
+    items: Iterable[T], wire: Callable[[T], object], turn: Turn | None = None
+) -> msgspec.Raw:
+    """Return a JSON array.
+
+    Args:
+        items: what to encode; they must not change meanwhile.
+        wire: returns the wire form of one.
+        turn: that has begun already, where there are many arrays.
+    """
+    turn, left = turn or Turn(), iter(items)
+    parts = [b"["]
+    while some := _some(left, wire, turn):
+        parts += [_encoder.encode(some)[1:-1], b","]
+        await turn.pause()
+    parts[-1] = b"]" if len(parts) > 1 else b"[]"
+    whole = b"".join(parts)  # it may have many megabytes, so it is copied once
+    await turn.pause()
+    return msgspec.Raw(whole)
+
+
+async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> bytes:
+    """Return items as NDJSON; they must not change meanwhile."""
+    turn, left, parts = Turn(), iter(items), []
+    while some := _some(left, wire, turn):
+        parts.append(json_lines(some))
+        await turn.pause()
+    return b"".join(parts)
+
+
+def _some(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> list[object]:
+    """Return the wire forms of the next items, fewer if they are so large that the turn is over."""
+    found = []
+    for item in islice(left, _AT_ONCE):
+        found.append(wire(item))
+        if turn.is_over:
+            break
+    return found
+
+
+def raw(model: BaseModel) -> msgspec.Raw:
+    """Return a model encoded, without what was not set in it."""
+    return msgspec.Raw(model.model_dump_json(by_alias=True, exclude_unset=True).encode())
+
+
+def json_answer(value: object) -> Response:
+    """Return an answer whose large parts are encoded already."""
+    return Response(_encoder.encode(value), media_type="application/json")
+
+
+async def outcomes_answer(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Response:
+    """Return what became of each id, as `schemas.SettledEntries` says."""
+    pairs = zip(ids, outcomes, strict=True)
+    return json_answer({"results": await array_in_turns(pairs, _wire_outcome)})
+
+
+def _wire_outcome(pair: tuple[EntryId, str]) -> dict[str, str]:
+    (ms, seq), outcome = pair
+    return {"id": f"{ms}-{seq}", "outcome": outcome}

@@ -1,0 +1,75 @@
+"""Paging: what is listed by name comes a page at a time; a cursor says where the next begins."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+
+from fastapi import Depends, Query
+
+from headgate.app.http.dependencies import LimitsDep, check_at_most
+from headgate.app.wire.problems import GatewayError
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> bytes: ...
+
+
+T = TypeVar("T", bound=_Named)
+
+CURSOR = Query(description="`next_cursor` of the page before.")
+
+
+class Page(NamedTuple):
+    """Which part of a list is asked for."""
+
+    after: bytes | None
+    limit: int
+
+    @property
+    def with_one_more(self) -> dict[str, Any]:
+        """Return what to ask the backend for: one more tells that there is another page."""
+        return {"after": self.after, "limit": self.limit + 1}
+
+    def of(self, found: Sequence[T]) -> tuple[Sequence[T], str | None]:
+        """Return what is on the page, of what the backend has found, and the next cursor."""
+        page = found[: self.limit]
+        return page, _cursor(page[-1].name) if len(found) > self.limit else None
+
+
+def page_after(cursor: str | None, limit: int) -> Page:
+    """Return the page that a cursor asks for.
+
+    Raises:
+        GatewayError: the cursor is none of this gateway.
+    """
+    return Page(None if cursor is None else _name(cursor), limit)
+
+
+def _as_many_as_allowed(
+    limits: LimitsDep,
+    limit: Annotated[
+        int | None,
+        Query(ge=1, description="How many in one page; as many as allowed unless given."),
+    ] = None,
+    cursor: Annotated[str | None, CURSOR] = None,
+) -> Page:
+    check_at_most(limit or 1, limits.read_entries_max, pointer="/query/limit")
+    return page_after(cursor, limit or limits.read_entries_max)
+
+
+PageDep = Annotated[Page, Depends(_as_many_as_allowed)]
+"""A page of a list that was once told as a whole: it still is, if it is not too long."""
+
+
+def _cursor(name: bytes) -> str:
+    return base64.urlsafe_b64encode(name).decode()
+
+
+def _name(cursor: str) -> bytes:
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        text = "not a cursor of this gateway"
+        raise GatewayError("invalid_request", text, pointer="/query/cursor") from None

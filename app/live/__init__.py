@@ -1,0 +1,1 @@
+"""Following a stream or a group: event streams and WebSockets."""

@@ -1,0 +1,123 @@
+"""AsyncAPI: the document of the WebSocket conversation, made of the frame models."""
+
+from importlib.metadata import version
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from headgate.app.live.frames import AnyClientFrame, ServerFrame
+
+_DESCRIPTION = """\
+Frames are JSON objects in text, one object a frame, each with a `type`. A frame with a `rid` is
+answered exactly once, with that `rid`. Close codes: 1000 normal, 1001 and 1012 going away, 1009 too
+big, 1011 failed, 1013 too much at once, 4400 bad frame, 4404 the stream or group is gone, 4508 the
+client took nothing for too long. Come back with a random delay, but not after 4400 to 4499.
+"""
+
+_CHANNELS = {
+    "socket": ("/v1/ws", "Any number of subscriptions, and appends."),
+    "streamSocket": (
+        "/v1/streams/{stream}/ws",
+        "One subscription, named 0, to a stream; the query says how.",
+    ),
+    "groupSocket": (
+        "/v1/streams/{stream}/groups/{group}/ws",
+        "One subscription, named 0, as a consumer of a group; the query says how.",
+    ),
+}
+_PARAMETERS = {"stream": "Name of the stream.", "group": "Name of the group."}
+
+_ACTIONS = {
+    "receive": "What a client says to the gateway.",
+    "send": "What the gateway says to a client.",
+}
+
+_Models = dict[str, type[BaseModel]]
+
+
+def document() -> dict[str, Any]:
+    """Return the AsyncAPI 3 document."""
+    received: _Models = _by_type(get_args(get_args(AnyClientFrame)[0]))
+    sent: _Models = _by_type(get_args(ServerFrame))
+    _, schemas = models_json_schema(
+        [
+            *((model, "validation") for model in received.values()),
+            *((model, "serialization") for model in sent.values()),
+        ],
+        ref_template="#/components/schemas/{model}",
+    )
+    for model in sent.values():  # what tells the frames apart is always there
+        schema = schemas["$defs"][model.__name__]
+        schema["required"] = ["type", *schema.get("required", ())]
+    names = {**_names(received, "receive"), **_names(sent, "send")}
+    return {
+        "asyncapi": "3.1.0",
+        "info": {
+            "title": "Headgate",
+            "version": version("headgate"),
+            "description": _DESCRIPTION,
+            "contact": {"name": "The developers of Headgate"},
+            "license": {
+                "name": "Apache-2.0",
+                "url": "https://www.apache.org/licenses/LICENSE-2.0",
+            },
+            "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
+        },
+        "servers": {
+            "local": {
+                "host": "127.0.0.1:8080",
+                "protocol": "ws",
+                "description": "A gateway on this machine, as it is started.",
+            }
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            name: {
+                "address": address,
+                "description": text,
+                "parameters": {
+                    one: {"description": meaning}
+                    for one, meaning in _PARAMETERS.items()
+                    if f"{{{one}}}" in address
+                },
+                "messages": {one: {"$ref": f"#/components/messages/{one}"} for one in names},
+            }
+            for name, (address, text) in _CHANNELS.items()
+        },
+        "operations": {
+            f"{action}{channel[0].upper()}{channel[1:]}": {
+                "action": action,
+                "description": text,
+                "channel": {"$ref": f"#/channels/{channel}"},
+                "messages": [
+                    {"$ref": f"#/channels/{channel}/messages/{name}"}
+                    for name, (direction, _) in names.items()
+                    if direction == action
+                ],
+            }
+            for channel in _CHANNELS
+            for action, text in _ACTIONS.items()
+        },
+        "components": {
+            "messages": {
+                name: {
+                    "name": get_args(model.model_fields["type"].annotation)[0],
+                    "title": name,
+                    "summary": (model.__doc__ or "").strip(),
+                    "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
+                }
+                for name, (_, model) in names.items()
+            },
+            "schemas": schemas["$defs"],
+        },
+    }
+
+
+def _by_type(models: tuple[type[BaseModel], ...]) -> _Models:
+    """Return frame models by what stands in their `type`."""
+    return {get_args(model.model_fields["type"].annotation)[0]: model for model in models}
+
+
+def _names(models: _Models, action: str) -> dict[str, tuple[str, type[BaseModel]]]:
+    return {f"{action}_{kind}": (action, model) for kind, model in models.items()}

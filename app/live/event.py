@@ -1,0 +1,35 @@
+"""Event: what is sent as a Server-Sent Event, as bytes."""
+
+from collections.abc import Iterable
+
+from fastapi.sse import format_sse_event
+from pydantic import BaseModel
+
+from headgate.app.wire.encoding import LastBatch, delivery_text, entry_text
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.replies import Delivery
+
+
+def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
+    """Return an event that is no entry; `retry_ms` tells a browser when to come back."""
+    text = data.model_dump_json(exclude_unset=True, by_alias=True)
+    return format_sse_event(data_str=text, event=name, retry=retry_ms)
+
+
+def entry_events(entries: list[Entry]) -> bytes:
+    """Return the `entry` events of a stream's entries."""
+    return _last_events.encoded(entries)
+
+
+def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
+    """Return the `entry` events of a group's deliveries; their entries are there."""
+    return b"".join(_entry_event(one.id, delivery_text(one)) for one in deliveries)
+
+
+def _entry_event(entry_id: EntryId, text: str) -> bytes:
+    return format_sse_event(data_str=text, event="entry", id=str(entry_id))
+
+
+_last_events = LastBatch[bytes](
+    lambda entries: b"".join(_entry_event(one.id, entry_text(one)) for one in entries)
+)

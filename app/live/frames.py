@@ -1,0 +1,283 @@
+"""Frames: what is said over a WebSocket, one model per type. The AsyncAPI document is made of them.
+
+Whatever carries a `rid` is answered exactly once, with that `rid`.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headgate.app.wire.problems import Problem
+from headgate.app.wire.schemas import (
+    Delivery,
+    Entry,
+    EntryInput,
+    Flag,
+    Gap,
+    IdText,
+    Milliseconds,
+    OnDisconnect,
+    Settled,
+)
+from headgate.engine.limits import COUNT_MAX
+
+FRAME_IDS_MAX = 10_000
+RID_LENGTH_MAX = 64
+SUB_LENGTH_MAX = 64
+SHORT_FORM_SUB = "0"
+"""The name of the short forms' only subscription."""
+
+Rid = Annotated[str | None, Field(max_length=RID_LENGTH_MAX, description="Repeated in the answer.")]
+Sub = Annotated[
+    str,
+    Field(min_length=1, max_length=SUB_LENGTH_MAX, description="The client's name for it."),
+]
+FrameIds = Annotated[list[IdText], Field(fail_fast=True, min_length=1, max_length=FRAME_IDS_MAX)]
+
+
+class ClientFrame(BaseModel):
+    """What a client may say: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SubscriptionFrame(ClientFrame):
+    """A frame about a subscription; the short forms need not name theirs."""
+
+    sub: Sub = SHORT_FORM_SUB
+
+
+class SubscribeFrame(ClientFrame):
+    """Begin to read: a stream after a cursor, or as a consumer of a group."""
+
+    type: Literal["subscribe"]
+    rid: Rid = None
+    sub: Sub
+    stream: str
+    group: str | None = Field(None, description="Read as a consumer of this group.")
+    consumer: str | None = Field(
+        None, description="Who reads; without a name one is made, and removed in the end."
+    )
+    after: str = Field(
+        "$", description="Without a group: an id, `$` for from now on, `+` for the last entry."
+    )
+    credit: Annotated[int, Field(ge=1, strict=True)] = Field(
+        64, description="How many entries may come before more credit is given."
+    )
+    auto_credit: Flag = Field(False, description="What is settled gives its credit back.")
+    claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(
+        None, description="Also take entries pending with anybody and idle for so long."
+    )
+    on_disconnect: OnDisconnect | None = Field(
+        None, description="What becomes of entries that are not settled in the end."
+    )
+    ack: Literal["explicit", "none"] = Field(
+        "explicit", description="`none`: entries are done with as they are sent."
+    )
+
+
+class UnsubscribeFrame(ClientFrame):
+    """End a subscription; what is not settled goes back, or is kept."""
+
+    type: Literal["unsubscribe"]
+    rid: Rid = None
+    sub: Sub
+
+
+class CreditFrame(SubscriptionFrame):
+    """Let so many more entries come; never answered."""
+
+    type: Literal["credit"]
+    entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
+
+
+class AckFrame(SubscriptionFrame):
+    """Acknowledge entries: by id, or all sent up to one."""
+
+    type: Literal["ack"]
+    rid: Rid = None
+    ids: FrameIds | None = None
+    up_to: IdText | None = None
+
+
+class NackFrame(SubscriptionFrame):
+    """Give entries back."""
+
+    type: Literal["nack"]
+    rid: Rid = None
+    ids: FrameIds
+    mode: Literal["silent", "fail", "fatal"] = "fail"
+    delay_ms: Milliseconds | None = Field(None, description="Nobody gets them before that.")
+
+
+class ExtendFrame(SubscriptionFrame):
+    """Restart the idle clock of entries."""
+
+    type: Literal["extend"]
+    rid: Rid = None
+    ids: FrameIds
+
+
+class AppendFrame(ClientFrame):
+    """Append entries, all or none."""
+
+    type: Literal["append"]
+    rid: Rid = None
+    stream: str
+    entries: Annotated[list[EntryInput], Field(fail_fast=True, min_length=1)]
+
+
+class PingFrame(ClientFrame):
+    """Ask for a pong."""
+
+    type: Literal["ping"]
+    rid: Rid = None
+
+
+AnyClientFrame = Annotated[
+    SubscribeFrame
+    | UnsubscribeFrame
+    | CreditFrame
+    | AckFrame
+    | NackFrame
+    | ExtendFrame
+    | AppendFrame
+    | PingFrame,
+    Field(discriminator="type"),
+]
+
+
+class ConnectionLimits(BaseModel):
+    """What one connection may ask for."""
+
+    subscriptions_max: int = Field(description="Subscriptions at once.")
+    credit_max: int = Field(description="Most credit a subscription may hold.")
+    frame_bytes_max: int = Field(description="Largest frame, once inflated.")
+    frame_ids_max: int = Field(FRAME_IDS_MAX, description="Ids in one frame.")
+    batch_entries_max: int = Field(description="Entries in one append.")
+    send_ms_max: int = Field(description="A client that takes nothing for so long is given up.")
+    connection_ms_max: int | None = Field(description="The connection is ended after so long.")
+
+
+class Welcome(BaseModel):
+    """The first frame."""
+
+    type: Literal["welcome"] = "welcome"
+    connection: str = Field(description="Identity of this connection, for logs.")
+    heartbeat_ms: int = Field(description="Protocol pings come so often.")
+    limits: ConnectionLimits
+
+
+class Subscribed(BaseModel):
+    """The subscription stands."""
+
+    type: Literal["subscribed"] = "subscribed"
+    rid: str | None = None
+    sub: str
+    position: IdText = Field(description="Entries come from after this id.")
+    consumer: str | None = None
+    pending: int | None = Field(None, description="Entries the consumer holds already.")
+    gap: Gap | None = Field(None, description="What trimming took before the first entry.")
+
+
+class Entries(BaseModel):
+    """Entries, as many as were ready."""
+
+    type: Literal["entries"] = "entries"
+    sub: str
+    entries: list[Entry] | list[Delivery]
+    deleted_ids: list[IdText] | None = None
+    credit_left: int
+    lag: int | None = None
+    gap: Gap | None = Field(None, description="What trimming took before these entries.")
+
+
+class State(BaseModel):
+    """Why nothing comes, or that it does again."""
+
+    type: Literal["state"] = "state"
+    sub: str
+    state: Literal["live", "caught_up", "credit_exhausted", "max_pending"]
+
+
+class Claimed(BaseModel):
+    """Entries you held belong to another consumer now."""
+
+    type: Literal["claimed"] = "claimed"
+    sub: str
+    ids: list[IdText]
+    by: str
+
+
+class Acked(BaseModel):
+    """What became of each id of an ack."""
+
+    type: Literal["acked"] = "acked"
+    rid: str | None = None
+    sub: str
+    results: list[Settled]
+
+
+class Ok(BaseModel):
+    """What became of each id of a nack or extend."""
+
+    type: Literal["ok"] = "ok"
+    rid: str | None = None
+    sub: str
+    results: list[Settled]
+
+
+class AppendedFrame(BaseModel):
+    """The entries are appended, and safe."""
+
+    type: Literal["appended"] = "appended"
+    rid: str | None = None
+    ids: list[IdText]
+
+
+class Unsubscribed(BaseModel):
+    """A subscription has ended: you asked for it, or what it read is gone."""
+
+    type: Literal["unsubscribed"] = "unsubscribed"
+    rid: str | None = None
+    sub: str
+    reason: Literal["requested", "gone", "failed"]
+
+
+class Draining(BaseModel):
+    """The connection is about to end; come back after so long."""
+
+    type: Literal["draining"] = "draining"
+    reconnect_after_ms: int
+
+
+class Pong(BaseModel):
+    """The answer to a ping."""
+
+    type: Literal["pong"] = "pong"
+    rid: str | None = None
+
+
+class ProblemFrame(BaseModel):
+    """A frame that could not be served, or why the connection ends."""
+
+    type: Literal["problem"] = "problem"
+    rid: str | None = None
+    sub: str | None = None
+    problem: Problem
+
+
+ServerFrame = (
+    Welcome
+    | Subscribed
+    | Entries
+    | State
+    | Claimed
+    | Acked
+    | Ok
+    | AppendedFrame
+    | Unsubscribed
+    | Draining
+    | Pong
+    | ProblemFrame
+)

@@ -1,0 +1,86 @@
+"""Subscriber: who a long-lived connection reads as, and what becomes of its entries in the end."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from headgate.app.backends.port import Backend
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import NotFound, Unavailable
+from headgate.engine.state.policy import GroupPolicy
+
+_TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
+_PAGE = 1000
+
+
+async def remove_stranded(backend: Backend) -> None:
+    """Remove the consumers whose connections ended with an earlier life of the gateway.
+
+    Nobody can come back under a name that was made for one connection, so what they held goes to
+    the next reader at once. A name of this form is the gateway's, whoever has chosen it: he only
+    loses what he held to the next reader, and nothing for good.
+    """
+    after: bytes | None = None
+    while streams := await backend.list_streams(after=after, limit=_PAGE):
+        for stream in streams:
+            for group in await backend.groups(stream.name) if stream.group_count else ():
+                names = stream.name, group.name
+                found = [one.name for one in await backend.consumers(*names)]
+                gone = filter(_TEMPORARY.fullmatch, found)
+                await asyncio.gather(
+                    *(backend.delete_consumer(*names, one, release=True) for one in gone)
+                )
+        after = streams[-1].name
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """A consumer of a group that reads over one connection."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    is_temporary: bool  # the gateway made the name, and removes the consumer with the connection
+    releases: bool  # what is not settled by the end goes back at once
+
+    @classmethod
+    def named_or_new(
+        cls,
+        stream: bytes,
+        group: bytes,
+        consumer: bytes | None,
+        *,
+        on_disconnect: Literal["release", "keep"] | None,
+        policy: GroupPolicy,
+        random: Random,
+    ) -> "Subscriber":
+        """Return a subscriber of that name; without a name one is made.
+
+        What becomes of its entries in the end is what it says, or else what the policy says.
+        """
+        releases = not policy.keeps if on_disconnect is None else on_disconnect == "release"
+        if consumer is not None:
+            return cls(stream, group, consumer, is_temporary=False, releases=releases)
+        name = b"temporary-%016x" % random.getrandbits(64)
+        return cls(stream, group, name, is_temporary=True, releases=True)
+
+    async def leave(self, backend: Backend, held: Mapping[EntryId, int]) -> None:
+        """Give back what was sent and not settled, as if it had never been delivered.
+
+        What was delivered again since stays where it is, be it with this consumer on another
+        connection.
+
+        Args:
+            backend: where it was read.
+            held: delivery count of each entry, as it was sent.
+        """
+        try:
+            if self.releases and held:
+                await backend.give_back(self.stream, self.group, self.consumer, held)
+            if self.is_temporary:
+                await backend.delete_consumer(self.stream, self.group, self.consumer, release=True)
+        except (NotFound, Unavailable):
+            pass  # the group is gone, and with it all that was pending; or nothing can change

@@ -1,0 +1,115 @@
+"""Answers: replies of commands as JSON, written in turns, as one may be many megabytes."""
+
+import base64
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, TypeGuard
+
+from pydantic_core import to_json
+
+from headgate.app.redis_syntax.words import Reply, Status
+from headgate.app.runtime.turns import Turn
+from headgate.engine.errors import Draining, MemoryFull, StreamError, Unavailable
+
+_ITEMS_AT_ONCE = 256
+"""So many strings or numbers are written before others may have their turn."""
+
+
+class Answers:
+    """Replies that are written one after the other."""
+
+    def __init__(self, *, is_base64: bool) -> None:
+        """Begin with nothing; with `is_base64`, strings of replies are base64 text."""
+        self._is_base64 = is_base64
+        self._written = BytesIO(b"[")  # an array, of which the first item may be all there is
+        self._written.seek(1)
+        self._turn = Turn()
+        self._count = 0
+        self.size_bytes = 0
+
+    async def add(self, reply: Reply | StreamError) -> None:
+        """Write what a command has answered, as an object."""
+        if self._count:
+            self._write(b",")
+        self._count += 1
+        if isinstance(reply, StreamError):
+            self._write(to_json({"error": error_text(reply)}))
+        else:
+            self._write(b'{"result":')
+            await self._add(reply)
+            self._write(b"}")
+        await self._turn.pause()
+
+    def one(self) -> bytes:
+        """Return the only reply."""
+        return bytes(self._written.getbuffer()[1:])
+
+    def all(self) -> bytes:
+        """Return the replies, as an array; nothing can be added any more."""
+        self._written.write(b"]")
+        return self._written.getvalue()  # no copy: it may be many megabytes
+
+    async def _add(self, reply: Reply) -> None:
+        if not _is_array(reply) or _is_small(reply):
+            self._write(to_json(self._shape(reply)))
+            return
+        self._write(b"[")
+        begin = 0
+        while begin < len(reply):
+            if begin:
+                self._write(b",")
+            if _is_array(reply[begin]):
+                await self._add(reply[begin])
+                begin += 1
+            else:
+                some = _leaves(reply, begin)
+                self._write(to_json([self._shape(one) for one in some])[1:-1])
+                begin += len(some)
+            await self._turn.pause()
+        self._write(b"]")
+
+    def _shape(self, reply: Reply) -> Any:
+        if reply is None or isinstance(reply, int):
+            return reply
+        if isinstance(reply, Status):
+            is_plain = reply == "OK" or not self._is_base64
+            return str(reply) if is_plain else base64.b64encode(reply.encode()).decode()
+        if isinstance(reply, bytes):
+            if self._is_base64:
+                return base64.b64encode(reply).decode()
+            return reply.decode(errors="replace")
+        return [self._shape(one) for one in reply]
+
+    def _write(self, part: bytes) -> None:
+        self.size_bytes += self._written.write(part)
+
+
+def error_text(error: StreamError) -> str:
+    """Return why a command failed, in the words of Redis."""
+    if isinstance(error, Unavailable) and not isinstance(
+        error, MemoryFull
+    ):  # Redis's word for a disk that takes no writes
+        return f"{'ERR' if isinstance(error, Draining) else 'MISCONF'} {error}"
+    return str(error)
+
+
+def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
+    return isinstance(reply, Sequence) and not isinstance(reply, bytes | str)
+
+
+def _is_small(reply: Sequence[Reply]) -> bool:
+    """Tell whether an array is not deep and has few items, as an entry mostly does."""
+    items = len(reply)
+    for one in reply if items <= _ITEMS_AT_ONCE else ():
+        if _is_array(one):
+            items += len(one)
+            if any(map(_is_array, one)):
+                return False
+    return items <= _ITEMS_AT_ONCE
+
+
+def _leaves(reply: Sequence[Reply], begin: int) -> Sequence[Reply]:
+    """Return what comes before the next array, so much as may be written at once."""
+    some = reply[begin : begin + _ITEMS_AT_ONCE]
+    end = next((at for at, one in enumerate(some) if _is_array(one)), len(some))
+    return some[:end]

@@ -1,0 +1,139 @@
+"""Commands: Redis words run against the engine, one by one or all at one moment."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from headgate.app.redis_syntax.server import Server
+from headgate.app.redis_syntax.table import COMMANDS, AnyEntry, BoundedEntry, Entry, find
+from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
+from headgate.app.runtime.turns import Turn
+from headgate.engine.decisions import Decision
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.limits import COMMAND_WORDS_MAX
+from headgate.engine.state.keyspace import Keyspace
+
+_LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
+
+_ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
+_ABOUT_ALL_MAX = 4  # each looks at all streams
+
+
+class CommandRunner:
+    """Runs commands and counts them. What fails is a `StreamError` whose text is the reply."""
+
+    def __init__(self, engine: Engine, bounds: Bounds | None = None) -> None:
+        """Run commands against this engine; a reply keeps within the bounds."""
+        self._engine = engine
+        self._server = Server(engine)
+        self._bounds = bounds or Bounds()
+        self._commands = COMMANDS | {
+            b"INFO": Entry(-1, self._server.info, only_reads=True),
+            b"CONFIG": Entry(-2, self._server.config),
+        }
+
+    def may_wait(self, words: Sequence[bytes]) -> bool:
+        """Tell whether a command may take long."""
+        return bool(words) and words[0].upper() in _LONG
+
+    def only_reads(self, words: Sequence[bytes]) -> bool:
+        """Tell whether a command changes nothing.
+
+        Raises:
+            CommandError: there is no such command.
+        """
+        return find(words, self._commands)[0].only_reads
+
+    async def run(self, words: Sequence[bytes]) -> Reply:
+        """Run one command, waiting if it blocks.
+
+        Raises:
+            StreamError: it failed.
+        """
+        entry, name = self._find(words)
+        with self._server.running(name):
+            try:
+                return await self._run(entry, words)
+            except StreamError:
+                with suppress(Unavailable):  # an error tells of the state as a reply does
+                    await self._engine.wait_durable()
+                raise
+
+    async def _run(self, entry: AnyEntry, words: Sequence[bytes]) -> Reply:
+        plan = entry.read(words, self._bounds)
+        if plan.wait is None:
+            reply = await self._engine.perform(plan.step)
+            return reply if plan.finish is None else await plan.finish(reply)
+        return await self._engine.perform_blocking(
+            plan.step,
+            plan.wait.lanes,
+            wait_ms=plan.wait.wait_ms,
+            claim_idle_ms=plan.wait.claim_idle_ms,
+        )
+
+    async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
+        """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).
+
+        A command that fails does not stop those behind it. Their replies share the bounds of one.
+
+        Raises:
+            CommandError: a command is unknown or has a wrong number of words; then none is run.
+        """
+        turn = Turn()
+        try:
+            _check_transaction(commands)
+            found = []
+            for words in commands:
+                found.append(self._find(words))
+                await turn.pause()
+        except StreamError as error:
+            text = "EXECABORT Transaction discarded because of previous errors."
+            raise CommandError(f"{text} ({error})") from None
+        reads = sum(isinstance(entry, BoundedEntry) for entry, _ in found)
+        bounds = self._bounds.shared(max(reads, 1))
+        plans = []
+        for (entry, _), words in zip(found, commands, strict=True):
+            plans.append(_plan(entry, words, bounds))
+            await turn.pause()
+        replies = await self._engine.perform_all([plan.step for plan in plans])
+        for place, ((_, name), plan) in enumerate(zip(found, plans, strict=True)):
+            reply = replies[place]
+            self._server.count(name, failure=reply if isinstance(reply, StreamError) else None)
+            if plan.finish is not None and not isinstance(reply, StreamError):
+                replies[place] = await plan.finish(reply)
+            await turn.pause()
+        return replies
+
+    def _find(self, words: Sequence[bytes]) -> tuple[AnyEntry, str]:
+        name = None
+        try:
+            if len(words) > COMMAND_WORDS_MAX:
+                raise CommandError(f"ERR a command has at most {COMMAND_WORDS_MAX} words")
+            entry, name = find(words, self._commands)
+            entry.check_arity(words, name)
+        except StreamError as error:
+            self._server.reject(name, error)
+            raise
+        return entry, name
+
+
+def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
+    """Refuse what would take too long with nothing in between."""
+    if sum(map(len, commands)) > COMMAND_WORDS_MAX:
+        raise CommandError(f"ERR a transaction has at most {COMMAND_WORDS_MAX} words")
+    if sum(bool(words) and words[0].upper() in _ABOUT_ALL for words in commands) > _ABOUT_ALL_MAX:
+        raise CommandError(f"ERR a transaction has KEYS and INFO at most {_ABOUT_ALL_MAX} times")
+
+
+def _plan(entry: AnyEntry, words: Sequence[bytes], bounds: Bounds) -> Plan:
+    """Return what a command does; if its words make no sense, that is to fail in its turn."""
+    try:
+        return entry.read(words, bounds)
+    except StreamError as error:
+        failure = error
+
+    def fail(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        del keyspace, now_ms
+        raise failure
+
+    return at_once(fail)

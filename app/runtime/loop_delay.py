@@ -1,0 +1,178 @@
+"""Loop delay: how late the event loop is, measured all the time, and what held it.
+
+A timer of the loop beats. How late a beat is tells how long something held the loop. A thread looks
+on: when a beat is overdue it notes what the loop's thread is doing, and warns when that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from contextlib import suppress
+from types import CodeType
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+from headgate.app.runtime.stack import Doing, doing
+
+log = logging.getLogger("headgate")
+
+BEAT_S_MAX = 0.1
+"""Ten beats a second, and five looks at them, take 0.3 % of a core that is idle."""
+
+WARN_EVERY_S = 1.0
+"""One warning a second: the longest hold, and how many others there were."""
+
+_LONGEST_OF_S = 60.0
+_STILL_HELD_S = 5.0
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+
+class _Sample(NamedTuple):
+    beat_at_s: float  # of the last beat before it
+    doing: Doing
+
+
+class _Hold(NamedTuple):
+    """A time in which the loop could not run what was ready."""
+
+    beat_at_s: float
+    delay_s: float
+    cpu_s: float  # what the loop's thread used; much less than the delay: it was not let run
+    gc_s: float  # what the collection of garbage took
+
+
+class LoopDelay:
+    """The event loop's delay, for `/metrics` and the log."""
+
+    def __init__(self, registry: CollectorRegistry, warn_ms: int, command: CodeType) -> None:
+        """Get ready to measure.
+
+        Args:
+            registry: where the figures are told.
+            warn_ms: a longer hold is warned of.
+            command: what runs a command; its local variable `words` says which.
+        """
+        self._command = command
+        self._warn_s = warn_ms / 1000
+        self._beat_s = min(BEAT_S_MAX, self._warn_s)
+        self._delays = Histogram(
+            "headgate_loop_delay_seconds",
+            "How late the event loop ran a timer.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        longest = Gauge(
+            "headgate_loop_delay_longest_seconds",
+            "The longest delay of the event loop in the last minute.",
+            registry=registry,
+        )
+        longest.set_function(self.longest_s)
+        self._longest: deque[tuple[float, float]] = deque()  # at, delay: ever shorter ones
+        self._timer: asyncio.TimerHandle
+        self._beat_at_s = self._cpu_s = self._gc_s = self._gc_began_s = 0.0
+        self._samples: deque[_Sample] = deque(maxlen=100)  # by the thread
+        self._ended: deque[_Hold] = deque(maxlen=10_000)  # by the loop, for the thread
+        self._is_over = threading.Event()
+
+    def longest_s(self) -> float:
+        """Return the longest delay of the last minute."""
+        now_s = time.perf_counter()
+        while self._longest and self._longest[0][0] < now_s - _LONGEST_OF_S:
+            self._longest.popleft()
+        return self._longest[0][1] if self._longest else 0.0
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        loop = asyncio.get_running_loop()
+        seen = threading.get_ident(), loop
+        thread = threading.Thread(target=self._watch, args=seen, name="loop delay", daemon=True)
+        self._is_over.clear()
+        self._begin(loop)
+        thread.start()
+        gc.callbacks.append(self._note_collection)
+        try:
+            await loop.create_future()
+        finally:
+            self._timer.cancel()
+            gc.callbacks.remove(self._note_collection)
+            self._is_over.set()
+            await asyncio.to_thread(thread.join)  # it ends at once
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._beat_at_s, self._cpu_s, self._gc_s = time.perf_counter(), time.thread_time(), 0.0
+        self._timer = loop.call_later(self._beat_s, self._beat, loop)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        now_s = time.perf_counter()
+        delay_s = max(now_s - self._beat_at_s - self._beat_s, 0.0)
+        self._delays.observe(delay_s)
+        self._note_longest(now_s, delay_s)
+        if delay_s >= self._warn_s:
+            cpu_s = time.thread_time() - self._cpu_s
+            self._ended.append(_Hold(self._beat_at_s, delay_s, cpu_s, self._gc_s))
+        self._begin(loop)
+
+    def _note_longest(self, now_s: float, delay_s: float) -> None:
+        while self._longest and self._longest[-1][1] <= delay_s:
+            self._longest.pop()
+        self._longest.append((now_s, delay_s))
+        if self._longest[0][0] < now_s - _LONGEST_OF_S:
+            self._longest.popleft()
+
+    def _note_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        del info
+        if phase == "start":
+            self._gc_began_s = time.perf_counter()
+        else:
+            self._gc_s += time.perf_counter() - self._gc_began_s
+
+    # The thread.
+
+    def _watch(self, thread_id: int, loop: asyncio.AbstractEventLoop) -> None:
+        told_at_s, tell_held_s = -WARN_EVERY_S, _STILL_HELD_S
+        pause_s = self._beat_s + self._warn_s
+        while not self._is_over.wait(pause_s):
+            beat_at_s, now_s = self._beat_at_s, time.perf_counter()
+            held_s = now_s - beat_at_s - self._beat_s
+            if held_s < self._warn_s:
+                pause_s, tell_held_s = self._warn_s - held_s, _STILL_HELD_S
+            else:
+                with suppress(Exception):  # what it looks at goes on meanwhile
+                    self._samples.append(_Sample(beat_at_s, doing(thread_id, loop, self._command)))
+                # A long hold is looked at less often, and yet told soon after it has ended.
+                pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
+            if held_s >= tell_held_s:
+                self._tell(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)
+                tell_held_s *= 2
+            if self._ended and now_s - told_at_s >= WARN_EVERY_S:
+                self._tell_ended()
+                told_at_s = now_s
+        if self._ended:
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        holds = [self._ended.popleft() for _ in range(len(self._ended))]
+        longest = max(holds, key=lambda one: one.delay_s)
+        self._tell(longest, left_out=len(holds) - 1)
+
+    def _tell(self, hold: _Hold, **more: object) -> None:
+        seen = [one.doing for one in list(self._samples) if one.beat_at_s == hold.beat_at_s]
+        names = Counter((one.operation, one.function) for one in seen)
+        operation, function = names.most_common(1)[0][0] if names else (None, None)
+        stack = next((one.stack for one in seen if one.function == function), ())
+        facts = {
+            "held_ms": round(hold.delay_s * 1000),
+            "cpu_ms": round(hold.cpu_s * 1000),
+            "gc_ms": round(hold.gc_s * 1000),
+            "operation": operation,
+            "function": function,
+            "stack": list(stack),
+        }
+        log.warning("event loop held", extra={**facts, **more})

@@ -1,0 +1,163 @@
+"""Intake: what a WebSocket peer sends is taken in portions; nothing is kept for long for it.
+
+uvicorn parses all there is to read at once, keeps each fragment by itself, and answers pings a peer
+never takes. All that is memory somebody else decides about. Here it is a portion at a time, one
+buffer for a message, and no reading while the peer takes nothing.
+"""
+
+import asyncio
+from typing import Any
+
+from websockets.frames import CloseCode, Frame
+from websockets.protocol import State
+
+from headgate.app.runtime.turns import Turn
+from headgate.app.transport.portions import Unparsed
+from headgate.app.transport.sockets import Peer
+from headgate.app.transport.websocket import SocketProtocol
+
+PORTION_BYTES = 512
+"""Parsed at a time: about eighty of the smallest frames. Deflate makes at most about a thousand
+times as much of it."""
+
+_LAST_WORDS_S = 1.0
+"""How long a peer that broke the protocol may go on sending until it has read why it is closed.
+
+To close at once would reset the connection, and the close frame would be lost.
+"""
+
+
+class BoundedWebSocket(Peer, SocketProtocol):
+    """A WebSocket for peers that mean no good."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for a connection."""
+        super().__init__(*args, **kwargs)
+        self._sockets = self.app_state["gateway"].sockets
+        self._unparsed = Unparsed()
+        self._message = bytearray()
+        self._turn = Turn()  # of the app: how long it has taken what was here already
+        self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was read."""
+        self._unparsed.add(data)
+        self._parse()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was read, and send nothing any more."""
+        self._unparsed.clear()
+        self.disconnected = True
+        super().connection_lost(exc)
+
+    def leave(self, exc: Exception | None) -> None:
+        """Tell the conversation; parser, error and connection know each other, and would stay."""
+        super().leave(exc)
+        self.conn.parser.close()
+        self.conn.parser_exc = None
+
+    async def receive(self) -> Any:
+        """Return what the app is to know next; others come between, however much there is."""
+        if self.queue.empty():
+            event = await super().receive()
+            self._turn = Turn()
+        else:
+            await self._turn.pause()
+            event = await super().receive()
+        self._parse()
+        return event
+
+    async def send(self, message: Any) -> None:
+        """Send what the app says; after its close, the peer's answer may be here already."""
+        await super().send(message)
+        self._parse()
+
+    def resume_writing(self) -> None:
+        """Go on with a peer that takes something again."""
+        super().resume_writing()
+        self._parse()
+
+    def handle_text(self, event: Frame) -> None:
+        """Begin a message of text."""
+        self.curr_msg_data_type = "text"
+        self._begin(event)
+
+    def handle_bytes(self, event: Frame) -> None:
+        """Begin a message of bytes."""
+        self.curr_msg_data_type = "bytes"
+        self._begin(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        """Go on with a message."""
+        self._message += event.data
+        if event.fin:
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand over a message that is complete, and parse no other until it is taken."""
+        data, self._message = self._message, bytearray()
+        if self.close_sent:
+            return
+        if self.curr_msg_data_type == "bytes":
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": bytes(data)})
+        else:
+            try:
+                self.queue.put_nowait({"type": "websocket.receive", "text": data.decode()})
+            except UnicodeDecodeError:
+                if self.conn.state is State.OPEN:  # or the peer has closed behind it
+                    self.conn.send_close(CloseCode.INVALID_DATA)
+                    self.handle_parser_exception()
+                return
+        self.read_paused = True  # what comes meanwhile is kept as it is, and then reading stops
+
+    def handle_parser_exception(self) -> None:
+        """Close because of what the peer sent; what it still sends is not looked at."""
+        assert self.conn.close_sent is not None
+        if self.close_sent:
+            return
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": self.conn.close_sent.code})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent, self.read_paused = True, False
+        self.close_timer = self.loop.call_later(_LAST_WORDS_S, self.transport.close)
+
+    def keepalive_timeout(self) -> None:
+        """Give up a peer that does not answer, and with it what it has not taken."""
+        super().keepalive_timeout()
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """Keep nothing for a peer whose conversation is over and who takes nothing."""
+        super().on_task_complete(task)
+        if not self.writable.is_set():
+            self.transport.abort()
+
+    def _begin(self, event: Frame) -> None:
+        self._message = bytearray(event.data)
+        if event.fin:
+            self.send_receive_event_to_app()
+
+    def _parse(self) -> None:
+        """Parse for one turn, while the app takes what comes of it, and the peer its answers."""
+        turn = Turn()
+        while self._unparsed.data and not self.read_paused and self.writable.is_set():
+            if turn.is_over:
+                self._parse_soon()
+                break
+            portion = self._unparsed.take(PORTION_BYTES)
+            if self.conn.parser_exc is None and not self.transport.is_closing():
+                super().data_received(bytes(portion))
+        if self.transport.is_closing():
+            return
+        if self._unparsed.data:
+            self.transport.pause_reading()
+        elif not self.read_paused:
+            self.transport.resume_reading()
+
+    def _parse_soon(self) -> None:
+        if self._next is None:
+            self._next = self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._next = None
+        self._parse()

@@ -1,0 +1,334 @@
+"""Requests: one connection's are parsed as they are answered, each bounded in size and in time.
+
+uvicorn parses all there is to read at once and lets the requests wait in memory, and it reads on
+after each answer. Here nothing is parsed while a request waits for its answer, and nothing is read
+while there is something to parse. So a connection holds what was read at once and the requests of
+one portion, however fast its client sends.
+
+A request must be here in time, header and body, or its connection is closed. Whoever connects and
+says nothing, or a byte a minute, would otherwise hold a connection for ever; as would who takes a
+byte a minute of an answer that was given up. A request that is here at once needs no timer.
+
+All of it is one class, as each layer costs every request.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from headgate.app.runtime.turns import Turn
+from headgate.app.transport.portions import Unparsed
+from headgate.app.transport.sockets import Peer
+from headgate.app.transport.upgrade import has_offer, parser_for, without_offer
+from headgate.app.wire.problems import Code, make_problem
+
+log = logging.getLogger("headgate")
+
+PORTION_BYTES = 1024
+"""Parsed at a time: about fifty of the smallest requests."""
+
+HEADER_BYTES_MAX = 64 * 1024
+"""Of a request, all that is no body: its first line, its headers, and what follows the body."""
+
+HEADERS_MAX = 128
+
+_JOINED_BYTES_MAX = 64 * 1024
+"""A larger part of a body is not copied to go with the head."""
+
+_LAST_WORDS_S = 1.0
+"""How long a client that is refused may go on sending until it has read why.
+
+To close at once would reset the connection, and the answer would be lost.
+"""
+
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_BAD = "This is no HTTP/1.1."
+_LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
+
+
+def in_time(request_ms_max: int) -> type[HttpToolsProtocol]:
+    """Return uvicorn's HTTP/1.1 for requests that arrive within so many milliseconds."""
+    return type("TimelyHttp", (BoundedHttp,), {"request_s_max": request_ms_max / 1000})
+
+
+class BoundedHttp(Peer, HttpToolsProtocol):
+    """Uvicorn's HTTP/1.1 for clients that send more than they wait for, or too slowly."""
+
+    request_s_max: float
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for a connection."""
+        super().__init__(*args, **kwargs)
+        self._unparsed = Unparsed()
+        self._header_bytes = 0  # parsed since the last request ended, or the last part of a body
+        self._has_too_much = False
+        self._is_refused = False
+        self._declines_offer = False
+        self._is_arriving = False  # a request has begun and is not here as a whole
+        self._timer: asyncio.TimerHandle | None = None  # set while a request is awaited
+        self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
+        self._flow: _Flow
+        self._under_way: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to read."""
+        super().connection_made(transport)
+        self._sockets = self.app_state["gateway"].sockets
+        if not self._sockets.has_room(len(self.connections)):
+            self._is_refused = True
+            transport.abort()
+        self._answers: Any = _Answers(transport)  # as much of a transport as answers need
+        self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was read, and send nothing any more."""
+        self._expect_no_more()
+        self._unparsed.clear()
+        cycle: RequestResponseCycle | None = self.cycle
+        for one in (cycle, self._under_way):
+            if one is not None and not one.response_complete:
+                one.disconnected = True
+        super().connection_lost(exc)
+
+    def leave(self, exc: Exception | None) -> None:
+        """Let those know who answer."""
+        super().leave(exc)
+        if self._under_way is not None:  # uvicorn tells the last request only
+            self._under_way.disconnected = True
+            self._under_way.message_event.set()
+        self._flow.forget()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was read."""
+        if self._is_refused:
+            return
+        if len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
+            self._feed(data)
+        else:
+            self._unparsed.add(data)
+            self._parse()
+
+    def on_message_begin(self) -> None:
+        """Begin a request; its time begins, too."""
+        super().on_message_begin()
+        self._expect_no_more()
+        self._is_arriving = True
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, unless there are too many headers, or they are parsed again."""
+        if len(self.headers) > HEADERS_MAX:
+            self._has_too_much = True
+            raise ValueError(_LARGE)
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
+            self.headers = _TRAILERS
+        elif self._should_upgrade() or not has_offer(self.headers):
+            super().on_headers_complete()
+        else:
+            self._declines_offer = True
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._header_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Have the whole request, unless it is parsed again."""
+        self._header_bytes = 0
+        self._expect_no_more()
+        if not self._declines_offer:
+            super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Go on as a WebSocket."""
+        self._expect_no_more()
+        super().handle_websocket_upgrade()
+
+    def refuse(self, code: Code, detail: str) -> None:
+        """Say why nothing that comes is looked at any more, if it can be said, and close."""
+        self._is_refused = True
+        self._expect_no_more()
+        self._unparsed.clear()
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started or self.pipeline:  # in the middle of another answer
+                self.transport.close()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(_answer(code, detail))
+        self.flow.resume_reading()
+        self.loop.call_later(_LAST_WORDS_S, self.transport.close)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if cycle.response_started and not cycle.response_complete:
+                cycle.disconnected = True  # it was given up: what is left of it is for nobody
+                self.transport.abort()
+
+        self._under_way = cycle
+        if cycle.scope["method"] != "HEAD":  # its answer is a head alone
+            cycle.transport = self._answers
+        super()._start_asgi_task(cycle, answer)
+
+    def _expect(self) -> None:
+        self._timer = self.loop.call_later(self.request_s_max, self._give_up)
+
+    def _expect_no_more(self) -> None:
+        self._is_arriving = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:  # no answer is under way
+            self.transport.write(_TOO_LATE)
+        self.transport.close()
+
+    def _takes_more(self) -> bool:
+        """Tell whether something can be parsed: no whole request waits, nor too much of a body."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            return True
+        return cycle.more_body and len(cycle.body) <= HIGH_WATER_LIMIT
+
+    def _parse_soon(self) -> None:
+        if self._next is None:
+            self._next = self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Parse for one turn, and read on once everything is parsed."""
+        self._next = None
+        turn = Turn()
+        while self._unparsed.data and self._takes_more() and not self.transport.is_closing():
+            if turn.is_over:
+                self._parse_soon()
+                break
+            self._feed(self._unparsed.take(PORTION_BYTES))
+        if self.transport.is_closing():
+            return
+        if self._unparsed.data:
+            self.flow.pause_reading()
+        elif self._takes_more():
+            self.flow.resume_reading()
+
+    def _feed(self, data: Any) -> None:
+        """Parse a portion."""
+        self._unset_keepalive_if_required()
+        self._header_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if self._declines_offer:
+                self._read_on(data[offer.args[0] :])
+            else:
+                self._upgrade()
+        except httptools.HttpParserError as error:
+            log.debug("bad request", extra={"reason": str(error)})
+            if self._has_too_much:
+                self.refuse("header_too_large", _LARGE)
+            else:
+                self.refuse("malformed", _BAD)
+        else:
+            if self._header_bytes > HEADER_BYTES_MAX:
+                self.refuse("header_too_large", _LARGE)
+            elif self._is_arriving and self._timer is None:
+                self._expect()
+
+    def _read_on(self, rest: Any) -> None:
+        """Parse a request again as one without its offer, then what came behind its header."""
+        header = without_offer(self.parser.get_method(), self.url, self.headers)
+        self.parser = parser_for(self)
+        self._declines_offer = False
+        self._header_bytes = 0
+        self._feed(header + rest)
+
+    def _upgrade(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if not self._should_upgrade() or (cycle is not None and not cycle.response_complete):
+            self.refuse("malformed", "This cannot become another protocol.")
+            return
+        self._unparsed.clear()  # a client waits for the answer before it says anything else
+        self.handle_websocket_upgrade()
+
+
+class _Flow(FlowControl):
+    """Reads on once there is nothing left to parse."""
+
+    def __init__(self, transport: Any, unparsed: Unparsed, parse_soon: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._unparsed = unparsed
+        self._parse_soon = parse_soon
+
+    def resume_reading(self) -> None:
+        if not self.read_paused:  # as it always is while something is unparsed
+            return
+        if self._unparsed.data:
+            self._parse_soon()
+        else:
+            super().resume_reading()
+
+    def forget(self) -> None:
+        """Forget the connection, which knows us: nothing of it shall wait for the collector."""
+        del self._parse_soon
+
+
+class _Answers:
+    """Where answers are written: a head goes with what follows, not in a packet of its own."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""  # of an answer with a body of known length, which comes next
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            if len(data) <= _JOINED_BYTES_MAX:
+                data = head + data
+            else:
+                self._transport.write(head)
+            self._transport.write(data)
+        elif data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
+            self._head = data
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._head:
+            self.write(b"")
+        self._transport.close()
+
+
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Where headers behind a body go: nobody looks at them, so none is kept."""
+
+    def append(self, header: tuple[bytes, bytes]) -> None:
+        del header
+
+
+_TRAILERS = _Trailers()
+
+
+def _answer(code: Code, detail: str) -> bytes:
+    problem = make_problem(code, detail, "/")
+    body = problem.model_dump_json(exclude_none=True).encode()
+    return (
+        STATUS_LINE[problem.status]
+        + b"content-type: application/problem+json\r\nconnection: close\r\n"
+        + b"content-length: %d\r\n\r\n" % len(body)
+        + body
+    )

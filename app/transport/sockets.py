@@ -1,0 +1,136 @@
+"""Sockets: how many connections there may be, and how much may be on its way through them."""
+
+import asyncio
+import logging
+import resource
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from headgate.app.runtime.departures import Departures
+from headgate.app.wire.problems import GatewayError
+
+log = logging.getLogger("headgate")
+
+FILES_RESERVED = 64
+"""Open files that connections leave to the engine: journal, snapshots, staged chunks, libraries."""
+
+SOCKETS_MIN = 16
+
+_TOLD_EVERY_S = 10.0
+
+
+def sockets_max_of(chosen: int | None) -> int:
+    """Return how many connections there may be: as many as chosen, and as the system allows."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        soft = 2**20
+    possible = max(soft - FILES_RESERVED, SOCKETS_MIN)
+    return possible if chosen is None else min(chosen, possible)
+
+
+class Sockets:
+    """What all connections of a gateway share."""
+
+    def __init__(self, count_max: int, *, arriving_bytes_max: int, unsent_bytes_max: int) -> None:
+        """Begin with no connection.
+
+        Args:
+            count_max: connections of any kind.
+            arriving_bytes_max: parts of bodies that are not here as a whole.
+            unsent_bytes_max: answers and frames that clients have not taken.
+        """
+        self._count_max = count_max
+        self._arriving_bytes_max = arriving_bytes_max
+        self._unsent_bytes_max = unsent_bytes_max
+        self._arriving_bytes = 0
+        self._unsent: dict[asyncio.Transport, int] = {}  # who takes nothing for longest comes first
+        self._unsent_bytes = 0
+        self._refused_count = 0
+        self._cut_off_count = 0
+        self._tell_at_s = 0.0
+        self.departures = Departures()
+
+    def watch(self, registry: CollectorRegistry) -> None:
+        """Show it in `/metrics`."""
+        gauges = {
+            "arriving_bytes": ("Of bodies that are not here.", lambda: self._arriving_bytes),
+            "unsent_bytes": ("That clients have not taken.", lambda: self._unsent_bytes),
+            "refused": ("Connections refused since the start.", lambda: self._refused_count),
+            "cut_off": ("Slow ones cut off, to make room.", lambda: self._cut_off_count),
+        }
+        for name, (text, value) in gauges.items():
+            Gauge(f"headgate_sockets_{name}", text, registry=registry).set_function(value)
+
+    def has_room(self, count: int) -> bool:
+        """Tell whether there may be so many connections; the log says at times if not.
+
+        Args:
+            count: those that are open, and those that have ended and wait for their turn.
+        """
+        if count - len(self.departures) <= self._count_max:
+            return True
+        self._refused_count += 1
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._tell_at_s:
+            self._tell_at_s = now_s + _TOLD_EVERY_S
+            facts = {"sockets_max": self._count_max, "refused": self._refused_count}
+            log.warning("too many connections: new ones are closed", extra=facts)
+        return False
+
+    def arrive(self, size_bytes: int) -> None:
+        """Note a part of a body that is here before the rest.
+
+        Raises:
+            GatewayError: there is too much of that already.
+        """
+        if self._arriving_bytes + size_bytes > self._arriving_bytes_max:
+            text = "too many large bodies are on their way"
+            raise GatewayError("overloaded", text)
+        self._arriving_bytes += size_bytes
+
+    def arrived(self, size_bytes: int) -> None:
+        """Note that parts are complete, or given up."""
+        self._arriving_bytes -= size_bytes
+
+    def stuck(self, transport: asyncio.Transport) -> None:
+        """Note that a client does not take what it is sent; who is slowest makes room."""
+        self.free(transport)
+        size_bytes = transport.get_write_buffer_size()
+        self._unsent[transport] = size_bytes
+        self._unsent_bytes += size_bytes
+        while self._unsent_bytes > self._unsent_bytes_max and len(self._unsent) > 1:
+            slowest = next(iter(self._unsent))
+            self.free(slowest)
+            self._cut_off_count += 1
+            slowest.abort()
+
+    def free(self, transport: asyncio.Transport) -> None:
+        """Note that a client takes what it is sent, or is gone."""
+        self._unsent_bytes -= self._unsent.pop(transport, 0)
+
+
+class Peer(asyncio.Protocol):
+    """A connection, as far as it shares: its client may be slow, and leave with thousands more."""
+
+    transport: asyncio.Transport
+    _sockets: Sockets
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not take what it is sent."""
+        super().pause_writing()
+        self._sockets.stuck(self.transport)
+
+    def resume_writing(self) -> None:
+        """Go on with a client that takes something again."""
+        self._sockets.free(self.transport)
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room, and leave when it is this one's turn."""
+        self._sockets.free(self.transport)
+        self._sockets.departures.add(partial(self.leave, exc))
+
+    def leave(self, exc: Exception | None) -> None:
+        """Let everyone know who has to do with the connection."""
+        super().connection_lost(exc)

@@ -1,0 +1,1 @@
+"""Values of the engine as clients write and read them."""

@@ -1,0 +1,162 @@
+"""Encoding: what comes by the thousand, without a model for each entry in it.
+
+`frames.Entries`, `frames.Acked` and `frames.Ok`, `schemas.Entry` and `schemas.Delivery` say what
+this looks like; tests hold one against the other. Those who follow a stream side by side are sent
+the same entries, so the batch that was encoded last is remembered.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.names import text_of
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import Delivery, Gap, Outcome
+
+_SETTLED_AT_ONCE = 1_000
+"""Ids whose outcomes make one part of an answer."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EntriesText(NamedTuple):
+    """A frame of entries, ready to be sent."""
+
+    text: str
+    entry_count: int
+
+
+T = TypeVar("T")
+
+
+class LastBatch(Generic[T]):
+    """The entries encoded last, and what became of them."""
+
+    def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
+        """Remember what this makes of entries."""
+        self._encode = encode
+        self._entries: list[Entry] = []
+        self._encoded = encode([])
+
+    def encoded(self, entries: list[Entry]) -> T:
+        """Return entries encoded."""
+        if entries != self._entries:  # soon told: an engine hands out the very same ones
+            self._entries, self._encoded = entries, self._encode(entries)
+        return self._encoded
+
+
+def entry_wire(entry: Entry) -> dict[str, Any]:
+    """Return the wire form of an entry of a stream."""
+    (ms, seq), flat = entry
+    return {"id": f"{ms}-{seq}", **wire_fields(flat)}
+
+
+def _array(entries: list[Entry]) -> msgspec.Raw:
+    return msgspec.Raw(_encode([entry_wire(one) for one in entries]))
+
+
+_last_array = LastBatch(_array)
+
+
+def entry_text(entry: Entry) -> str:
+    """Return an entry of a stream as a JSON object."""
+    return _text(entry_wire(entry))
+
+
+def delivery_text(delivery: Delivery) -> str:
+    """Return a delivery of a group as a JSON object; its entry is there."""
+    return _text(delivery_wire(delivery))
+
+
+def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap | None) -> str:
+    """Return the `entries` frame of a stream.
+
+    Args:
+        sub: the subscription.
+        entries: what is sent.
+        credit_left: how many more may come.
+        gap: what trimming took before them.
+    """
+    frame: dict[str, Any] = {
+        "type": "entries",
+        "sub": sub,
+        "entries": _last_array.encoded(entries),
+        "credit_left": credit_left,
+    }
+    if gap is not None:
+        frame["gap"] = {"from": str(gap.after), "to": str(gap.through)}
+    return _text(frame)
+
+
+def deliveries_frame(
+    sub: str,
+    deliveries: Iterable[Delivery],
+    gone: list[str],
+    *,
+    credit_left: int,
+    lag: int | None,
+) -> str:
+    """Return the `entries` frame of a group.
+
+    Args:
+        sub: the subscription.
+        deliveries: what is sent; their entries are there.
+        gone: ids whose entries are not.
+        credit_left: how many more may come.
+        lag: how many the group has still to be given, if that is known.
+    """
+    frame: dict[str, Any] = {
+        "type": "entries",
+        "sub": sub,
+        "entries": [delivery_wire(one) for one in deliveries],
+        "credit_left": credit_left,
+    }
+    if gone:
+        frame["deleted_ids"] = gone
+    if lag is not None:
+        frame["lag"] = lag
+    return _text(frame)
+
+
+def settled_frame(
+    kind: Literal["acked", "ok"],
+    rid: str | None,
+    sub: str,
+    ids: Sequence[EntryId],
+    outcomes: Sequence[Outcome],
+) -> Iterator[str]:
+    """Yield the answer to an ack (`acked`) or to a nack or extend (`ok`), a part at a time."""
+    frame: dict[str, Any] = {"type": kind, "sub": sub}
+    if rid is not None:
+        frame["rid"] = rid
+    yield f'{_text(frame)[:-1]},"results":['
+    # One ack may settle 65,000 entries, and dicts would take five times longer.
+    for at in range(0, len(ids), _SETTLED_AT_ONCE):
+        end = at + _SETTLED_AT_ONCE
+        results = [
+            f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
+            for (ms, seq), outcome in zip(ids[at:end], outcomes[at:end], strict=True)
+        ]
+        yield f"{',' if at else ''}{','.join(results)}"
+    yield "]}"
+
+
+def delivery_wire(delivery: Delivery) -> dict[str, Any]:
+    """Return the wire form of a delivery of a group; its entry is there."""
+    ms, seq = delivery.id
+    found = {
+        "id": f"{ms}-{seq}",
+        **wire_fields(delivery.fields or ()),
+        "deliveries": min(delivery.delivery_count, COUNT_MAX),
+        "idle_ms": delivery.idle_ms,
+    }
+    if delivery.claimed_from is not None:
+        found["claimed_from"] = text_of(delivery.claimed_from)
+    return found
+
+
+def _text(frame: dict[str, Any]) -> str:
+    return _encode(frame).decode()

@@ -1,0 +1,68 @@
+"""Fields between bytes and the wire, never with loss.
+
+Text is the rule. A value that is not UTF-8 travels as base64 and its name is listed in `base64`;
+if a name is not UTF-8 either, all names travel as base64 and `names_base64` says so. Where a name
+repeats, `pairs` has all fields in order.
+"""
+
+import base64 as codec
+import binascii
+from typing import Any
+
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.entry import Fields
+
+
+def wire_fields(flat: Fields) -> dict[str, Any]:
+    """Return the wire parts of an entry's fields; what is not needed is left out."""
+    try:
+        texts = [part.decode() for part in flat]
+    except UnicodeDecodeError:
+        return _binary_fields(flat)
+    names, values = texts[0::2], texts[1::2]
+    fields = dict(zip(names, values, strict=True))
+    if len(fields) == len(names):
+        return {"fields": fields}
+    return {"fields": fields, "pairs": [list(pair) for pair in zip(names, values, strict=True)]}
+
+
+def _binary_fields(flat: Fields) -> dict[str, Any]:
+    names_packed = any(not _is_text(name) for name in flat[0::2])
+    pairs = list(zip(flat[0::2], flat[1::2], strict=True))
+    packed = {name for name, value in pairs if not _is_text(value)}
+
+    def name_of(name: bytes) -> str:
+        return codec.b64encode(name).decode() if names_packed else name.decode()
+
+    wire = [
+        [name_of(name), codec.b64encode(value).decode() if name in packed else value.decode()]
+        for name, value in pairs
+    ]
+    found: dict[str, Any] = {"fields": dict(wire)}
+    if packed:
+        found["base64"] = sorted(name_of(name) for name in packed)
+    if len(found["fields"]) < len(wire):
+        found["pairs"] = wire
+    if names_packed:
+        found["names_base64"] = True
+    return found
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def bytes_of(value: str, field: str) -> bytes:
+    """Return the bytes of base64 text; `field` is where it stood, for the error.
+
+    Raises:
+        GatewayError: it is none.
+    """
+    try:
+        return codec.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise GatewayError("invalid_request", "should be base64 text", pointer=field) from None

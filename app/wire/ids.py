@@ -1,0 +1,104 @@
+"""Ids and cursors as clients write them.
+
+Stricter than the engine's parser, which is as lax as Redis: here an id is digits, a dash, digits.
+`field` is where the text stood, as a JSON pointer that starts with `/body`, `/query` or `/path`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.decisions.views import From
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
+
+_ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
+_PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")
+_PARTIAL_ID = re.compile(r"([0-9]{1,20})-\*")
+
+
+def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
+    """Read an entry id, `ms-seq` or `ms`.
+
+    Raises:
+        InvalidId: the text is none; `field` says where it stood.
+    """
+    found = _ID.fullmatch(text)
+    if found is None:
+        raise InvalidId(text, field=field)
+    ms, seq = int(found[1]), missing_seq if found[2] is None else int(found[2])
+    if ms > U64_MAX or seq > U64_MAX:
+        raise InvalidId(text, field=field)
+    return EntryId(ms, seq)
+
+
+def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:
+    """Read a list of entry ids; an error names the one that is wrong."""
+    found = plain_ids(" ".join(texts), len(texts))
+    if found is not None:
+        return found
+    return [parse_id(text, field=f"{field}/{index}") for index, text in enumerate(texts)]
+
+
+def plain_ids(joined: str, count: int) -> list[EntryId] | None:
+    """Read a list of ids that are plain, as nearly all are: they are read at once, and quicker.
+
+    Args:
+        joined: the ids with blanks in between.
+        count: how many there are.
+
+    Returns:
+        None, unless all of them are plain.
+    """
+    is_one_each = joined.count(" ") == count - 1
+    if is_one_each and _PLAIN_IDS.fullmatch(joined) is not None:
+        return make_ids(map(int, joined.replace("-", " ").split()))
+    return None
+
+
+def parse_bound(text: str, *, field: str, is_end: bool = False) -> EntryId:
+    """Read one end of a range: an id, `(id` exclusive, `-` or `+`.
+
+    A bare `+` in a query string arrives as a blank, so that is read as `+`.
+
+    Raises:
+        InvalidId: the text is none of these.
+        GatewayError: the bound excludes the last id that could lie in the range.
+    """
+    if text in ("+", " "):
+        return MAX_ID
+    if text == "-":
+        return MIN_ID
+    exclusive = text.startswith("(")
+    missing_seq = U64_MAX if is_end and not exclusive else 0
+    bound = parse_id(text.removeprefix("("), field=field, missing_seq=missing_seq)
+    if not exclusive:
+        return bound
+    beyond = bound.previous() if is_end else bound.next()
+    if beyond == bound:
+        raise GatewayError("invalid_id", "no id lies beyond this one", pointer=field)
+    return beyond
+
+
+def parse_after(text: str, *, field: str) -> EntryId | From:
+    """Read a cursor: an id, `$` for "from now on", or `+` for the last entry."""
+    if text == "$":
+        return From.NOW
+    if text in ("+", " "):
+        return From.LAST
+    return parse_id(text, field=field)
+
+
+def parse_new_id(text: str, *, field: str) -> IdRequest:
+    """Read the id of an append: `*`, `ms-*`, or an explicit one."""
+    if text == "*":
+        return None
+    if partial := _PARTIAL_ID.fullmatch(text):
+        return PartialId(parse_id(partial[1], field=field).ms)
+    return parse_id(text, field=field)
+
+
+def parse_group_start(text: str) -> EntryId | None:
+    """Read a group's position: an id, or `$` (None)."""
+    return None if text == "$" else parse_id(text, field="/body/start")

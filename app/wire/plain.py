@@ -1,0 +1,84 @@
+"""Plain entries: fields of text and nothing else, which is what nearly every batch is made of.
+
+They are read in one go and make no model each. Whatever is not plain, or wrong, is not read here:
+then the models say what it means, or what is the matter with it.
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.app.wire.structure import MEMBERS_MAX
+from headgate.engine.entry import Draft, make_draft
+
+
+class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    fields: dict[str, str]
+
+
+class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknown_fields=True):
+    stream: str
+    entries: list[_PlainEntry]
+    rid: str | None = None
+
+
+class PlainAppend(NamedTuple):
+    """A frame that appends plain entries."""
+
+    rid: str | None
+    stream: str
+    drafts: list[Draft]
+
+
+_frame = msgspec.json.Decoder(_PlainAppend).decode
+_lines = msgspec.json.Decoder(_PlainEntry).decode_lines
+_array = msgspec.json.Decoder(list[_PlainEntry]).decode
+
+
+def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
+    """Return the entries of a body.
+
+    Args:
+        body: a JSON array of entries, or one entry per line.
+        is_lines: it is lines.
+
+    Returns:
+        None, unless all of them are plain and as they should be.
+    """
+    try:
+        entries = _lines(body) if is_lines else _array(body)
+        if is_lines and len(entries) != body.count(b"\n") + (not body.endswith(b"\n")):
+            return None  # there are empty lines
+        return _drafts(entries)
+    except _NOT_PLAIN:
+        return None
+
+
+def plain_append(text: str, entries_max: int) -> PlainAppend | None:
+    """Return what a frame of a WebSocket appends.
+
+    Returns:
+        None, unless all of its entries are plain and as they should be, and there are some.
+    """
+    try:
+        frame = _frame(text)
+        drafts = _drafts(frame.entries) if len(frame.entries) <= entries_max else None
+    except _NOT_PLAIN:
+        return None
+    return PlainAppend(frame.rid, frame.stream, drafts) if drafts else None
+
+
+_NOT_PLAIN = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def _drafts(entries: Iterable[_PlainEntry]) -> list[Draft] | None:
+    drafts = []
+    for entry in entries:
+        fields = entry.fields
+        if not 0 < len(fields) <= MEMBERS_MAX:
+            return None
+        texts = chain.from_iterable(fields.items())
+        drafts.append(make_draft((None, tuple(map(str.encode, texts)))))
+    return drafts

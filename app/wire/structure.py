@@ -1,0 +1,91 @@
+"""Structure: JSON that no request here can have is refused before it is looked at in earnest.
+
+Validation says of every part what is wrong with it. Of a body that is wrong a million times over,
+nobody wants to know that, and it would cost more than the mistake did.
+"""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from headgate.app.wire.problems import GatewayError, pointer_to
+
+MEMBERS_MAX = 1024
+"""Members of one object: an entry may have so many fields."""
+
+
+ITEMS_MAX = 100_000
+"""Items of one array: far more than any operation takes."""
+
+
+SIZE_BYTES_MIN = 2 * MEMBERS_MAX
+"""A text not longer than this has room for neither."""
+
+
+DENSE_BYTES_MIN = 256 * 1024
+"""A text not longer than this is read within 20 ms, whatever is in it."""
+
+VALUES_MAX = 2 * ITEMS_MAX
+"""Strings, and other values, of one body that is read at once: 200,000 take some 20 ms."""
+
+_HOLDERS = frozenset({dict, list})
+"""What a parser makes of objects and arrays."""
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+
+
+def check_dense(text: bytes) -> None:
+    """Refuse a text of JSON that takes long to read since it has so many values.
+
+    Raises:
+        GatewayError: it has.
+    """
+    if len(text) <= DENSE_BYTES_MIN:
+        return
+    quotes = text.count(b'"')
+    is_dense = quotes > 2 * VALUES_MAX and quotes - text.count(b'\\"') > 2 * VALUES_MAX
+    if not is_dense and text.count(b",") > VALUES_MAX:  # unless they stand in strings
+        is_dense = _STRING.sub(b"", text).count(b",") > VALUES_MAX
+    if is_dense:
+        text_ = f"at most {VALUES_MAX} values at once"
+        raise GatewayError("invalid_request", text_, pointer="/body")
+
+
+def check_members(value: Any, pointer: str = "/body") -> None:
+    """Refuse objects with too many members and arrays with too many items, at any depth.
+
+    Raises:
+        GatewayError: naming the first.
+    """
+    try:
+        _check(value)
+    except _TooManyError as error:  # only now does it matter where that is
+        raise GatewayError("invalid_request", error.text, pointer=pointer + error.pointer) from None
+
+
+class _TooManyError(Exception):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+        self.pointer = ""  # from where it was raised down to what is too large
+
+
+def _check(value: Any) -> None:
+    items: Collection[Any] = ()
+    if isinstance(value, list):
+        if len(value) > ITEMS_MAX:
+            raise _TooManyError(f"an array has at most {ITEMS_MAX} items, not {len(value)}")
+        items = value
+    elif isinstance(value, dict):
+        if len(value) > MEMBERS_MAX:
+            raise _TooManyError(f"an object has at most {MEMBERS_MAX} members, not {len(value)}")
+        items = value.values()
+    if _HOLDERS.isdisjoint(map(type, items)):  # as nearly always, and quicker
+        return
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(item, dict | list):
+            try:
+                _check(item)
+            except _TooManyError as error:
+                error.pointer = pointer_to(name) + error.pointer
+                raise

@@ -1,0 +1,114 @@
+"""Bulk: what many streams have for readers that take everything, counted and not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headgate.engine.decisions.views import From
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.replies import Gap, Portion
+from headgate.engine.state.keyspace import Keyspace
+
+
+class BulkCursor(NamedTuple):
+    """How far one stream has been read, and in which life of its name (None: in any)."""
+
+    stream: bytes
+    after: EntryId | From
+    epoch: int | None = None
+
+
+def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> list[BulkCursor]:
+    """Replace "from now on" by the last id there is now, in the life it is the last id of."""
+    frozen = []
+    for cursor in cursors:
+        found = keyspace.find(cursor.stream)
+        if cursor.after is From.NOW:
+            now, epoch = (MIN_ID, None) if found is None else (found.last_id, found.epoch)
+            frozen.append(BulkCursor(cursor.stream, now, epoch))
+        else:
+            frozen.append(cursor)
+    return frozen
+
+
+def plan(
+    keyspace: Keyspace, cursors: Sequence[BulkCursor], entries_max: int | None
+) -> list[Portion]:
+    """Say up to where each stream is to be read next; one `Portion` per cursor.
+
+    A stream whose epoch is another one than the cursor's is counted from its beginning: what the
+    cursor has seen was of a stream that is gone.
+
+    Args:
+        keyspace: all streams.
+        cursors: how far each stream has been read; frozen by `freeze`.
+        entries_max: of all streams together, shared in proportion to what each has; None: all.
+    """
+    afters = [_after(keyspace, cursor) for cursor in cursors]
+    backlogs = []
+    for cursor, after in zip(cursors, afters, strict=True):
+        stream = keyspace.find(cursor.stream)
+        backlogs.append(0 if stream is None else stream.log.count(after, MAX_ID))
+    given = backlogs if entries_max is None else shares(backlogs, entries_max)
+    return [
+        _portion(keyspace, cursor.stream, after, backlog, share)
+        for cursor, after, backlog, share in zip(cursors, afters, backlogs, given, strict=True)
+    ]
+
+
+def shares(backlogs: Sequence[int], most: int) -> list[int]:
+    """Divide `most` in proportion to the backlogs, none more than its own (largest remainder).
+
+    Whoever has a backlog gets at least one, if `most` is enough for that.
+    """
+    if sum(backlogs) <= most:
+        return list(backlogs)
+    waiting = sum(backlog > 0 for backlog in backlogs)
+    base = 1 if waiting <= most else 0
+    weights = [max(backlog - base, 0) for backlog in backlogs]
+    left, total = most - base * waiting, sum(weights)
+    quotas = [divmod(left * weight, total) for weight in weights]
+    given = [min(base, one) + quota for one, (quota, _) in zip(backlogs, quotas, strict=True)]
+    by_remainder = sorted(range(len(quotas)), key=lambda at: -quotas[at][1])
+    for at in by_remainder[: most - sum(given)]:
+        given[at] += 1
+    return given
+
+
+def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
+    """Return what trimming took from a reader that has seen everything up to `after`.
+
+    `0-0` asks for whatever there is; only a cursor above it has seen anything.
+    """
+    return Gap(after, trimmed_through) if MIN_ID < after < trimmed_through else None
+
+
+def _after(keyspace: Keyspace, cursor: BulkCursor) -> EntryId:
+    assert isinstance(cursor.after, EntryId)
+    stream = keyspace.find(cursor.stream)
+    if stream is None or cursor.epoch in (None, stream.epoch):
+        return cursor.after
+    return MIN_ID
+
+
+def _portion(keyspace: Keyspace, name: bytes, after: EntryId, backlog: int, share: int) -> Portion:
+    stream = keyspace.find(name)
+    if stream is None:
+        return Portion(name, None, after, after, 0, 0, MIN_ID, None, None)
+    end = after
+    if 0 < share == backlog:  # all there is: nothing has to be counted again
+        end = stream.log.last_id
+    elif (cut := stream.log.portion(after, MAX_ID, share)) is not None:
+        end = cut.through
+    return Portion(
+        stream=name,
+        epoch=stream.epoch,
+        after=after,
+        end=end,
+        entries=share,
+        backlog=backlog,
+        last_id=stream.last_id,
+        first_id=stream.log.first_id if stream.log.length else None,
+        gap=gap_after(after, stream.trimmed_through),
+    )

@@ -1,0 +1,652 @@
+"""Journal: every record on disk, in segments that are only ever appended to.
+
+Records that arrive while the disk is busy go down together in the next block, so one fsync serves
+every request in flight (group commit).
+
+What can go wrong:
+
+- A sync *fails*. Nothing is known then of what was written, so nothing is taken any more.
+- Anything else has a *fault*: a write, a segment that should begin. It is undone and tried again,
+  until it works. Meanwhile no record is taken; after a while what waits to be written is given up,
+  and the engine goes back to what is durable, so that it can be read.
+- There is a *shortage* of room. Records that take room are refused until there is more.
+
+A *rewrite* replaces history by a snapshot. The journal goes on in a new segment; the segments
+before it, which nobody touches any more, are read and written down as a snapshot by somebody else
+(`Rewriter`), so no request waits for it. Once the snapshot is in place they go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from random import Random, SystemRandom
+from typing import NamedTuple
+
+from headgate.engine import commands
+from headgate.engine.commands import Command
+from headgate.engine.errors import Corrupt, Unavailable
+from headgate.engine.journal import blocks, recovery, room
+from headgate.engine.journal.disk import Disk, SyncError, is_full
+from headgate.engine.journal.recovery import UNFINISHED, Torn, journal_name
+from headgate.engine.journal.room import DiskBounds
+from headgate.engine.journal.storage import GoBack
+from headgate.engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
+from headgate.engine.replies import JournalStatus
+
+SYNC_INTERVAL_S = 1.0
+"""How often `everysec` forces to disk what was written."""
+
+SYNC_PATIENCE_S = 2.0
+"""How long writes go on beside a sync that does not end (Redis: the same)."""
+
+LOOK_INTERVAL_S = 1.0
+"""How often it is looked whether there is room."""
+
+PAUSE_S_MIN = 0.1
+PAUSE_S_MAX = 1.0
+"""How long the journal waits before it tries again what has not worked: twice as long each time."""
+
+PATIENCE_S = 2.0
+"""How long a record waits for a disk that does not take it, before it is given up."""
+
+REWRITE_PAUSE_S_MIN = 1.0
+REWRITE_PAUSE_S_MAX = 300.0
+"""Likewise for a rewrite that has not worked."""
+
+REWRITE_SHARE = 5
+"""While room is short a rewrite is followed by a pause of so many times what it took."""
+
+_CLOSED = "the journal is closed"
+
+
+class FsyncPolicy(StrEnum):
+    """When what was written is forced to disk; the names and their meaning are Redis's."""
+
+    ALWAYS = "always"  # before it is answered: nothing answered is ever lost
+    EVERYSEC = "everysec"  # once a second: the machine's crash may take a second or two
+    NO = "no"  # when the system likes
+
+
+class Growth(NamedTuple):
+    """When a rewrite starts by itself (Redis: auto-aof-rewrite-percentage, -min-size)."""
+
+    percentage: int = 100  # by how much the files have grown since the last one; 0: never
+    size_bytes_min: int = 64 * 2**20  # smaller files are left alone
+
+
+REDIS_GROWTH = Growth()
+
+
+Rewriter = Callable[[int], Awaitable[None]]
+"""Writes the snapshot of everything up to a position, from files nobody touches any more."""
+
+Tell = Callable[[str, Mapping[str, object]], None]
+"""Told what happened, for the log."""
+
+
+class Journal:
+    """Keeps records on a disk. It is a `Storage`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        policy: FsyncPolicy,
+        rewriter: Rewriter,
+        *,
+        position: int = 0,
+        torn: Torn | None = None,
+        growth: Growth = REDIS_GROWTH,
+        bounds: DiskBounds = DiskBounds(),  # noqa: B008  a value
+        chance: Random | None = None,
+        tell: Tell = lambda event, facts: None,  # noqa: ARG005
+    ) -> None:
+        """Go on behind what was loaded.
+
+        Args:
+            disk: where the files are; nobody else writes there.
+            policy: when what is written is forced to disk.
+            rewriter: who writes snapshots.
+            position: of the last record loaded.
+            torn: what has to be put aside first.
+            growth: when a rewrite starts by itself.
+            bounds: how much room there is.
+            chance: where the salts of segments come from; the system's unless given.
+            tell: told what happens.
+        """
+        self.position = position
+        self.durable_position = position
+        self._disk = disk
+        self._policy = policy
+        self._rewriter = rewriter
+        self._torn = torn
+        self._growth = growth
+        self._bounds = bounds
+        self._tell = tell
+        self._synced = position  # nothing takes this away any more, whatever the policy
+        self._records: list[bytes] = []  # appended and not yet written
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._is_settling = False  # some of those who wait are told in the next turn
+        self._wake = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._is_closed = asyncio.Event()
+        # What went wrong: see above. `_refusal` is the first there is of the three.
+        self._failure: str | None = None
+        self._fault: str | None = None
+        self._shortage: str | None = None
+        self._refusal: str | None = None
+        self._fault_began_s = 0.0
+        self._pause_s = PAUSE_S_MIN
+        self._is_given_up = False  # the engine has not gone back yet
+        self._free_bytes: int | None = None
+        self._random = chance or SystemRandom()
+        self._header = blocks.Header(blocks.Kind.JOURNAL, 0)
+        self._segment = ""  # none yet
+        self._segment_bytes = 0
+        self._segment_bytes_max = SEGMENT_BYTES_MAX  # then another is to follow
+        self._is_segment_torn = False  # there may be more in it than that
+        self._own_bytes: dict[str, int] = {}  # by segment that this journal has begun
+        self._size_bytes = 0  # of all that is in use, and as it was after the last rewrite:
+        self._base_bytes = 0
+        self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
+        self._sync_began_s: float | None = None
+        self._sync_ended = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None  # while `run` lasts
+        self._rewriting: asyncio.Task[None] | None = None
+        self._rewrite_count = 0
+        self._rewrite_failure: str | None = None
+        self._rewritten = 0  # position of the last snapshot of this journal
+        self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
+        self._rewrite_not_before_s = 0.0
+
+    @property
+    def failure(self) -> str | None:
+        """Return why nothing is taken any more, None if all is well."""
+        return self._failure or (_CLOSED if self._is_closed.is_set() else None)
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why not everything is taken, for now or for ever, None if all is well."""
+        return self._refusal
+
+    @property
+    def status(self) -> JournalStatus:
+        """Return how things are."""
+        return JournalStatus(
+            self.position,
+            self.durable_position,
+            self._size_bytes,
+            self._free_bytes,
+            self._failure,
+            self._fault,
+            self._shortage,
+            self._is_rewriting(),
+            self._rewrite_count,
+            self._rewrite_failure,
+        )
+
+    def append(self, record: list[Command]) -> int:
+        """Take a record behind all others; returns its position.
+
+        Raises:
+            Unavailable: the disk does not take it, or the journal is closed.
+        """
+        if self._refusal is not None:
+            self.check(record)
+        self._records.append(commands.encode(record))
+        self.position += 1
+        self._wake.set()
+        return self.position
+
+    def check(self, record: list[Command]) -> None:
+        """Raise `Unavailable` unless a record would be taken."""
+        if self._refusal is None or not record:
+            return
+        is_only_short = self.failure is None and self._fault is None
+        if not is_only_short or room.takes_room(record):
+            raise Unavailable(self._refusal)
+
+    def abandon(self, reason: str) -> None:
+        """Take nothing any more, and write nothing of what is not being written."""
+        self._failure = reason
+        self._tell("journal abandoned", {"reason": reason, "position": self.durable_position})
+        self._drop(reason)
+
+    async def wait_durable(self, position: int) -> None:
+        """Return once everything up to `position` is as safe as the policy asks.
+
+        Raises:
+            Unavailable: the disk does not take it, and it never will be.
+        """
+        if position <= self.durable_position:
+            return
+        if self.failure is not None or self._is_given_up:
+            raise Unavailable(self._refusal or _CLOSED)
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append((position, waiting))
+        await waiting
+
+    async def run(self, go_back: GoBack) -> None:
+        """Write what is appended, until closed.
+
+        Args:
+            go_back: told the state that is durable when records behind it were given up.
+
+        Raises:
+            Unavailable: the disk has failed; nothing is taken any more.
+        """
+        try:
+            try:
+                async with asyncio.TaskGroup() as self._tasks:
+                    others = [
+                        self._tasks.create_task(self._keep_syncing()),
+                        self._tasks.create_task(self._keep_looking()),
+                    ]
+                    await self._keep_writing(go_back)
+                    for task in [*others, self._rewriting]:
+                        if task is not None:
+                            task.cancel()
+            except* OSError as errors:
+                self._fail(errors.exceptions[0])
+                await self._give_up(self._failure or "", go_back)
+        finally:
+            self._tasks = None
+            self._is_closed.set()
+            self._drop(self._failure or _CLOSED)
+        if self._failure is not None:
+            raise Unavailable(self._failure)
+
+    async def close(self) -> None:
+        """Write what is left, force it to disk whatever the policy, end `run`, and let go."""
+        self._closing.set()
+        self._wake.set()
+        await self._is_closed.wait()
+        await self._disk.wait_idle()
+        self._disk.close()
+
+    # Rewrites
+
+    def start_rewrite(self) -> bool:
+        """Begin to replace history by a snapshot; false if one is being made already.
+
+        Raises:
+            Unavailable: the disk has failed, or is not written to.
+        """
+        if self._failure is not None or self._tasks is None or self._closing.is_set():
+            raise Unavailable(self._failure or _CLOSED)
+        if self._is_rewriting():
+            return False
+        rewriting = self._rewrite()
+        try:
+            self._rewriting = self._tasks.create_task(rewriting)
+        except RuntimeError:  # everything is about to end, and not known to yet
+            rewriting.close()
+            raise Unavailable(_CLOSED) from None
+        return True
+
+    async def _rewrite(self) -> None:
+        self._tell("rewrite begins", {"size_bytes": self._size_bytes})
+        self._rewrite_failure = None
+        began_s = _now_s()
+        try:
+            await self._replace_history()
+        except (OSError, Corrupt) as error:
+            with suppress(OSError):  # the room it took is needed
+                await self._disk.aside(lambda: recovery.remove_unfinished(self._disk))
+            self._rewrite_failure = str(error)
+            self._tell("rewrite failed", {"reason": str(error)})
+            pause_s = self._rewrite_pause_s
+            self._rewrite_pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
+        else:
+            self._base_bytes = self._size_bytes
+            self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
+            pause_s = 0.0 if self._shortage is None else REWRITE_SHARE * (_now_s() - began_s)
+        self._rewrite_not_before_s = _now_s() + pause_s
+
+    async def _replace_history(self) -> None:
+        self._rotation = asyncio.get_running_loop().create_future()
+        self._wake.set()
+        through = await self._rotation
+        await self._rewriter(through)
+        found = await self._disk.aside(lambda: recovery.clean(self._disk))
+        # Since it looked, segments may have grown, and others begun.
+        first = journal_name(through + 1)
+        self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
+        self._size_bytes = sum((found | self._own_bytes).values())
+        self._rewritten = through
+        self._rewrite_count += 1
+        self._tell("rewrite done", {"size_bytes": self._size_bytes, "position": through})
+
+    def _is_rewriting(self) -> bool:
+        return self._rewriting is not None and not self._rewriting.done()
+
+    def _rewrite_if_worthwhile(self) -> None:
+        may = not self._is_rewriting() and not self._closing.is_set() and self._fault is None
+        is_due = may and _now_s() >= self._rewrite_not_before_s
+        if is_due and (self._has_grown() or self._is_short_of_room()):
+            self.start_rewrite()
+
+    def _has_grown(self) -> bool:
+        growth, base_bytes = self._growth, max(self._base_bytes, 1)
+        if not growth.percentage or self._size_bytes < growth.size_bytes_min:
+            return False
+        return self._size_bytes * 100 // base_bytes - 100 >= growth.percentage
+
+    def _is_short_of_room(self) -> bool:
+        """Tell whether room is short, and a snapshot may be smaller than what there is."""
+        return self._shortage is not None and self.durable_position > self._rewritten
+
+    # Writing
+
+    async def _keep_writing(self, go_back: GoBack) -> None:
+        while True:
+            try:
+                if await self._do_next():
+                    return
+            except SyncError:
+                raise
+            except OSError as error:
+                await self._bear(error, go_back)
+
+    async def _do_next(self) -> bool:
+        """Do what comes next, or wait for something to do; tells whether that was all."""
+        if not self._segment:
+            await self._begin()
+        elif self._is_segment_torn:
+            await self._cut()
+        elif self._rotation is not None or self._segment_bytes >= self._segment_bytes_max:
+            await self._rotate()
+        elif self._records or self._fault is not None:  # that ends when something is written
+            await self._write()
+            self._end_fault()
+            self._rewrite_if_worthwhile()
+        elif self._closing.is_set():
+            await self._sync()
+            return not self._records  # or else some came meanwhile
+        else:
+            self._wake.clear()
+            await self._wake.wait()
+        return False
+
+    async def _begin(self) -> None:
+        torn = self._torn
+        found = await self._disk.aside(lambda: recovery.mend(self._disk, torn))
+        self._torn = None
+        self._size_bytes = self._base_bytes = sum(found.values())
+        await self._look()
+        await self._open_segment()
+        self._end_fault()
+
+    async def _write(self) -> None:
+        """Write one block of what is waiting; if nothing is, an empty one, to see that it works."""
+        if self._sync_lasts_too_long():
+            await self._sync_ended.wait()
+        records = self._take()
+        last = self.durable_position + len(records)
+        payload = commands.join(records)
+        data = blocks.pack_block(self._header, self.durable_position + 1, self._synced, payload)
+        # Of an empty block no position tells whether it is safe.
+        is_forced = self._policy is FsyncPolicy.ALWAYS or not records
+        segment = self._segment
+
+        def put() -> None:
+            self._disk.append(segment, data)
+            if is_forced:
+                self._disk.sync(segment)
+
+        try:
+            await (self._force(put) if is_forced else self._disk.aside(put))
+        except OSError:
+            self._is_segment_torn = True
+            if self._failure is None:
+                self._records = [*records, *self._records]
+            raise
+        self._note_growth(len(data))
+        if is_forced:
+            self._synced = last
+        self._settle(last)
+
+    def _take(self) -> Sequence[bytes]:
+        """Take what goes into one block from what is waiting: at least one record."""
+        size_bytes = 0
+        for count, record in enumerate(self._records, 1):
+            size_bytes += len(record)
+            if size_bytes >= BLOCK_BYTES_MAX:
+                taken, self._records = self._records[:count], self._records[count:]
+                return taken
+        taken, self._records = self._records, []
+        return taken
+
+    def _settle(self, position: int) -> None:
+        """Tell everyone who waits for a position up to this one."""
+        self.durable_position = position
+        if not self._is_settling:
+            self._settle_some()
+
+    def _settle_some(self) -> None:
+        """Tell so many of those who wait, and the others in the next turns of the loop."""
+        waiting, told = self._waiting, 0
+        while waiting and waiting[0][0] <= self.durable_position and told < SERVED_AT_ONCE_MAX:
+            future = waiting.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+                told += 1
+        self._is_settling = told == SERVED_AT_ONCE_MAX
+        if self._is_settling:
+            asyncio.get_running_loop().call_soon(self._settle_some)
+
+    async def _cut(self) -> None:
+        """Undo a write that did not work."""
+        segment, size_bytes = self._segment, self._segment_bytes
+        await self._force(lambda: self._disk.truncate(segment, size_bytes))
+        self._is_segment_torn = False
+
+    async def _rotate(self) -> None:
+        """Close the segment and go on in a new one."""
+        await self._sync()  # a segment that is followed by another is safe as a whole
+        rotation, self._rotation = self._rotation, None
+        try:
+            if self._segment_bytes > blocks.HEADER_BYTES:
+                await self._open_segment()
+        except SyncError:
+            raise
+        except OSError as error:  # the old one is as good; only the rewrite is not
+            self._segment_bytes_max = self._segment_bytes + SEGMENT_BYTES_MAX
+            self._tell("segment not begun", {"reason": _words(error)})
+            if rotation is not None and not rotation.done():
+                rotation.set_exception(error)
+        else:
+            self._segment_bytes_max = SEGMENT_BYTES_MAX
+            if rotation is not None and not rotation.done():
+                rotation.set_result(self.durable_position)
+
+    async def _open_segment(self) -> None:
+        segment = journal_name(self.durable_position + 1)
+        unfinished = segment + UNFINISHED
+        salt = self._random.getrandbits(64)
+        header = blocks.Header(blocks.Kind.JOURNAL, self.durable_position + 1, salt)
+        data = blocks.pack_header(header)
+
+        def make() -> None:
+            if unfinished in self._disk.names():
+                self._disk.remove(unfinished)
+            try:
+                self._disk.append(unfinished, data)
+                self._disk.sync(unfinished)
+                self._disk.rename(unfinished, segment)  # over one of a start without a record
+            except OSError:
+                with suppress(OSError):
+                    self._disk.remove(unfinished)
+                raise
+            self._disk.sync_names()
+
+        await self._disk.aside(make)
+        self._header = header
+        self._segment = segment
+        self._segment_bytes = 0
+        self._note_growth(len(data))
+
+    def _note_growth(self, size_bytes: int) -> None:
+        self._segment_bytes += size_bytes
+        self._own_bytes[self._segment] = self._segment_bytes
+        self._size_bytes += size_bytes
+        if self._shortage is None:
+            self._set_shortage(room.shortage_of(self._size_bytes, self._bounds))
+
+    async def _keep_syncing(self) -> None:
+        while self._policy is FsyncPolicy.EVERYSEC:
+            await asyncio.sleep(SYNC_INTERVAL_S)
+            await self._sync()
+
+    async def _sync(self) -> None:
+        """Force to disk what was written."""
+        await self._until_no_sync()
+        position, segment = self.durable_position, self._segment
+        if position == self._synced:
+            return
+        await self._force(lambda: self._disk.sync(segment))
+        self._synced = max(self._synced, position)
+
+    async def _force(self, act: Callable[[], None]) -> None:
+        """Do what syncs the segment, alone: beside one that fails, another would be for nothing.
+
+        Once one has failed, whoever waits for its end does so until all is over: nothing is tried
+        again, and nothing is written behind what may be lost.
+        """
+        await self._until_no_sync()
+        self._sync_began_s = _now_s()
+        self._sync_ended.clear()
+        try:
+            await self._disk.aside(act)
+        except SyncError:
+            raise
+        except OSError:
+            self._end_sync()
+            raise
+        self._end_sync()
+
+    async def _until_no_sync(self) -> None:
+        while self._sync_began_s is not None:
+            await self._sync_ended.wait()
+
+    def _end_sync(self) -> None:
+        self._sync_began_s = None
+        self._sync_ended.set()
+
+    def _sync_lasts_too_long(self) -> bool:
+        return self._sync_began_s is not None and _now_s() - self._sync_began_s > SYNC_PATIENCE_S
+
+    # What goes wrong
+
+    def _fail(self, error: Exception) -> None:
+        """Take nothing any more."""
+        self._failure = f"the journal cannot be written: {_words(error)}"
+        self._tell("journal failed", {"reason": self._failure, "position": self.durable_position})
+        self._drop(self._failure)
+
+    def _drop(self, reason: str) -> None:
+        """Let go of what is not written, and tell who waits for it."""
+        self._note_refusal()
+        self._records.clear()
+        for position, future in self._waiting:
+            if not future.done() and position <= self.durable_position:
+                future.set_result(None)  # it was safe, and had not been told yet
+            elif not future.done():
+                future.set_exception(Unavailable(reason))
+        self._waiting.clear()
+
+    def _note_refusal(self) -> None:
+        self._refusal = self.failure or self._fault or self._shortage
+
+    async def _bear(self, error: OSError, go_back: GoBack) -> None:
+        """Get ready to try again what has not worked; whatever it was, it was undone or will be.
+
+        Raises:
+            OSError: there is no time left for that.
+        """
+        if is_full(error) and await self._disk.aside(self._disk.give_up_reserve):
+            self._set_shortage(f"the disk is full: {_words(error)}")
+            return
+        if error.errno == errno.EFBIG and self._segment_bytes > blocks.HEADER_BYTES:
+            self._segment_bytes_max = 0  # no file may be larger: go on in another
+        if self._fault is None:
+            self._fault = f"the journal cannot be written: {_words(error)}"
+            self._fault_began_s, self._pause_s = _now_s(), PAUSE_S_MIN
+            self._note_refusal()
+            facts = {"reason": self._fault, "position": self.durable_position}
+            self._tell("journal not written for now", facts)
+        if self._closing.is_set():
+            raise error
+        if self._records and _now_s() - self._fault_began_s >= PATIENCE_S:
+            await self._give_up(self._fault, go_back)
+        await self._pause()
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pause_s):
+                await self._closing.wait()
+        self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+
+    def _end_fault(self) -> None:
+        if self._fault is not None:
+            self._fault = None
+            self._note_refusal()
+            self._tell("journal written again", {"position": self.durable_position})
+
+    async def _give_up(self, reason: str, go_back: GoBack) -> None:
+        """Forget what is not durable, here and in the engine; nobody was promised it."""
+        self._drop(reason)
+        go_back(None)
+        durable, is_told = self.durable_position, False
+        self._is_given_up = self.position > durable
+        while self._is_given_up and not self._closing.is_set():
+            try:
+                loaded = await self._disk.aside(lambda: recovery.load(self._disk, through=durable))
+            except (OSError, Corrupt) as error:
+                if not is_told:
+                    self._tell("journal cannot be read", {"reason": _words(error)})
+                is_told = True
+                await self._pause()
+            else:
+                self.position = durable
+                self._is_given_up = False
+                go_back(loaded.keyspace)
+
+    # Room
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL_S)
+            await self._look()
+            self._rewrite_if_worthwhile()
+
+    async def _look(self) -> None:
+        """Look whether there is room."""
+        try:
+            found = await self._disk.aside(lambda: room.look(self._disk, self._bounds))
+        except OSError as error:
+            if is_full(error):
+                self._set_shortage(f"the disk is full: {_words(error)}")
+            return
+        self._free_bytes = found.free_bytes
+        self._set_shortage(found.shortage or room.shortage_of(self._size_bytes, self._bounds))
+
+    def _set_shortage(self, shortage: str | None) -> None:
+        before, self._shortage = self._shortage, shortage
+        self._note_refusal()
+        if before is None and shortage is not None:
+            self._tell("room is short", {"reason": shortage, "size_bytes": self._size_bytes})
+        elif before is not None and shortage is None:
+            self._tell("there is room again", {"size_bytes": self._size_bytes})
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

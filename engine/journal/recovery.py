@@ -1,0 +1,462 @@
+"""Recovery: from the files of a directory to the state they stand for.
+
+The newest snapshot is loaded, then the journal's records behind it are applied, in order. Where a
+crash tore the end of the last segment, the torn part was never promised to anybody: it is put aside
+in a file of its own. Anything else that is not as it was written is damage, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from headgate.engine import commands
+from headgate.engine.errors import Broken, Corrupt, NewerFormat
+from headgate.engine.journal import snapshot
+from headgate.engine.journal.blocks import (
+    HEADER_BYTES,
+    Block,
+    Header,
+    Kind,
+    blocks_behind,
+    pack_block,
+    read_blocks,
+    read_header,
+)
+from headgate.engine.journal.disk import Disk
+from headgate.engine.state.keyspace import Keyspace
+
+SYNC_BYTES = 4 * 2**20
+"""A snapshot is forced to disk in portions of this size (Redis: the same)."""
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes were read, and of how many."""
+
+
+def tell_nobody(done: int, total: int) -> None:
+    """Keep it to oneself."""
+
+
+_JOURNAL = "journal-"
+_SNAPSHOT = "snapshot-"
+UNFINISHED = ".new"
+"""How the name of a file ends that nobody reads yet."""
+
+_DIGITS = 20
+
+
+class Torn(NamedTuple):
+    """The end of the last segment, where a crash came between."""
+
+    name: str
+    offset: int
+    size_bytes: int
+    why: str
+
+
+class Loaded(NamedTuple):
+    """What a directory stands for."""
+
+    keyspace: Keyspace
+    position: int  # of the last record
+    torn: Torn | None
+
+
+def journal_name(first: int) -> str:
+    """Return the name of the segment that begins with a record."""
+    return f"{_JOURNAL}{first:0{_DIGITS}}"
+
+
+def snapshot_name(position: int) -> str:
+    """Return the name of the snapshot that holds everything up to a record."""
+    return f"{_SNAPSHOT}{position:0{_DIGITS}}"
+
+
+def names_in_use(disk: Disk) -> list[str]:
+    """Return the files that recovery reads: the newest snapshot, the segments behind it."""
+    return _in_use(disk.names())
+
+
+def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_nobody) -> Loaded:
+    """Return what the files stand for; they are only read.
+
+    Args:
+        disk: where they are.
+        through: leave out what was recorded behind this position.
+        progress: told how far it is.
+
+    Raises:
+        Corrupt: a file is damaged, missing, or of a newer version.
+    """
+    newest, segments = _files(disk.names())
+    in_use = [*segments] if newest is None else [newest, *segments]
+    sizes = {name: disk.size_bytes(name) for name in in_use}
+    total, done = sum(sizes.values()), 0
+    keyspace, position = Keyspace(), 0
+    if newest is not None:
+        keyspace, position = _load_snapshot(disk, newest)
+        if through is not None and position > through:
+            raise Corrupt(newest, 0, f"it holds everything up to {position}")
+        done += sizes[newest]
+        progress(done, total)
+    torn = None
+    for name in segments:
+        if position == through:
+            break  # what comes now is still being written to, perhaps
+        replay = _Replay(disk, name, keyspace, position, through, is_last=name == segments[-1])
+        for offset in replay.steps():
+            progress(done + offset, total)
+        position, torn = replay.position, replay.torn
+        done += sizes[name]
+    if through is not None and position < through:
+        raise Corrupt(segments[-1] if segments else "the journal", 0, f"it ends with {position}")
+    return Loaded(keyspace, position, torn)
+
+
+def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
+    """Return what the files stand for, and leave them fit to go on with.
+
+    Raises:
+        Corrupt: a file is damaged, missing, or of a newer version.
+        OSError: the disk fails, or is full.
+    """
+    loaded = load_safely(disk, progress)
+    mend(disk, loaded.torn)
+    return loaded
+
+
+def load_safely(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
+    """Return what the files stand for, once all of that is safe. It takes no room.
+
+    A process may have ended between a write and its sync. What it wrote last is there to be read,
+    and what comes next counts on it, so it must not be lost when that is kept; nor may the newest
+    snapshot be, once what it replaces is gone.
+
+    Raises:
+        Corrupt: a file is damaged, missing, or of a newer version.
+        OSError: the disk fails.
+    """
+    loaded = load(disk, progress=progress)
+    for name in names_in_use(disk)[-1:]:  # the others were safe before it was begun
+        disk.sync(name)
+    disk.sync_names()
+    return loaded
+
+
+def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
+    """Leave files that were loaded fit to go on with; it may be done again if it did not end.
+
+    A torn tail is put aside; what was replaced by a snapshot, and what is unfinished, is removed.
+
+    Returns:
+        The sizes in bytes of what is in use, by name.
+
+    Raises:
+        OSError: the disk fails, or is full.
+    """
+    names = disk.names()
+    is_there = torn is not None and torn.name in names
+    if torn is not None and is_there and disk.size_bytes(torn.name) >= max(torn.offset, 1):
+        put_aside(disk, torn.name, torn.offset)
+    for name in names:
+        if name.startswith(_JOURNAL) and name.endswith(UNFINISHED):
+            disk.remove(name)
+    return clean(disk)
+
+
+def repair(disk: Disk) -> list[str]:
+    """Save everything up to the first damage; returns the files with what came behind it.
+
+    Raises:
+        NewerFormat: a file is of a newer version, and not damaged.
+        Corrupt: what could be saved makes no sense either.
+        OSError: the disk fails, or is full.
+    """
+    kept: list[str] = []
+    saved = ""  # the snapshot that this repair has written
+    while True:
+        try:
+            loaded = load(disk)
+        except NewerFormat:
+            raise
+        except Corrupt as damage:
+            if damage.name == saved:  # it would be so again and again
+                raise
+            if damage.name == _files(disk.names())[0]:
+                saved = damage.name
+            kept += _cut_off(disk, damage)
+        else:
+            torn = loaded.torn
+            return kept if torn is None else [*kept, put_aside(disk, torn.name, torn.offset)]
+
+
+def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
+    newest, segments = _files(disk.names())
+    if damage.name == newest:
+        keyspace, position = _load_what_can_be(disk, newest)
+        kept = [put_aside(disk, name, 0) for name in [newest, *segments]]
+        save(disk, keyspace, position)
+        return kept
+    if damage.record is None:
+        kept = [put_aside(disk, damage.name, damage.offset)]
+    else:
+        kept = [_cut_in_block(disk, damage.name, damage.offset, damage.record)]
+    behind = segments[segments.index(damage.name) + 1 :]
+    return kept + [put_aside(disk, name, 0) for name in behind]
+
+
+def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
+    """Cut a segment before a record; returns the file with the block and what is behind it."""
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.JOURNAL)
+        file.seek(0)
+        before = file.read(offset)
+        block = next(read_blocks(file, name, header))
+    good = commands.decode_all(block.payload)[: record - block.first]
+    if not good:
+        return put_aside(disk, name, offset)
+    kept = _copy_aside(disk, name, offset)
+    payload = commands.join([commands.encode(one) for one in good])
+    unfinished = name + UNFINISHED
+    if unfinished in disk.names():
+        disk.remove(unfinished)
+    disk.append(unfinished, before + pack_block(header, block.first, block.synced, payload))
+    disk.sync(unfinished)
+    disk.rename(unfinished, name)
+    disk.sync_names()
+    return kept
+
+
+def put_aside(disk: Disk, name: str, offset: int) -> str:
+    """Cut a file, and keep what is cut off in a file of its own; returns that one's name."""
+    kept = _copy_aside(disk, name, offset)
+    if offset == 0:
+        disk.remove(name)
+        disk.sync_names()
+    else:
+        disk.truncate(name, offset)
+    return kept
+
+
+def _copy_aside(disk: Disk, name: str, offset: int) -> str:
+    with disk.open(name) as file:
+        file.seek(offset)
+        tail = file.read()
+    kept = _name_aside(disk, f"aside-{name}-{offset}", tail)
+    disk.append(kept, tail)
+    disk.sync(kept)
+    disk.sync_names()
+    return kept
+
+
+def _name_aside(disk: Disk, wanted: str, tail: bytes) -> str:
+    """Return a name that is free for a tail, so that nothing put aside before is lost."""
+    kept, number = wanted, 1
+    while kept in disk.names():
+        with disk.open(kept) as file:
+            is_same = tail.startswith(file.read())
+        if is_same:  # of an attempt that did not end
+            disk.remove(kept)
+            break
+        number += 1
+        kept = f"{wanted}-{number}"
+    return kept
+
+
+def clean(disk: Disk) -> dict[str, int]:
+    """Remove what no recovery will ever read: what a snapshot has replaced, unfinished ones.
+
+    Segments may begin meanwhile. So only what a single look at the directory has found is judged.
+
+    Returns:
+        The sizes in bytes of what was found and stays in use, by name.
+    """
+    names = disk.names()
+    kept = _in_use(names)
+    for name in names:
+        if name not in kept and _is_ours(name):
+            disk.remove(name)
+    disk.sync_names()
+    return {name: disk.size_bytes(name) for name in kept}
+
+
+def _is_ours(name: str) -> bool:
+    finished = name.removesuffix(UNFINISHED) if name.startswith(_SNAPSHOT) else name
+    return any(_number(finished, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
+
+
+def remove_unfinished(disk: Disk) -> None:
+    """Remove snapshots whose writing did not end, and will not."""
+    for name in disk.names():
+        if name.startswith(_SNAPSHOT) and name.endswith(UNFINISHED):
+            disk.remove(name)
+
+
+def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
+    """Write the snapshot of a state; from then on it stands for everything up to `position`."""
+    name = snapshot_name(position)
+    unfinished = name + UNFINISHED
+    if unfinished in disk.names():
+        disk.remove(unfinished)
+    unsynced_bytes = 0
+    for data in snapshot.pieces(keyspace, position):
+        disk.append(unfinished, data)
+        unsynced_bytes += len(data)
+        if unsynced_bytes >= SYNC_BYTES:  # one great sync in the end would hold up the journal's
+            disk.sync(unfinished)
+            unsynced_bytes = 0
+    disk.sync(unfinished)
+    disk.rename(unfinished, name)
+    disk.sync_names()
+
+
+def rewrite(disk: Disk, through: int) -> None:
+    """Write the snapshot of what the files stand for, up to a position.
+
+    Raises:
+        Corrupt: a file is damaged.
+        OSError: the disk fails, or is full.
+    """
+    save(disk, load(disk, through=through).keyspace, through)
+
+
+def _in_use(names: list[str]) -> list[str]:
+    newest, segments = _files(names)
+    return ([] if newest is None else [newest]) + segments
+
+
+def _files(names: list[str]) -> tuple[str | None, list[str]]:
+    """Return the newest snapshot, and the segments that hold records behind it."""
+    snapshots = [name for name in names if _number(name, _SNAPSHOT) is not None]
+    segments = [name for name in names if _number(name, _JOURNAL) is not None]
+    newest = snapshots[-1] if snapshots else None
+    position = 0 if newest is None else _number(newest, _SNAPSHOT) or 0
+    # A segment ends where the next one begins.
+    behind = [
+        name
+        for index, name in enumerate(segments)
+        if index + 1 == len(segments)
+        or (_number(segments[index + 1], _JOURNAL) or 0) > position + 1
+    ]
+    return newest, behind
+
+
+def _number(name: str, prefix: str) -> int | None:
+    digits = name.removeprefix(prefix)
+    is_one = name.startswith(prefix) and len(digits) == _DIGITS and digits.isdecimal()
+    return int(digits) if is_one else None
+
+
+def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.SNAPSHOT)
+        position = header.position
+        if snapshot_name(position) != name:
+            raise Corrupt(name, 0, f"it says that it is {snapshot_name(position)}")
+        return snapshot.load(read_blocks(file, name, header), name), position
+
+
+def _load_what_can_be(disk: Disk, name: str) -> tuple[Keyspace, int]:
+    """Return what a damaged snapshot holds before the damage.
+
+    An item that makes no sense may have been taken in part, so those before it are loaded anew.
+    """
+    sound = _loaded_until_damage(disk, name, snapshot.Loading()).item_count
+    loading = _loaded_until_damage(disk, name, snapshot.Loading(sound))
+    return loading.keyspace, _number(name, _SNAPSHOT) or 0
+
+
+def _loaded_until_damage(disk: Disk, name: str, loading: snapshot.Loading) -> snapshot.Loading:
+    with suppress(Corrupt), disk.open(name) as file:
+        header = read_header(file, name, Kind.SNAPSHOT)
+        for block in read_blocks(file, name, header):
+            loading.take(block, name)
+    return loading
+
+
+class _Replay:
+    """Applies the records of one segment."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        name: str,
+        keyspace: Keyspace,
+        position: int,
+        through: int | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        self.position = position
+        self.torn: Torn | None = None
+        self._disk = disk
+        self._name = name
+        self._keyspace = keyspace
+        self._through = through
+        self._is_last = is_last
+
+    def steps(self) -> Iterator[int]:
+        """Apply block after block; yields how far it has read.
+
+        Raises:
+            Corrupt: the segment is damaged.
+        """
+        header = None
+        with self._disk.open(self._name) as file:
+            try:
+                header = read_header(file, self._name, Kind.JOURNAL)
+                self._check_place(header.position)
+                for block in read_blocks(file, self._name, header):
+                    self._apply(block)
+                    yield block.end
+                    if self._is_through():
+                        return
+            except Broken as error:
+                if not self._is_last or self._was_safe(file, header, error.offset):
+                    raise
+                size_bytes = self._disk.size_bytes(self._name) - error.offset
+                self.torn = Torn(self._name, error.offset, size_bytes, error.why)
+
+    def _check_place(self, first: int) -> None:
+        if journal_name(first) != self._name:
+            raise Corrupt(self._name, 0, f"it says that it is {journal_name(first)}")
+        if first > self.position + 1:
+            text = f"records {self.position + 1} to {first - 1} are missing before it"
+            raise Corrupt(self._name, 0, text)
+
+    def _apply(self, block: Block) -> None:
+        try:
+            records = commands.decode_all(block.payload)
+        except msgspec.DecodeError as error:
+            raise Corrupt(self._name, block.offset, f"a record makes no sense: {error}") from None
+        if not block.first <= self.position + 1 <= block.first + len(records):
+            text = f"record {self.position + 1} is missing: the block begins with {block.first}"
+            raise Corrupt(self._name, block.offset, text)
+        apply = self._keyspace.apply
+        for number, record in enumerate(records, block.first):
+            if number <= self.position:
+                continue  # the snapshot holds it
+            if self._through is not None and number > self._through:
+                return
+            try:
+                for command in record:
+                    apply(command)
+            except MemoryError:  # the machine's, and not the record's
+                raise
+            except Exception as error:
+                text = f"cannot be applied: {error!r}"
+                raise Corrupt(self._name, block.offset, text, record=number) from error
+            self.position = number
+
+    def _is_through(self) -> bool:
+        return self._through is not None and self.position >= self._through
+
+    def _was_safe(self, file: BinaryIO, header: Header | None, offset: int) -> bool:
+        """Tell whether what should stand at `offset` was safe on disk once."""
+        if header is None:  # it is safe before any block is written
+            return self._disk.size_bytes(self._name) > HEADER_BYTES
+        behind = blocks_behind(file, header, offset)
+        return any(block.synced > self.position for block in behind)

@@ -1,0 +1,63 @@
+"""Room: how much of the disk the journal may take, and what is refused once it has that.
+
+When room is short only records that take some for good are refused: entries, streams, groups. What
+was there can be read, given to consumers, acknowledged, trimmed and deleted, and a rewrite turns
+that into room. For those records and the rewrite, some of the disk is kept in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from headgate.engine import commands as c
+from headgate.engine.journal.disk import Disk
+from headgate.engine.limits import RESERVE_BYTES_MAX
+
+_GROWING = c.CreateStream | c.Add | c.AddPacked | c.CreateGroup | c.Remember | c.CommitBatch
+
+
+class DiskBounds(NamedTuple):
+    """How much room there is for the journal."""
+
+    size_bytes_max: int | None = None  # of snapshot and segments; None: no bound
+    free_bytes_min: int = 0  # what has to stay free on the disk
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Return how much of what has to stay free is kept in a file."""
+        return min(self.free_bytes_min // 2, RESERVE_BYTES_MAX)
+
+
+class Room(NamedTuple):
+    """What a look at the disk has found."""
+
+    free_bytes: int
+    shortage: str | None  # why there is not enough, None if there is
+
+
+def takes_room(record: Iterable[c.Command]) -> bool:
+    """Tell whether a record leaves more behind than there was."""
+    return any(isinstance(command, _GROWING) for command in record)
+
+
+def look(disk: Disk, bounds: DiskBounds) -> Room:
+    """Look how much room is left on the disk, and keep the reserve if there is enough.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    free_bytes = disk.free_bytes()
+    if free_bytes < bounds.free_bytes_min:
+        text = f"{free_bytes} bytes are free, and {bounds.free_bytes_min} have to stay so"
+        return Room(free_bytes, f"the disk is full: {text}")
+    disk.reserve(bounds.reserve_bytes)
+    return Room(free_bytes, None)
+
+
+def shortage_of(size_bytes: int, bounds: DiskBounds) -> str | None:
+    """Return why the journal may not grow any more, None if it may."""
+    most = bounds.size_bytes_max
+    if most is None or size_bytes < most:
+        return None
+    return f"the journal is full: it has {size_bytes} bytes, and may have {most}"

@@ -1,0 +1,324 @@
+"""Snapshot: a whole keyspace as one file, so that the journal before it can go.
+
+The blocks of the file are lists of items. What belongs together follows each other: a stream, then
+its chunks and keys, then each of its groups with what is pending there. The last item counts the
+others, so a file that ends early is known for it. Sealed chunks are written as they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import Corrupt
+from headgate.engine.journal.blocks import Block, Header, Kind, pack_block, pack_header
+from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from headgate.engine.state.chunk import ChunkState, packed_count, unpacked_bytes
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.group import Group
+from headgate.engine.state.idempotency import Made
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Memory
+from headgate.engine.state.pending import Consumer, Pel
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import Stream, StreamConfig
+from headgate.engine.state.writers import Commit
+
+
+class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """What belongs to no stream. The first item."""
+
+    epoch: int
+    defaults: Defaults
+    clock_set_ms: int = 0
+    latest_ms: int = 0
+
+
+class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A stream, without what is in it."""
+
+    name: bytes
+    epoch: int
+    config: StreamConfig
+    last_id: EntryId
+    max_deleted_id: EntryId
+    trimmed_through: EntryId
+    entries_added: int
+    expires_at_ms: int | None
+    keys_added: int
+    key_duplicates: int
+
+
+class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A chunk of the stream before it."""
+
+    chunk: ChunkState
+
+
+class KeysItem(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Idempotency keys of a producer of the stream before it, in order of use."""
+
+    producer: bytes
+    keys: list[tuple[bytes, Made]]
+
+
+class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """A group of the stream before it, with its consumers but without what is pending."""
+
+    name: bytes
+    last_id: EntryId
+    entries_read: int | None
+    policy: GroupPolicy
+    consumers: list[tuple[bytes, int, int | None]]  # name, seen, active (steady ms)
+
+
+class PendingRow(NamedTuple):
+    """A pending entry."""
+
+    id: EntryId
+    consumer: int  # its consumer's place in the group, -1 for nobody
+    delivered_at_ms: int
+    delivery_count: int
+    rests_until_ms: int
+    is_hidden: bool  # its stream entry is gone, so nobody is given it
+
+
+class PendingItem(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Pending entries of the group before it: those that wait longest first."""
+
+    entries: list[PendingRow]
+
+
+class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """The end, with the number of items before it."""
+
+    item_count: int
+
+
+class WritersItem(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Writers and what they have committed last, in order of commit."""
+
+    writers: list[tuple[bytes, Commit]]
+
+
+Item = (
+    KeyspaceItem
+    | StreamItem
+    | ChunkItem
+    | KeysItem
+    | GroupItem
+    | PendingItem
+    | EndItem
+    | WritersItem
+)
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Item]).decode
+
+
+def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
+    """Yield the file that stands for a state, piece by piece.
+
+    Args:
+        keyspace: the state; it must not change meanwhile.
+        position: of the last record that led to it.
+    """
+    header = Header(Kind.SNAPSHOT, position)
+    yield pack_header(header)
+    count, size_bytes = 0, 0
+    items: list[Item] = []
+    for item in _items(keyspace):
+        items.append(item)
+        size_bytes += len(item.chunk.packed) if isinstance(item, ChunkItem) else 0
+        if len(items) == SNAPSHOT_ITEMS_MAX or size_bytes >= BLOCK_BYTES_MAX:
+            yield pack_block(header, count, 0, _encode(items))
+            count += len(items)
+            items, size_bytes = [], 0
+    yield pack_block(header, count, 0, _encode([*items, EndItem(count + len(items))]))
+
+
+def load(found: Iterable[Block], name: str) -> Keyspace:
+    """Return the state a snapshot stands for.
+
+    Args:
+        found: its blocks.
+        name: of the file, for errors.
+
+    Raises:
+        Corrupt: it is not whole.
+    """
+    loading = Loading()
+    offset = 0
+    for one in found:
+        offset = one.offset
+        loading.take(one, name)
+    if not loading.is_complete:
+        raise Corrupt(name, offset, "the end is missing")
+    return loading.keyspace
+
+
+class Loading:
+    """A keyspace as it grows item by item."""
+
+    def __init__(self, items_max: int | None = None) -> None:
+        """Start with nothing; what comes behind so many items is left out."""
+        self._items_max = items_max
+        self.keyspace = Keyspace()
+        self.item_count = 0
+        self.is_complete = False
+        self._stream: Stream
+        self._group: Group
+        self._consumers: list[Consumer]
+
+    def take(self, found: Block, name: str) -> None:
+        """Take the next block.
+
+        Raises:
+            Corrupt: it is not the next one, or makes no sense.
+        """
+        try:
+            items = _decode(found.payload)
+        except msgspec.DecodeError as error:
+            raise Corrupt(name, found.offset, f"an item makes no sense: {error}") from None
+        if found.first != self.item_count or self.is_complete:
+            raise Corrupt(name, found.offset, f"items are missing before item {found.first}")
+        try:
+            for item in items:
+                if self.item_count == self._items_max:
+                    return
+                self._add(item)
+        except MemoryError:  # the machine's, and not the item's
+            raise
+        except Exception as error:
+            text = f"item {self.item_count} makes no sense: {error!r}"
+            raise Corrupt(name, found.offset, text) from error
+
+    def _add(self, item: Item) -> None:
+        match item:
+            case EndItem(item_count):
+                self.is_complete = item_count == self.item_count
+            case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms):
+                self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
+                self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
+            case WritersItem(writers):
+                self.keyspace.writers.by_name = dict(writers)
+            case StreamItem():
+                self._stream = _stream(item, self.keyspace.memory)
+                self.keyspace.adopt(self._stream)
+            case ChunkItem(chunk):
+                _check_chunk(chunk)
+                self._stream.log.load(chunk)
+            case KeysItem(producer, keys):
+                self._stream.keys.load(producer, keys)
+                self.keyspace.note_keyed(self._stream.name)
+            case GroupItem():
+                self._group, self._consumers = _group(item, self._stream)
+                self._stream.groups[item.name] = self._group
+                if self._group.policy.acts_by_time:
+                    self.keyspace.governed.add(self._stream.name)
+            case PendingItem(entries):
+                _make_pending(self._group.pel, self._consumers, entries)
+        self.item_count += 1
+
+
+def _items(keyspace: Keyspace) -> Iterator[Item]:
+    yield KeyspaceItem(keyspace.epoch, keyspace.defaults, keyspace.clock_set_ms, keyspace.latest_ms)
+    if keyspace.writers.by_name:
+        yield WritersItem(list(keyspace.writers.by_name.items()))
+    for stream in keyspace.streams.values():
+        yield StreamItem(
+            stream.name,
+            stream.epoch,
+            stream.config,
+            stream.last_id,
+            stream.max_deleted_id,
+            stream.trimmed_through,
+            stream.entries_added,
+            stream.expires_at_ms,
+            stream.keys.added,
+            stream.keys.duplicates,
+        )
+        yield from map(ChunkItem, stream.log.dump())
+        for producer, keys in stream.keys.by_producer.items():
+            yield KeysItem(producer, list(keys.items()))
+        for group in stream.groups.values():
+            yield from _group_items(group)
+
+
+def _group_items(group: Group) -> Iterator[Item]:
+    consumers = list(group.consumers.values())
+    named = [(one.name, one.seen_at_ms, one.active_at_ms) for one in consumers]
+    yield GroupItem(group.name, group.last_id, group.entries_read, group.policy, named)
+    index_of: dict[Consumer | None, int] = {one: index for index, one in enumerate(consumers)}
+    index_of[None] = -1
+    pel = group.pel
+    rows = (
+        PendingRow(
+            one.id,
+            index_of[one.owner],
+            one.delivered_at_ms,
+            one.delivery_count,
+            one.rests_until_ms,
+            pel.is_hidden(one),
+        )
+        for one in pel.in_time_order()
+    )
+    while page := list(islice(rows, _PAGE)):
+        yield PendingItem(page)
+
+
+_PAGE = 4096
+"""Pending entries in one item."""
+
+
+def _check_chunk(chunk: ChunkState) -> None:
+    """Raise `ValueError` for a chunk that says of itself what cannot be."""
+    size_bytes = unpacked_bytes(chunk.packed)
+    if not 0 <= size_bytes <= _UNPACKED_BYTES_MAX:
+        raise ValueError(f"a chunk of {size_bytes} bytes")
+    if not 0 < chunk.entry_count == packed_count(chunk.packed):
+        raise ValueError(f"a chunk that says it has {chunk.entry_count} entries")
+    dead = int.from_bytes(chunk.tombstones, "little")
+    if dead.bit_length() > chunk.entry_count or dead.bit_count() == chunk.entry_count:
+        raise ValueError("more entries are dead than there are")
+
+
+_UNPACKED_BYTES_MAX = 2 * ENTRY_BYTES_MAX
+"""What one entry, all of it names and values, may become as msgpack, amply."""
+
+
+def _stream(item: StreamItem, memory: Memory) -> Stream:
+    stream = Stream(item.name, item.epoch, item.config, memory)
+    stream.last_id = item.last_id
+    stream.max_deleted_id = item.max_deleted_id
+    stream.trimmed_through = item.trimmed_through
+    stream.entries_added = item.entries_added
+    stream.expires_at_ms = item.expires_at_ms
+    stream.keys.added = item.keys_added
+    stream.keys.duplicates = item.key_duplicates
+    return stream
+
+
+def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
+    group = stream.add_group(item.name, item.last_id, item.entries_read)
+    group.policy = item.policy
+    consumers = []
+    for name, seen_at_ms, active_at_ms in item.consumers:
+        consumer = group.see(name, seen_at_ms)
+        consumer.active_at_ms = active_at_ms
+        consumers.append(consumer)
+    return group, consumers
+
+
+def _make_pending(pel: Pel, consumers: list[Consumer], rows: list[PendingRow]) -> None:
+    for entry_id, index, at_ms, count, rests_until_ms, is_hidden in rows:
+        if index < 0:
+            pel.release(entry_id, count, rests_until_ms)
+        else:
+            pel.assign(entry_id, consumers[index], at_ms, count)
+        if is_hidden:
+            pel.hide(pel.by_id[entry_id])

@@ -1,0 +1,135 @@
+"""Storage: where records go, and how one learns that they are safe.
+
+A record is the commands that happen together. Its position is the number of records up to and
+including it. The engine appends and applies at once, and holds its answer until the position the
+answer depends on is durable. Storage turns commands into bytes itself (`commands.encode`): one that
+keeps nothing need not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from headgate.engine.commands import Command, encode
+from headgate.engine.errors import Unavailable
+from headgate.engine.state.keyspace import Keyspace
+
+GoBack = Callable[[Keyspace | None], None]
+"""Told that the state is another one: what came behind it was promised to nobody. None: it is about
+to be, once that can be read."""
+
+
+class Storage(Protocol):
+    """What the engine asks of the place that keeps its records."""
+
+    @property
+    def position(self) -> int:
+        """Return the position of the last record appended; 0 before the first."""
+        ...
+
+    @property
+    def durable_position(self) -> int:
+        """Return the position up to which nothing can be lost any more."""
+        ...
+
+    def append(self, commands: list[Command]) -> int:
+        """Take commands as one record, whole, behind all others; returns its position.
+
+        Raises:
+            Unavailable: this storage takes no records any more.
+        """
+        ...
+
+    def check(self, commands: list[Command]) -> None:
+        """Raise what `append` would raise.
+
+        Raises:
+            Unavailable: this storage takes no such record.
+        """
+        ...
+
+    def abandon(self, reason: str) -> None:
+        """Take nothing any more, and keep nothing of what is not kept yet."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Return why no records are taken any more, None if all is well."""
+        ...
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why not all records are taken, for now or for ever, None if all are."""
+        ...
+
+    async def wait_durable(self, position: int) -> None:
+        """Return as soon as everything up to `position` is durable.
+
+        Raises:
+            Unavailable: it never will be.
+        """
+        ...
+
+    async def run(self, go_back: GoBack) -> None:
+        """Do what makes records durable, until `close`.
+
+        Args:
+            go_back: told the state that is durable when records behind it had to be given up.
+
+        Raises:
+            Unavailable: that cannot be done any more.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Make durable what was taken, and end `run`."""
+        ...
+
+
+class MemoryStorage:
+    """Keeps the newest records in memory, and calls that durable: nothing survives the process."""
+
+    def __init__(self, records_max: int | None = None) -> None:
+        """Start empty, keeping up to `records_max` records (None: all of them)."""
+        self.records: deque[bytes] = deque(maxlen=records_max)
+        self.position = 0
+        self.failure: str | None = None
+
+    @property
+    def durable_position(self) -> int:
+        """Return the position of the last record: there is no safer place to wait for."""
+        return self.position
+
+    def append(self, commands: list[Command]) -> int:
+        """Take commands as one record; returns its position."""
+        if self.failure is not None:
+            raise Unavailable(self.failure)
+        if self.records.maxlen != 0:
+            self.records.append(encode(commands))
+        self.position += 1
+        return self.position
+
+    def check(self, commands: list[Command]) -> None:
+        """Raise `Unavailable` once abandoned."""
+        if commands and self.failure is not None:
+            raise Unavailable(self.failure)
+
+    def abandon(self, reason: str) -> None:
+        """Take nothing any more."""
+        self.failure = reason
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why nothing is taken any more, None if all is well."""
+        return self.failure
+
+    async def wait_durable(self, position: int) -> None:
+        """Return at once."""
+
+    async def run(self, go_back: GoBack) -> None:
+        """Return at once: there is nothing to do, and nothing to go back to."""
+
+    async def close(self) -> None:
+        """Return at once."""

@@ -1,0 +1,1 @@
+"""The state, as plain values: no asyncio, no clock, no I/O."""

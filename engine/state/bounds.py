@@ -1,0 +1,44 @@
+"""Bounds: how many of a thing the state may hold, asked before another one comes to be.
+
+Decisions ask; what was recorded is applied whatever the bounds are now. So what is there goes on
+working when a bound is lowered, and only what is new is refused.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headgate.engine.errors import LimitReached
+from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
+from headgate.engine.state.group import Group
+from headgate.engine.state.stream import Stream
+
+
+class KeyspaceBounds(NamedTuple):
+    """How much a keyspace may hold. Each check raises `LimitReached` if there is no room."""
+
+    streams_max: int = STREAMS_MAX
+    groups_max: int = GROUPS_MAX  # of a stream
+    consumers_max: int = CONSUMERS_MAX  # of a group
+    producers_max: int = PRODUCERS_MAX  # of idempotency keys, of a stream
+
+    def check_another_stream(self, stream_count: int) -> None:
+        """Check that there may be one more stream than so many."""
+        if stream_count >= self.streams_max:
+            raise LimitReached("streams", self.streams_max)
+
+    def check_another_group(self, stream: Stream) -> None:
+        """Check that a stream may have another group."""
+        if len(stream.groups) >= self.groups_max:
+            raise LimitReached("groups in this stream", self.groups_max)
+
+    def check_consumer(self, group: Group, name: bytes) -> None:
+        """Check that a group knows a consumer, or may have another."""
+        if name not in group.consumers and len(group.consumers) >= self.consumers_max:
+            raise LimitReached("consumers in this group", self.consumers_max)
+
+    def check_producer(self, stream: Stream, name: bytes) -> None:
+        """Check that a stream remembers keys of a producer, or may do so for another."""
+        producers = stream.keys.by_producer
+        if name not in producers and len(producers) >= self.producers_max:
+            raise LimitReached("producers in this stream", self.producers_max)

@@ -1,0 +1,16 @@
+"""Defaults: what holds for streams that say nothing themselves (CONFIG SET stream-*)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX
+from headgate.engine.state.log import NodeLimits
+
+
+class Defaults(msgspec.Struct, frozen=True, array_like=True):
+    """The settings Redis keeps for all streams."""
+
+    node_limits: NodeLimits = NodeLimits(CHUNK_ENTRIES_MAX, CHUNK_BYTES_MAX)
+    idempotency_window_ms: int = 100_000
+    idempotency_max: int = 100

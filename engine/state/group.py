@@ -1,0 +1,80 @@
+"""Group: a shared reading position, its consumers, and what they hold."""
+
+from __future__ import annotations
+
+from sortedcontainers import SortedDict
+
+from headgate.engine.entry import EntryId
+from headgate.engine.state.dismantling import Pieces, free
+from headgate.engine.state.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
+from headgate.engine.state.pending import Consumer, Pel
+from headgate.engine.state.policy import NO_POLICY
+
+
+class Group:
+    """A consumer group of one stream."""
+
+    __slots__ = (
+        "_memory",
+        "consumers",
+        "entries_read",
+        "last_id",
+        "memory_bytes",
+        "name",
+        "pel",
+        "policy",
+    )
+
+    def __init__(
+        self,
+        name: bytes,
+        last_id: EntryId,
+        entries_read: int | None,
+        memory: Memory | None = None,
+    ) -> None:
+        """Start at a position, with no consumers; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self.memory_bytes = 0  # what it takes with its consumers, without what is pending
+        self._grow(GROUP_BYTES + len(name))
+        self.name = name
+        self.last_id = last_id  # last delivered id; the next read starts after it
+        self.entries_read = entries_read  # its place counted in entries ever added; None: unknown
+        self.policy = NO_POLICY
+        self.pel = Pel(self._memory)
+        self.consumers: SortedDict[bytes, Consumer] = SortedDict()
+
+    def see(self, name: bytes, steady_ms: int) -> Consumer:
+        """Return the consumer, made if need be, and note that it was here."""
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            consumer = self.consumers[name] = Consumer(name, steady_ms)
+            self._grow(CONSUMER_BYTES + len(name))
+        consumer.seen_at_ms = steady_ms
+        return consumer
+
+    def leave(self) -> None:
+        """Take account of all of it going."""
+        self._grow(-self.memory_bytes)
+        self._memory.pending_bytes -= PENDING_BYTES * len(self.pel)
+
+    def _grow(self, size_bytes: int) -> None:
+        self.memory_bytes += size_bytes
+        self._memory.groups_bytes += size_bytes
+
+    def dismantle(self) -> Pieces:
+        """Free the consumers and what is pending."""
+        while self.consumers:
+            yield from self.consumers.popitem()[1].dismantle()
+            yield
+        yield from self.pel.dismantle()
+
+    def forget(self, name: bytes, *, release: bool) -> None:
+        """Remove a consumer; what it holds is released to the others, or dropped from the PEL."""
+        consumer = self.consumers.pop(name)
+        self._grow(-CONSUMER_BYTES - len(name))
+        for pending in list(consumer.pending.walk()):
+            if release:
+                self.pel.release(pending.id, pending.delivery_count)
+            else:
+                self.pel.remove(pending.id)
+        free(consumer.dismantle())

@@ -1,0 +1,186 @@
+"""Idempotency: which appends were made under a key, so that a retry appends nothing (XADD IDMP).
+
+Keys belong to a producer. A producer's keys are bounded in number, oldest out first, and in time:
+by the moment they were used, unlike Redis, which counts from the entry's id and so keeps them for
+ever when ids run ahead of the clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from headgate.engine.entry import EntryId, Fields
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import KEY_BYTES, PRODUCER_BYTES, Memory
+
+_HASH_BYTES = 16
+_HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
+
+
+class Idempotent(NamedTuple):
+    """What makes an append repeatable: whose key, and optionally what it was used for."""
+
+    producer: bytes
+    key: bytes
+    digest: bytes = b""  # of the request; a retry with another digest is a mistake; empty: any
+
+
+class Made(NamedTuple):
+    """What was appended under a key: `length` entries whose ids follow `first_id` without a gap."""
+
+    first_id: EntryId
+    length: int
+    digest: bytes
+    at_ms: int  # unix time; of a key that is remembered, steady time
+
+    def ids(self) -> list[EntryId]:
+        """Return the ids of the entries."""
+        found = [self.first_id]
+        while len(found) < self.length:
+            found.append(found[-1].next())
+        return found
+
+
+class Keys:
+    """The keys of one stream, by producer, each producer's in order of use."""
+
+    __slots__ = (
+        "_is_in_order",
+        "_memory",
+        "added",
+        "by_producer",
+        "duplicates",
+        "last_at_ms",
+        "memory_bytes",
+    )
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start empty; `memory` is told what they take."""
+        self._memory = memory or Memory()
+        self.memory_bytes = 0  # what they take, about
+        self.by_producer: dict[bytes, dict[bytes, Made]] = {}
+        self.added = 0  # keys ever remembered
+        self.duplicates = 0  # retries answered
+        self.last_at_ms = 0  # no key was used later
+        self._is_in_order = True  # of time; the clock may have stepped back
+
+    def __len__(self) -> int:
+        """Return how many keys are remembered."""
+        return sum(map(len, self.by_producer.values()))
+
+    @property
+    def first_at_ms(self) -> int | None:
+        """Return when the key was used that is forgotten first, None if there is none."""
+        producers = self.by_producer.values()
+        if self._is_in_order:
+            return min((next(iter(keys.values())).at_ms for keys in producers), default=None)
+        return min((made.at_ms for keys in producers for made in keys.values()), default=None)
+
+    def _note_used(self, at_ms: int) -> None:
+        self._is_in_order = self._is_in_order and at_ms >= self.last_at_ms
+        self.last_at_ms = max(self.last_at_ms, at_ms)
+
+    def find(self, idempotent: Idempotent, since_ms: int) -> Made | None:
+        """Return what was made under a key used at `since_ms` or later."""
+        made = self.by_producer.get(idempotent.producer, {}).get(idempotent.key)
+        return made if made is not None and made.at_ms >= since_ms else None
+
+    def remember(self, producer: bytes, key: bytes, made: Made, keys_max: int) -> None:
+        """Note what was made under a key; the producer's oldest goes if there are too many."""
+        self.added += 1
+        keys = self.by_producer.get(producer)
+        if keys is None:
+            keys = self.by_producer[producer] = {}
+            self._grow(PRODUCER_BYTES + len(producer))
+        if keys.pop(key, None) is None:
+            self._grow(KEY_BYTES + len(key))
+        keys[key] = made
+        self._note_used(made.at_ms)
+        if len(keys) > keys_max:
+            self._forget(keys, next(iter(keys)))
+
+    def load(self, producer: bytes, keys: Sequence[tuple[bytes, Made]]) -> None:
+        """Take over a producer's keys, in order of use."""
+        self.by_producer[producer] = dict(keys)
+        lengths = sum(len(key) for key, _ in keys)
+        self._grow(PRODUCER_BYTES + len(producer) + KEY_BYTES * len(keys) + lengths)
+        times = [made.at_ms for _, made in keys]
+        self._is_in_order = self._is_in_order and times == sorted(times)
+        self.last_at_ms = max(self.last_at_ms, *times, 0)
+
+    def _forget(self, keys: dict[bytes, Made], key: bytes) -> None:
+        del keys[key]
+        self._grow(-KEY_BYTES - len(key))
+
+    def _grow(self, size_bytes: int) -> None:
+        """Take account of what the keys take more, or less."""
+        self.memory_bytes += size_bytes
+        self._memory.keys_bytes += size_bytes
+
+    def forget_before(self, at_ms: int) -> None:
+        """Forget keys used before a moment, and producers without any."""
+        for producer, keys in list(self.by_producer.items()):
+            items = keys.items()
+            if self._is_in_order:
+                gone = [key for key, _ in takewhile(lambda item: item[1].at_ms < at_ms, items)]
+            else:
+                gone = [key for key, made in items if made.at_ms < at_ms]
+            for key in gone:
+                self._forget(keys, key)
+            if not keys:
+                del self.by_producer[producer]
+                self._grow(-PRODUCER_BYTES - len(producer))
+        self._is_in_order = self._is_in_order or not self.by_producer
+
+    def dismantle(self) -> Pieces:
+        """Free the keys."""
+        while self.by_producer:
+            _, keys = self.by_producer.popitem()
+            while keys:
+                for _ in range(min(FREED_AT_ONCE_MAX, len(keys))):
+                    keys.popitem()
+                yield
+
+    def clear(self) -> Pieces:
+        """Forget all keys; the counters stay. Returns what frees the keys."""
+        gone = Keys()
+        gone.by_producer, self.by_producer = self.by_producer, {}
+        self._grow(-self.memory_bytes)
+        return gone.dismantle()
+
+
+class Digest:
+    """What tells the entries of one request from those of another."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self) -> None:
+        """Start without entries."""
+        self._hash = hashlib.blake2b(digest_size=_HASH_BYTES)
+
+    def add(self, fields: Fields) -> None:
+        """Take the fields of the next entry."""
+        self._hash.update(len(fields).to_bytes(8))
+        for part in fields:
+            self._hash.update(len(part).to_bytes(8) + part)
+
+    def value(self) -> bytes:
+        """Return what it comes to."""
+        return self._hash.digest()
+
+
+def hash_fields(fields: Fields) -> bytes:
+    """Return a key made of an entry's fields that does not depend on their order (IDMPAUTO)."""
+    total, mixed = 0, 0
+    for name, value in zip(fields[0::2], fields[1::2], strict=True):
+        pair = len(name).to_bytes(8) + name + value
+        digest = int.from_bytes(hashlib.blake2b(pair, digest_size=_HASH_BYTES).digest())
+        total = (total + digest) & _HASH_MASK
+        mixed ^= digest
+    return hashlib.blake2b(
+        total.to_bytes(_HASH_BYTES) + mixed.to_bytes(_HASH_BYTES), digest_size=_HASH_BYTES
+    ).digest()

@@ -1,0 +1,355 @@
+"""Keyspace: every stream by name, and `apply`, the only way anything in it ever changes.
+
+`apply` takes decided commands, whether they come from a live request or from the journal, and
+cannot fail: what could be wrong was checked when they were decided. No clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sortedcontainers import SortedDict, SortedSet
+
+from headgate.engine import commands as c
+from headgate.engine.errors import GroupNotFound, StreamNotFound
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.dismantling import Pieces, free
+from headgate.engine.state.group import Group
+from headgate.engine.state.memory import Memory
+from headgate.engine.state.stream import Stream, StreamConfig
+from headgate.engine.state.writers import Writers
+
+
+class Keyspace:
+    """All streams."""
+
+    def __init__(self) -> None:
+        """Start with no stream."""
+        self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
+        self.keyed: set[bytes] = set()  # streams that remember idempotency keys
+        self.aging: set[bytes] = set()  # streams whose entries go by age
+        # Streams with a group whose policy acts by time.
+        self.governed: SortedSet[bytes] = SortedSet()
+        # Streams of which something may go earlier than was known when they were last looked at.
+        self.unplanned: dict[bytes, None] = {}
+        # Streams that will go, and before them when (unix ms): the next one comes first.
+        self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
+        self.defaults = Defaults()
+        self.writers = Writers()
+        self.epoch = 0  # of the youngest stream ever made
+        # Deliveries, rests, consumers, keys and writers have steady times: see `clock`.
+        self.clock_set_ms = 0  # by how much the wall clock was set, all in all
+        self.latest_ms = 0  # the latest steady time that was ever recorded as now
+        self.memory = Memory()  # what the streams take
+        self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
+        self.bounds = (
+            KeyspaceBounds()
+        )  # asked when something new is decided, not when it is applied
+        self._apply: dict[type, Callable[[Any], None]] = {
+            c.CreateStream: self._create_stream,
+            c.ConfigureStream: self._configure_stream,
+            c.DeleteStream: self._delete_stream,
+            c.Add: self._add,
+            c.Trim: self._trim,
+            c.Delete: self._delete,
+            c.CreateGroup: self._create_group,
+            c.SetGroup: self._set_group,
+            c.DestroyGroup: self._destroy_group,
+            c.SeeConsumer: self._see_consumer,
+            c.DeleteConsumer: self._delete_consumer,
+            c.Deliver: self._deliver,
+            c.Redeliver: self._redeliver,
+            c.Ack: self._ack,
+            c.Release: self._release,
+            c.Claim: self._claim,
+            c.Purge: self._purge,
+            c.Evict: self._evict,
+            c.Remember: self._remember,
+            c.CountDuplicate: self._count_duplicate,
+            c.ForgetKeys: self._forget_keys,
+            c.SetStream: self._set_stream,
+            c.RenameStream: self._rename_stream,
+            c.SetExpiry: self._set_expiry,
+            c.SetDefaults: self._set_defaults,
+            c.SetPolicy: self._set_policy,
+            c.Rest: self._rest,
+            c.CommitBatch: self._commit_batch,
+            c.Flush: self._flush,
+            c.AddPacked: self._add_packed,
+            c.SetClock: self._set_clock,
+        }
+
+    def find(self, name: bytes) -> Stream | None:
+        """Return the stream of that name, or None."""
+        return self.streams.get(name)
+
+    def stream(self, name: bytes) -> Stream:
+        """Return the stream of that name.
+
+        Raises:
+            StreamNotFound: there is none.
+        """
+        stream = self.streams.get(name)
+        if stream is None:
+            raise StreamNotFound(name)
+        return stream
+
+    def group(self, stream: bytes, name: bytes) -> Group:
+        """Return a group of a stream.
+
+        Raises:
+            GroupNotFound: there is no such stream, or no such group of it.
+        """
+        found = self.streams.get(stream)
+        group = found.groups.get(name) if found is not None else None
+        if group is None:
+            raise GroupNotFound(stream, name, stream_exists=found is not None)
+        return group
+
+    def next_epoch(self, now_ms: int) -> int:
+        """Return the identity for a stream that is about to be made: greater than all before."""
+        return max(now_ms, self.epoch + 1)
+
+    def steady_ms(self, wall_ms: int) -> int:
+        """Return the steady time of a wall time that the clock shows as it is set now."""
+        return wall_ms - self.clock_set_ms
+
+    def wall_ms(self, steady_ms: int) -> int:
+        """Return the wall time of a steady time."""
+        return steady_ms + self.clock_set_ms
+
+    def apply(self, command: c.Command) -> None:
+        """Change what a decided command says."""
+        self._apply[type(command)](command)
+
+    def adopt(self, stream: Stream) -> None:
+        """Take over a stream that was made elsewhere, such as from a snapshot."""
+        self.streams[stream.name] = stream
+        self._note_aging(stream.name, stream.config)
+        self.note_policies(stream)
+        if stream.keys.by_producer:
+            self.note_keyed(stream.name)
+        if stream.expires_at_ms is not None:
+            self.expiring.add((stream.expires_at_ms, stream.name))
+
+    def note_keyed(self, name: bytes) -> None:
+        """Note that a stream remembers idempotency keys."""
+        self.keyed.add(name)
+        self.unplanned[name] = None
+
+    def note_policies(self, stream: Stream) -> None:
+        """Note whether a policy of one of the stream's groups acts by time."""
+        if any(group.policy.acts_by_time for group in stream.groups.values()):
+            self.governed.add(stream.name)
+        else:
+            self.governed.discard(stream.name)
+
+    def _create_stream(self, command: c.CreateStream) -> None:
+        assert command.stream not in self.streams
+        name, epoch, config = command.stream, command.epoch, command.config
+        self.streams[name] = Stream(name, epoch, config, self.memory)
+        self.epoch = command.epoch
+        self._note_aging(command.stream, command.config)
+
+    def _configure_stream(self, command: c.ConfigureStream) -> None:
+        self.streams[command.stream].config = command.config
+        self._note_aging(command.stream, command.config)
+        self.unplanned[command.stream] = None
+
+    def _delete_stream(self, command: c.DeleteStream) -> None:
+        stream = self.streams.pop(command.stream)
+        self._forget(stream)
+        stream.leave()
+        self.dispose(stream.dismantle())
+
+    def _flush(self, _: c.Flush) -> None:
+        self.memory = Memory()
+        self.dispose(_dismantle(self.streams))
+        self.streams = SortedDict()
+        self.keyed, self.aging = set(), set()
+        self.governed, self.expiring = SortedSet(), SortedSet()
+        self.unplanned = {}
+
+    def _forget(self, stream: Stream) -> None:
+        self.aging.discard(stream.name)
+        self.governed.discard(stream.name)
+        self.keyed.discard(stream.name)
+        if stream.expires_at_ms is not None:
+            self.expiring.discard((stream.expires_at_ms, stream.name))
+
+    def _reached(self, wall_ms: int) -> int:
+        """Return the steady time of what was recorded as now."""
+        steady_ms = max(wall_ms - self.clock_set_ms, 0)
+        self.latest_ms = max(self.latest_ms, steady_ms)
+        return steady_ms
+
+    def _set_clock(self, command: c.SetClock) -> None:
+        self.clock_set_ms += command.by_ms
+
+    def _note_aging(self, name: bytes, config: StreamConfig) -> None:
+        if config.max_age_ms is None:
+            self.aging.discard(name)
+        else:
+            self.aging.add(name)
+            self.unplanned[name] = None
+
+    def _add(self, command: c.Add) -> None:
+        stream = self.streams[command.stream]
+        assert command.entries[0].id > stream.last_id
+        if not stream.log.length and command.stream in self.aging:
+            self.unplanned[command.stream] = None
+        stream.extend(command.entries, self.defaults.node_limits)
+
+    def _add_packed(self, command: c.AddPacked) -> None:
+        stream = self.streams[command.stream]
+        assert command.chunks[0].first_id > stream.last_id
+        stream.attach([one.chunk() for one in command.chunks])
+
+    def _trim(self, command: c.Trim) -> None:
+        self.streams[command.stream].trim(command.through)
+
+    def _delete(self, command: c.Delete) -> None:
+        stream = self.streams[command.stream]
+        for entry_id in command.ids:
+            stream.delete(entry_id)
+
+    def _create_group(self, command: c.CreateGroup) -> None:
+        stream = self.streams[command.stream]
+        stream.add_group(command.group, command.last_id, command.entries_read)
+
+    def _set_group(self, command: c.SetGroup) -> None:
+        group = self.group(command.stream, command.group)
+        group.last_id, group.entries_read = command.last_id, command.entries_read
+
+    def _destroy_group(self, command: c.DestroyGroup) -> None:
+        stream = self.streams[command.stream]
+        group = stream.groups.pop(command.group)
+        group.leave()
+        self.dispose(group.dismantle())
+        self.note_policies(stream)
+
+    def _see_consumer(self, command: c.SeeConsumer) -> None:
+        at_ms = self._reached(command.at_ms)
+        self.group(command.stream, command.group).see(command.consumer, at_ms)
+
+    def _delete_consumer(self, command: c.DeleteConsumer) -> None:
+        group = self.group(command.stream, command.group)
+        group.forget(command.consumer, release=command.release)
+
+    def _deliver(self, command: c.Deliver) -> None:
+        group = self.group(command.stream, command.group)
+        at_ms = self._reached(command.at_ms)
+        consumer = group.see(command.consumer, at_ms)
+        for entry_id in command.claimed:
+            count = group.pel.by_id[entry_id].delivery_count
+            group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
+        for entry_id in command.delivered:
+            group.pel.assign(entry_id, consumer, at_ms, 1)
+        if command.claimed or command.delivered:
+            consumer.active_at_ms = at_ms
+        group.last_id, group.entries_read = command.last_id, command.entries_read
+
+    def _redeliver(self, command: c.Redeliver) -> None:
+        group = self.group(command.stream, command.group)
+        at_ms = self._reached(command.at_ms)
+        consumer = group.see(command.consumer, at_ms)
+        for entry_id in command.ids:
+            count = group.pel.by_id[entry_id].delivery_count
+            group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
+
+    def _ack(self, command: c.Ack) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id in command.ids:
+            pel.remove(entry_id)
+
+    def _release(self, command: c.Release) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id, count in command.counts:
+            pel.release(entry_id, count)
+
+    def _claim(self, command: c.Claim) -> None:
+        group = self.group(command.stream, command.group)
+        at_ms = self._reached(command.at_ms)
+        consumer = group.see(command.consumer, at_ms)
+        for entry_id in command.purged:
+            group.pel.remove(entry_id)
+        delivered_at_ms = self.steady_ms(command.delivered_at_ms)
+        for entry_id, count in command.counts:
+            group.pel.assign(entry_id, consumer, delivered_at_ms, count)
+        if command.counts:
+            consumer.active_at_ms = at_ms
+        group.last_id = max(group.last_id, command.last_id)
+
+    def _purge(self, command: c.Purge) -> None:
+        stream = self.streams[command.stream]
+        for entry_id in command.ids:
+            stream.purge(entry_id)
+
+    def _evict(self, command: c.Evict) -> None:
+        stream = self.streams[command.stream]
+        for entry_id in command.ids:
+            stream.evict(entry_id)
+
+    def _remember(self, command: c.Remember) -> None:
+        keys = self.streams[command.stream].keys
+        made = command.made._replace(at_ms=self._reached(command.made.at_ms))
+        if command.stream not in self.keyed or made.at_ms < keys.last_at_ms:
+            self.note_keyed(command.stream)
+        keys.remember(command.producer, command.key, made, command.keys_max)
+
+    def _count_duplicate(self, command: c.CountDuplicate) -> None:
+        self.streams[command.stream].keys.duplicates += 1
+
+    def _forget_keys(self, command: c.ForgetKeys) -> None:
+        keys = self.streams[command.stream].keys
+        if command.before_ms is None:
+            self.dispose(keys.clear())
+        else:
+            keys.forget_before(self.steady_ms(command.before_ms))
+        if not keys.by_producer:
+            self.keyed.discard(command.stream)
+
+    def _set_stream(self, command: c.SetStream) -> None:
+        stream = self.streams[command.stream]
+        stream.set_last_id(command.last_id)
+        stream.entries_added = command.entries_added
+        stream.max_deleted_id = command.max_deleted_id
+
+    def _rename_stream(self, command: c.RenameStream) -> None:
+        stream = self.streams.pop(command.stream)
+        self._forget(stream)
+        stream.rename(command.name)
+        self.adopt(stream)
+
+    def _set_expiry(self, command: c.SetExpiry) -> None:
+        stream = self.streams[command.stream]
+        if stream.expires_at_ms is not None:
+            self.expiring.discard((stream.expires_at_ms, stream.name))
+        stream.expires_at_ms = command.at_ms
+        if command.at_ms is not None:
+            self.expiring.add((command.at_ms, stream.name))
+
+    def _set_defaults(self, command: c.SetDefaults) -> None:
+        self.defaults = command.defaults
+        self.unplanned.update(dict.fromkeys(self.keyed))
+
+    def _set_policy(self, command: c.SetPolicy) -> None:
+        self.group(command.stream, command.group).policy = command.policy
+        self.note_policies(self.streams[command.stream])
+
+    def _rest(self, command: c.Rest) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id, count, until_ms in command.entries:
+            pel.release(entry_id, count, self.steady_ms(until_ms))
+
+    def _commit_batch(self, command: c.CommitBatch) -> None:
+        at_ms = self._reached(command.at_ms)
+        self.writers.commit(command.writer, command.batch, at_ms)
+
+
+def _dismantle(streams: SortedDict[bytes, Stream]) -> Pieces:
+    while streams:
+        yield from streams.popitem()[1].dismantle()

@@ -1,0 +1,481 @@
+"""Log: the entries of one stream as an ordered index of chunks. The role of Redis's radix tree.
+
+A chunk is found by bisecting first ids. Only the last chunk is open. A chunk without live entries
+is dropped at once, so the first and the last chunk always hold the first and the last live entry.
+
+Trimming is split in two: a *cut* says which prefix would go and changes nothing (exact, or by whole
+chunks), and `trim_through` removes a prefix. A cut looks at a bounded number of chunks: where that
+is not enough, it is the first part of what would go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, islice
+from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar
+
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
+from headgate.engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
+from headgate.engine.state.chunk import Chunk, ChunkState
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import Memory
+from headgate.engine.state.read_room import ReadRoom
+
+E = TypeVar("E", Entry, Draft)
+
+_fields_of = itemgetter(1)
+
+
+class Cut(NamedTuple):
+    """A prefix of the log: everything up to and including `through`, `length` live entries."""
+
+    through: EntryId
+    length: int
+    is_whole: bool = True  # false: it ends with the last chunk that was looked at
+
+
+class Run(NamedTuple, Generic[E]):
+    """Neighbouring entries that go into one chunk, and their size together."""
+
+    entries: Sequence[E]
+    size_bytes: int
+
+
+class NodeLimits(NamedTuple):
+    """When a chunk is full (stream-node-max-entries, stream-node-max-bytes); 0 is no limit."""
+
+    entries_max: int
+    size_bytes_max: int
+
+    def runs(self, last: Chunk | None, entries: Sequence[E]) -> list[Run[E]]:
+        """Split entries as they will be laid into chunks (Redis: XADD).
+
+        Args:
+            last: the newest chunk, None if there is none. The first run goes into it, and is empty
+                if it takes nothing more. Each other run makes a chunk of its own.
+            entries: to be appended.
+        """
+        if len(entries) == 1:  # it may be large
+            sizes = [sum(map(len, entries[0].fields))]
+        else:
+            sizes = sizes_of(map(_fields_of, entries))
+        held = last if last is not None and last.is_open else None
+        if held is not None and self._admit(held, len(entries), sum(sizes)):
+            return [Run(entries, sum(sizes))]
+        ends = list(accumulate(sizes, initial=0))
+        at = 0 if held is None else self._fitting(held.count, held.size_bytes, ends, 0)
+        runs = [Run(entries[:at], ends[at])]
+        while at < len(entries):
+            end = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
+            runs.append(Run(entries[at:end], ends[end] - ends[at]))
+            at = end
+        return runs
+
+    def _admit(self, chunk: Chunk, count: int, size_bytes: int) -> bool:
+        """Tell whether a chunk takes so much more, all of it."""
+        if 0 < self.entries_max < chunk.count + count:
+            return False
+        return not 0 < self.size_bytes_max <= chunk.size_bytes + size_bytes
+
+    def _fitting(self, held: int, held_bytes: int, ends: list[int], at: int) -> int:
+        """Return where the entries from `at` on cease to fit into a chunk that holds so much."""
+        end = len(ends) - 1
+        if self.entries_max > 0:
+            end = min(end, max(at + self.entries_max - held, at))
+        if self.size_bytes_max > 0:
+            too_much = ends[at] + self.size_bytes_max - held_bytes
+            end = bisect_left(ends, too_much, at + 1, end + 1) - 1
+        return end
+
+
+class Log:
+    """Live entries in id order."""
+
+    __slots__ = ("_chunks", "_first_id", "_firsts", "_memory", "length", "memory_bytes")
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start empty; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self.memory_bytes = 0  # what the entries take, about
+        self._chunks: list[Chunk] = []
+        self._firsts: list[EntryId] = []  # first id of each chunk, dead or alive
+        self._first_id: EntryId | None = None  # of the first live entry; None: to be looked up
+        self.length = 0  # live entries
+
+    @property
+    def chunk_count(self) -> int:
+        """Return how many chunks there are (Redis: radix-tree-keys)."""
+        return len(self._chunks)
+
+    @property
+    def first_id(self) -> EntryId:
+        """Return the id of the first live entry, `0-0` if there is none."""
+        if not self._chunks:
+            return MIN_ID
+        if self._first_id is None:
+            self._first_id = self._chunks[0].first_live().id
+        return self._first_id
+
+    @property
+    def last_id(self) -> EntryId:
+        """Return the id of the last live entry, `0-0` if there is none."""
+        if not self._chunks:
+            return MIN_ID
+        chunk = self._chunks[-1]
+        # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
+        is_last_live = chunk.is_open and not chunk.tombstones
+        return chunk.last_id if is_last_live else chunk.last_live().id
+
+    def dismantle(self) -> Pieces:
+        """Free the chunks."""
+        while self._chunks:
+            del self._chunks[-FREED_AT_ONCE_MAX:], self._firsts[-FREED_AT_ONCE_MAX:]
+            yield
+
+    def dump(self) -> Iterator[ChunkState]:
+        """Yield what `load` makes the same log of."""
+        return (chunk.dump() for chunk in self._chunks)
+
+    def load(self, state: ChunkState) -> None:
+        """Take over a dumped chunk behind all others."""
+        chunk = Chunk.load(state)
+        self._chunks.append(chunk)
+        self._firsts.append(chunk.first_id)
+        self.length += chunk.live_count
+        self._grow(chunk.memory_bytes)
+
+    def _grow(self, size_bytes: int) -> None:
+        """Take account of what the entries take more, or less."""
+        self.memory_bytes += size_bytes
+        self._memory.entries_bytes += size_bytes
+
+    def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
+        """Add entries, in order, whose ids are above all ids ever held."""
+        last = self._chunks[-1] if self._chunks else None
+        first, *others = limits.runs(last, entries)
+        if last is not None and first.entries:
+            self._grow(last.extend(*first))
+        for run in others:
+            self._grow(self._new_chunk(run.entries[0].id).extend(*run))
+        self.length += len(entries)
+
+    def attach(self, chunks: Sequence[Chunk]) -> None:
+        """Add sealed chunks, in order, whose ids are above all ids ever held."""
+        if not self._chunks:
+            self._first_id = chunks[0].first_id
+        elif self._chunks[-1].is_open:
+            self._grow(self._chunks[-1].seal())
+        self._grow(sum(chunk.memory_bytes for chunk in chunks))
+        self._chunks += chunks
+        self._firsts += [chunk.first_id for chunk in chunks]
+        self.length += sum(chunk.count for chunk in chunks)
+
+    def free_above(self, last_id: EntryId) -> None:
+        """Let ids above `last_id` come again, which is not below a live entry."""
+        if self._chunks and self._chunks[-1].last_id > last_id:
+            self._grow(self._chunks[-1].close())
+
+    def get(self, entry_id: EntryId) -> Entry | None:
+        """Return the live entry of that id, or None."""
+        index = bisect_right(self._firsts, entry_id) - 1
+        if index < 0 or entry_id > self._chunks[index].last_id:
+            return None
+        chunk = self._chunks[index]
+        position = chunk.position(entry_id)
+        return None if position is None else chunk.entries()[position]
+
+    def first(self) -> Entry | None:
+        """Return the first live entry, or None."""
+        return self._chunks[0].first_live() if self._chunks else None
+
+    def last(self) -> Entry | None:
+        """Return the last live entry, or None."""
+        return self._chunks[-1].last_live() if self._chunks else None
+
+    def range(
+        self,
+        start: EntryId,
+        end: EntryId,
+        limit: int | None = None,
+        room: ReadRoom | None = None,
+    ) -> list[Entry]:
+        """Return entries from `start` to `end`, both inclusive, lowest id first.
+
+        Args:
+            start: the lowest id.
+            end: the highest id.
+            limit: entries at most.
+            room: what they take is taken from it; the first entry comes whatever its size. None is
+                without bound.
+        """
+        batch = _Batch(limit, room or ReadRoom(None))
+        for chunk in self._chunks_from(start):
+            if chunk.first_id > end or not batch.take(chunk.between(start, end)):
+                break
+        return batch.entries
+
+    def reverse_range(
+        self,
+        end: EntryId,
+        start: EntryId,
+        limit: int | None = None,
+        room: ReadRoom | None = None,
+    ) -> list[Entry]:
+        """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
+        batch = _Batch(limit, room or ReadRoom(None))
+        for index in range(bisect_right(self._firsts, end) - 1, -1, -1):
+            chunk = self._chunks[index]
+            if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
+                break
+        return batch.entries
+
+    def count(self, after: EntryId, through: EntryId) -> int:
+        """Return how many live entries lie above `after`, up to and including `through`."""
+        low = max(bisect_right(self._firsts, after) - 1, 0)
+        high = bisect_right(self._firsts, through) - 1
+        if through <= after or high < low:
+            return 0
+        ends = {low, high}  # the chunks between them lie in the range as a whole
+        partly = sum(_live_between(self._chunks[at], after, through) for at in ends)
+        return partly + self._live_in(low + 1, high)
+
+    def portion(self, after: EntryId, through: EntryId, count: int) -> Cut | None:
+        """Return where the next `count` live entries above `after` end; None if there are none.
+
+        Args:
+            after: only what is above.
+            through: only up to and including this id.
+            count: so many, or all there are if they are fewer.
+        """
+        left = count
+        end: Chunk | Entry | None = None
+        for chunk in self._chunks_from(after.next()) if after < through and count > 0 else ():
+            if chunk.first_id > through or not left:
+                break
+            is_whole = after < chunk.first_id and chunk.last_id <= through
+            if is_whole and chunk.live_count <= left:
+                left -= chunk.live_count
+                end = chunk  # which entry is its last is looked up once, when this is over
+            elif entries := chunk.between(after.next(), through)[:left]:
+                left -= len(entries)
+                end = entries[-1]
+        if isinstance(end, Chunk):
+            end = end.last_live()
+        return None if end is None else Cut(end.id, count - left)
+
+    def delete(self, entry_id: EntryId) -> bool:
+        """Remove one entry; tells whether it was there."""
+        index = bisect_right(self._firsts, entry_id) - 1
+        if index < 0:
+            return False
+        chunk = self._chunks[index]
+        position = chunk.position(entry_id)
+        if position is None:
+            return False
+        self._grow(chunk.kill(position))
+        self.length -= 1
+        if not chunk.live_count:
+            self._drop(index, index + 1)
+        if entry_id == self._first_id:
+            self._first_id = None
+        return True
+
+    def cut_to_length(self, length_max: int, appended: Sequence[Entry] = ()) -> Cut | None:
+        """Return the prefix whose removal leaves exactly `length_max` entries (XTRIM MAXLEN =).
+
+        Args:
+            length_max: entries to keep.
+            appended: entries that will have been added by the time the cut is made.
+        """
+        excess = self.length + len(appended) - length_max
+        if excess <= 0:
+            return None
+        if excess > self.length and len(self._chunks) <= CUT_CHUNKS_MAX:
+            return Cut(appended[excess - self.length - 1].id, excess)
+        skipped = 0
+        for chunk in islice(self._chunks, CUT_CHUNKS_MAX):
+            if skipped + chunk.live_count >= excess:
+                alive = chunk.between(chunk.first_id, chunk.last_id)
+                return Cut(alive[excess - skipped - 1].id, excess)
+            skipped += chunk.live_count
+        return self._first_part(skipped)
+
+    def cut_below(self, min_id: EntryId, appended: Sequence[Entry] = ()) -> Cut | None:
+        """Return the prefix of all entries below `min_id` (XTRIM MINID =); `appended` as above."""
+        if min_id == MIN_ID:
+            return None
+        through, count = None, 0
+        for index, chunk in enumerate(self._chunks):
+            below = chunk.last_id < min_id
+            if index == CUT_CHUNKS_MAX and below:
+                return self._first_part(count)
+            alive = [] if below else chunk.between(MIN_ID, min_id.previous())
+            through = chunk.last_id if below else alive[-1].id if alive else through
+            count += chunk.live_count if below else len(alive)
+            if not below:
+                break
+        alive = [entry for entry in appended if entry.id < min_id]
+        if alive:
+            through = alive[-1].id
+        return Cut(through, count + len(alive)) if through is not None else None
+
+    def cut_chunks(
+        self,
+        *,
+        length_max: int | None,
+        min_id: EntryId | None,
+        limit: int | None,
+        appended: Sequence[Entry] = (),
+        node_limits: NodeLimits,
+    ) -> Cut | None:
+        """Return the whole chunks that may go (XTRIM MAXLEN ~ or MINID ~), oldest first.
+
+        Args:
+            length_max: entries to keep at least; None if `min_id` decides.
+            min_id: a chunk must lie below it; None if `length_max` decides.
+            limit: entries to remove at most; None is no limit.
+            appended: entries that will have been added by the time the cut is made.
+            node_limits: how these will be laid into chunks.
+        """
+        cut, total = None, self.length + len(appended)
+        for index, span in enumerate(self._spans(appended, node_limits)):
+            count = span.length + (cut.length if cut else 0)
+            if length_max is not None and total - count < length_max:
+                break
+            if min_id is not None and span.through >= min_id:
+                break
+            if limit is not None and count > limit:
+                break
+            if cut is not None and index == CUT_CHUNKS_MAX:
+                return cut._replace(is_whole=False)
+            cut = Cut(span.through, count)
+        return cut
+
+    def trim_through(self, entry_id: EntryId) -> int:
+        """Remove every entry up to and including `entry_id`; returns how many."""
+        before = self.length
+        whole = bisect_right(self._firsts, entry_id)
+        if whole and self._chunks[whole - 1].last_id > entry_id:
+            whole -= 1
+        self.length -= sum(chunk.live_count for chunk in self._chunks[:whole])
+        self._drop(0, whole)
+        if self._chunks and self._chunks[0].first_id <= entry_id:
+            self.length -= self._chunks[0].kill_through(entry_id)
+            if not self._chunks[0].live_count:
+                self._drop(0, 1)
+        self._first_id = None
+        return before - self.length
+
+    def _chunks_from(self, start: EntryId) -> Iterator[Chunk]:
+        index = max(bisect_right(self._firsts, start) - 1, 0)
+        if index < len(self._chunks) and self._chunks[index].last_id < start:
+            index += 1  # a page ended with it: not worth unpacking
+        for at in range(index, len(self._chunks)):
+            yield self._chunks[at]
+
+    def nodes(
+        self, after: EntryId, appended: Sequence[Entry], limits: NodeLimits
+    ) -> Iterator[Sequence[Entry]]:
+        """Yield the live entries of each chunk, as they will lie once `appended` are added.
+
+        Args:
+            after: begin behind the chunk that ends with this id, or with the first one.
+            appended: entries that will have been added by then.
+            limits: how these will be laid into chunks.
+        """
+        tail: list[Entry] | None = None
+        first = max(bisect_right(self._firsts, after) - 1, 0)
+        if first < len(self._chunks) and self._chunks[first].last_id <= after:
+            first += 1
+        for index, span in enumerate(self._spans(appended, limits, first), first):
+            if index < len(self._chunks) - 1:
+                chunk = self._chunks[index]
+                yield chunk.between(chunk.first_id, chunk.last_id)
+                continue
+            if tail is None:
+                last = self._chunks[-1] if self._chunks else None
+                tail = last.between(last.first_id, last.last_id) if last is not None else []
+                tail += appended
+            yield tail[: span.length]
+            del tail[: span.length]
+
+    def _first_part(self, length: int) -> Cut:
+        """Return the cut behind the chunks that may be looked at, which have so many entries."""
+        return Cut(self._chunks[CUT_CHUNKS_MAX - 1].last_id, length, is_whole=False)
+
+    def _spans(
+        self, appended: Sequence[Entry], limits: NodeLimits, start: int = 0
+    ) -> Iterator[Cut]:
+        """Yield last id and live count of each chunk, as they will be once `appended` are added."""
+        for index in range(start, len(self._chunks) - 1):
+            yield Cut(self._chunks[index].last_id, self._chunks[index].live_count)
+        last = self._chunks[-1] if self._chunks else None
+        first, *others = limits.runs(last, appended)
+        if last is not None and start < len(self._chunks):
+            through = first.entries[-1].id if first.entries else last.last_id
+            yield Cut(through, last.live_count + len(first.entries))
+        for run in others:
+            yield Cut(run.entries[-1].id, len(run.entries))
+
+    def _new_chunk(self, first_id: EntryId) -> Chunk:
+        if not self._chunks:
+            self._first_id = first_id
+        elif self._chunks[-1].is_open:
+            self._grow(self._chunks[-1].seal())
+        chunk = Chunk()
+        self._grow(chunk.memory_bytes)
+        self._chunks.append(chunk)
+        self._firsts.append(first_id)
+        return chunk
+
+    def _live_in(self, low: int, high: int) -> int:
+        """Return the live entries of the chunks from `low` to before `high`."""
+        if high - low <= len(self._chunks) // 2:
+            return sum(chunk.live_count for chunk in self._chunks[low:high])
+        outside = self._chunks[:low] + self._chunks[high:]  # fewer, and the sum of all is known
+        return self.length - sum(chunk.live_count for chunk in outside)
+
+    def _drop(self, low: int, high: int) -> None:
+        self._grow(-sum(chunk.memory_bytes for chunk in self._chunks[low:high]))
+        del self._chunks[low:high]
+        del self._firsts[low:high]
+
+
+def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
+    """Return how many live entries of a chunk lie in a range; it is unpacked only if it must be."""
+    if chunk.last_id <= after:
+        return 0
+    if after < chunk.first_id and chunk.last_id <= through:
+        return chunk.live_count
+    return len(chunk.between(after.next(), through))
+
+
+class _Batch:
+    """Entries up to a bound in number and in size."""
+
+    __slots__ = ("_limit", "_room", "entries")
+
+    def __init__(self, limit: int | None, room: ReadRoom) -> None:
+        self._limit = limit
+        self._room = room
+        self.entries: list[Entry] = []
+
+    def take(self, entries: list[Entry]) -> bool:
+        """Take as many as fit; tells whether more may fit."""
+        if self._limit is not None:
+            entries = entries[: max(self._limit - len(self.entries), 0)]
+        room = self._room
+        if room.bytes_left is None:
+            self.entries += entries
+        else:
+            parts = list(chain.from_iterable(map(_fields_of, entries)))
+            if room.take_all(sum(map(len, parts)), len(parts)):
+                self.entries += entries
+            else:
+                for entry in entries:
+                    if not room.take(entry.fields, is_first=not self.entries):
+                        return False
+                    self.entries.append(entry)
+        return self._limit is None or len(self.entries) < self._limit

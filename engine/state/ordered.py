@@ -1,0 +1,254 @@
+"""A view: values in the order of keys that mostly arrive in order and mostly leave from the front.
+
+A view does not know who is in it: the values do. Pending entries live by id and by delivery time,
+and by id once more for each consumer. An entry that is done with says so once, on itself, and is at
+once in none of them: what it leaves behind is a shadow. So leaving costs a view no more than
+counting, and looks nothing up, which among a million would be the dearest part.
+
+The keys, pairs of numbers, lie in sorted blocks, and beside them their values: a key above all
+others is appended to the last block, any other is inserted where it belongs, and a shadow stays
+until its block is swept. While there is more than a shadow to two living values, each that leaves
+sweeps one block, in turn; a walk sweeps the mostly dead blocks it has passed, and remembers how far
+the front is dead. So nothing ever costs more than a block or two, however many values there are,
+and there is no moment at which all shadows go at once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from headgate.engine.state.dismantling import Pieces
+
+V = TypeVar("V")
+
+Key = tuple[int, int]
+"""Two unsigned 64-bit numbers, compared in that order; an entry id is one."""
+
+_BLOCK_KEYS_MAX = 512
+"""A block to be swept or to be inserted into costs some 50 µs; 1 M keys make 2000 blocks."""
+
+
+class Keys:
+    """Ascending keys in two columns: numbers side by side, so that a search touches no objects."""
+
+    __slots__ = ("majors", "minors")
+
+    def __init__(self, majors: Iterable[int] = (), minors: Iterable[int] = ()) -> None:
+        """Start with these."""
+        self.majors = array("Q", majors)
+        self.minors = array("Q", minors)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.majors)
+
+    def place(self, major: int, minor: int) -> int:
+        """Return the place of the first key that is not below this one."""
+        majors = self.majors
+        low = bisect_left(majors, major)
+        if low == len(majors) or majors[low] != major:
+            return low
+        return bisect_left(self.minors, minor, low, bisect_right(majors, major, low))
+
+
+class Block(Keys, Generic[V]):
+    """Neighbours: ascending keys, and the value of each at the same place. Never empty."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, majors: Iterable[int], minors: Iterable[int], values: list[V]) -> None:
+        """Start with these."""
+        super().__init__(majors, minors)
+        self.values = values
+
+
+Living = Callable[[Block[V], int], Iterator[int]]
+"""Given a block and where to start, yields the places of those that are alive."""
+
+
+class OrderedView(Generic[V]):
+    """Values in key order, to be walked from any key; `len` counts the living."""
+
+    __slots__ = (
+        "_block_max",
+        "_blocks",
+        "_firsts",
+        "_hand",
+        "_head",
+        "_key_count",
+        "_live_count",
+        "_living",
+        "top",
+    )
+
+    def __init__(self, living: Living[V], block_max: int = _BLOCK_KEYS_MAX) -> None:
+        """Start empty.
+
+        Args:
+            living: who is alive; of one key, a single value may be.
+            block_max: so many keys make a block.
+        """
+        self._living = living
+        self._block_max = block_max
+        self._blocks: list[Block[V]] = []
+        self._firsts = Keys()  # first key of each block, dead or alive
+        self.top: Key = (0, 0)  # no key is above it
+        self._head = 0  # of the first block, everything before it is shadow
+        self._hand = 0  # the block that is swept next
+        self._key_count = 0  # in all blocks, shadows included
+        self._live_count = 0
+
+    def __len__(self) -> int:
+        """Return how many values are alive."""
+        return self._live_count
+
+    def insert(self, key: Key, value: V) -> None:
+        """Take in a value that is alive; if there is a shadow at its key, in its place."""
+        self._live_count += 1
+        blocks = self._blocks
+        if blocks and key <= self.top:
+            self._insert_between(key, value)
+            return
+        self.top = key
+        self._key_count += 1
+        major, minor = key
+        if blocks and len(blocks[-1].values) < self._block_max:
+            block = blocks[-1]
+            block.majors.append(major)
+            block.minors.append(minor)
+            block.values.append(value)
+        else:
+            self._put(len(blocks), len(blocks), Block((major,), (minor,), [value]))
+
+    def note_left(self) -> None:
+        """Take account of one value that is not alive any more, whichever it is."""
+        self._live_count -= 1
+        if not self._live_count:
+            self._put(0, len(self._blocks))
+            self._head = self._key_count = 0
+        elif (self._key_count - self._live_count) * 2 > self._live_count + self._block_max // 2:
+            self._sweep(self._hand if self._hand < len(self._blocks) else 0)
+
+    def dismantle(self) -> Pieces:
+        """Let go of all values, block by block."""
+        self._living = _nobody
+        while self._blocks:
+            self._blocks.pop()
+            yield
+
+    def first(self) -> V | None:
+        """Return the value of the smallest key, or None if empty."""
+        return next(self.walk(), None)
+
+    def last(self) -> V | None:
+        """Return the value of the greatest key, or None if empty."""
+        while self._blocks:
+            block = self._blocks[-1]
+            for at in range(len(block) - 1, -1, -1):
+                if next(self._living(block, at), None) is not None:
+                    return block.values[at]
+                del block.majors[at], block.minors[at], block.values[at]
+                self._key_count -= 1
+            self._put(len(self._blocks) - 1, len(self._blocks))
+        return None
+
+    def walk(self, start: Key = (0, 0)) -> Iterator[V]:
+        """Yield values in key order, from `start` on. No change and no other walk meanwhile."""
+        blocks = self._blocks
+        index = self._index_of(start)
+        low = blocks[index].place(*start) if blocks else 0
+        if index == 0 and low <= self._head:
+            self._bare_front()
+            low = self._head
+        while index < len(blocks):
+            block = blocks[index]
+            last, shadow_count = (block.majors[-1], block.minors[-1]), len(block) - low
+            for at in self._living(block, low):
+                shadow_count -= 1
+                yield block.values[at]
+            if shadow_count * 2 > len(block) and index < len(blocks) and blocks[index] is block:
+                self._sweep(index)
+            low, index = 0, self._blocks_through(last)
+
+    def _blocks_through(self, key: Key) -> int:
+        """Return how many blocks begin with a key up to this one."""
+        return self._firsts.place(key[0], key[1] + 1)
+
+    def _index_of(self, key: Key) -> int:
+        """Return the index of the block in which a key stands or would stand."""
+        return max(self._blocks_through(key) - 1, 0)
+
+    def _insert_between(self, key: Key, value: V) -> None:
+        major, minor = key
+        index = self._index_of(key)
+        block = self._blocks[index]
+        at = block.place(major, minor)
+        if index == 0 and at < self._head:
+            self._head = at
+        if at < len(block) and block.minors[at] == minor and block.majors[at] == major:
+            block.values[at] = value
+            return
+        block.majors.insert(at, major)
+        block.minors.insert(at, minor)
+        block.values.insert(at, value)
+        self._key_count += 1
+        if at == 0:
+            self._put(index, index + 1, block)
+        if len(block.values) > 2 * self._block_max:
+            low, high = slice(self._block_max), slice(self._block_max, None)
+            self._put(index, index + 1, *(_part(block, part) for part in (low, high)))
+
+    def _bare_front(self) -> None:
+        """Move the head to the first value that is alive; whole blocks of shadows go."""
+        while self._blocks:
+            head = next(self._living(self._blocks[0], self._head), None)
+            if head is not None:
+                self._head = head
+                return
+            self._key_count -= len(self._blocks[0])
+            self._head = 0
+            self._put(0, 1)
+
+    def _sweep(self, index: int) -> None:
+        """Let go of the shadows of a block; a small rest joins the block before."""
+        block = self._blocks[index]
+        alive = list(self._living(block, 0))
+        if len(alive) == len(block):
+            self._hand = index + 1
+            return
+        self._key_count -= len(block) - len(alive)
+        swept: Block[V] = Block(
+            [block.majors[at] for at in alive],
+            [block.minors[at] for at in alive],
+            [block.values[at] for at in alive],
+        )
+        low = index
+        if index == 0:
+            self._head = 0
+        elif alive and len(self._blocks[index - 1]) + len(alive) <= self._block_max:
+            low = index - 1
+            before = self._blocks[low]
+            swept = Block(
+                before.majors + swept.majors,
+                before.minors + swept.minors,
+                before.values + swept.values,
+            )
+        self._put(low, index + 1, *([swept] if alive else []))
+        self._hand = low + bool(alive)
+
+    def _put(self, low: int, high: int, *blocks: Block[V]) -> None:
+        """Replace the blocks from `low` to before `high`."""
+        self._blocks[low:high] = blocks
+        self._firsts.majors[low:high] = array("Q", [block.majors[0] for block in blocks])
+        self._firsts.minors[low:high] = array("Q", [block.minors[0] for block in blocks])
+
+
+def _nobody(_: Block[V], __: int) -> Iterator[int]:
+    return iter(())
+
+
+def _part(block: Block[V], part: slice) -> Block[V]:
+    return Block(block.majors[part], block.minors[part], block.values[part])

@@ -1,0 +1,102 @@
+"""Packed drafts: a long batch is laid into chunks and packed before its ids are known.
+
+To pack a million entries takes a second, and an append must not take that long in one go. So all
+that does not depend on ids is done before, bit by bit; what is left is to say which ids the chunks
+have. The chunks are the batch's own: they do not go on where the stream's last chunk ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from headgate.engine.entry import Draft, Entry, EntryId, PartialId, fault_of
+from headgate.engine.errors import ID_TOO_SMALL, IdNotGreater, Invalid
+from headgate.engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
+from headgate.engine.state.chunk import pack_entries, pack_fields
+from headgate.engine.state.log import NodeLimits
+
+_fields_of = itemgetter(1)
+
+
+class Packed(NamedTuple):
+    """A chunk of drafts."""
+
+    entry_count: int
+    data: bytes
+    bounds: tuple[EntryId, EntryId] | None  # first and last id; None: the stream gives neighbours
+
+
+class PackedDrafts(NamedTuple):
+    """Many drafts, and the chunks they make."""
+
+    drafts: Sequence[Draft]
+    chunks: list[Packed]
+
+
+class HasPartialIds(Exception):
+    """Drafts cannot be packed: which ids they get depends on those before them."""
+
+
+def is_worth_packing(drafts: Sequence[Draft]) -> bool:
+    """Tell whether drafts are so many, or so large, that they would hold up others."""
+    if len(drafts) < 2:
+        return False
+    if len(drafts) >= PACKED_COUNT_MIN:
+        return True
+    parts = chain.from_iterable(map(_fields_of, drafts))
+    return sum(map(len, parts)) >= PACKED_BYTES_MIN
+
+
+def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
+    """Yield the chunks that drafts make, some at a time.
+
+    Raises:
+        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+        IdNotGreater: an explicit id is not above the one before it.
+        HasPartialIds: they have.
+    """
+    first = 0
+    for part in _parts(drafts):
+        _check(drafts, first, first + len(part))
+        yield [
+            _packed(run.entries, is_explicit=is_explicit)
+            for is_explicit, some in groupby(part, lambda draft: draft.id is not None)
+            for run in limits.runs(None, [*some])[1:]
+        ]
+        first += len(part)
+
+
+def _parts(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
+    """Yield neighbours that can be packed in one turn."""
+    low, size_bytes = 0, 0
+    for at, draft in enumerate(drafts):
+        size_bytes += sum(map(len, draft.fields))
+        if at + 1 - low == PACKED_PART_MAX or size_bytes >= PACKED_BYTES_MIN:
+            yield drafts[low : at + 1]
+            low, size_bytes = at + 1, 0
+    if low < len(drafts):
+        yield drafts[low:]
+
+
+def _check(drafts: Sequence[Draft], low: int, high: int) -> None:
+    before = drafts[low - 1].id if low else None
+    for index in range(low, high):
+        wanted, fields = drafts[index]
+        if isinstance(wanted, PartialId):
+            raise HasPartialIds
+        fault = fault_of(fields)
+        if fault is not None:
+            raise Invalid(fault, field=f"entries[{index}].fields")
+        if isinstance(wanted, EntryId) and isinstance(before, EntryId) and wanted <= before:
+            raise IdNotGreater(ID_TOO_SMALL, last_id=before, index=index)
+        before = wanted
+
+
+def _packed(drafts: Sequence[Draft], *, is_explicit: bool) -> Packed:
+    if not is_explicit:
+        return Packed(len(drafts), pack_fields([draft.fields for draft in drafts]), None)
+    entries = [Entry(draft.id, draft.fields) for draft in drafts if isinstance(draft.id, EntryId)]
+    return Packed(len(entries), pack_entries(entries), (entries[0].id, entries[-1].id))

@@ -1,0 +1,269 @@
+"""Pending entries: delivered, not yet acknowledged. One object, seen from its group and its owner.
+
+The group sees its pending entries list (PEL) by id and by delivery time, the consumer its own by
+id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`. All times here are
+steady (`clock.py`): who sets the wall clock makes nobody wait for longer.
+
+An entry itself says which views it is in: `is_pending`, `owner`, `is_waiting` and `serial` are
+what they go by. Only the group can look one up, so an acknowledgement looks up once and touches a
+single object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, takewhile
+
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import PENDING_BYTES, Memory
+from headgate.engine.state.ordered import Block, OrderedView
+
+
+class Consumer:
+    """A named reader of a group."""
+
+    __slots__ = ("active_at_ms", "name", "pending", "seen_at_ms")
+
+    def __init__(self, name: bytes, seen_at_ms: int) -> None:
+        """Start with nothing pending and no success yet."""
+        self.name = name
+        self.seen_at_ms = seen_at_ms  # last attempt to read or claim
+        self.active_at_ms: int | None = None  # last attempt that got something
+        self.pending: OrderedView[PendingEntry] = OrderedView(self._holds)  # by id
+
+    def dismantle(self) -> Pieces:
+        """Let go of what it holds; that knows the consumer, which knows it."""
+        return self.pending.dismantle()
+
+    def _holds(self, block: Block[PendingEntry], start: int) -> Iterator[int]:
+        found = block.values
+        return (at for at in range(start, len(found)) if found[at].owner is self)
+
+
+class PendingEntry:
+    """One delivery that waits for its acknowledgement."""
+
+    __slots__ = (
+        "delivered_at_ms",
+        "delivery_count",
+        "id",
+        "is_pending",
+        "is_waiting",
+        "owner",
+        "rests_until_ms",
+        "serial",
+    )
+
+    def __init__(self, entry_id: EntryId) -> None:
+        """Make an entry that `Pel` is about to fill in."""
+        self.id = entry_id
+        self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
+        self.delivered_at_ms = 0  # the last delivery; 0 while nobody owns it
+        self.delivery_count = 0
+        self.rests_until_ms = 0  # nobody gets it before, while nobody owns it
+        self.serial = 0  # order of arrival among equal delivery times, or of release
+        self.is_pending = True  # until it is removed, for good
+        self.is_waiting = False  # for its next delivery; not while it is hidden
+
+    def idle_ms(self, now_ms: int) -> int:
+        """Return how long ago it was delivered; never negative, whatever the time is."""
+        return max(now_ms - self.delivered_at_ms, 0)
+
+    def is_owned_by(self, consumer: bytes) -> bool:
+        """Tell whether the consumer of that name holds it."""
+        return self.owner is not None and self.owner.name == consumer
+
+    def is_claimable(self, now_ms: int, min_idle_ms: int) -> bool:
+        """Tell whether it may change hands: nobody's and rested, or idle for long enough."""
+        if self.owner is None:
+            return now_ms >= self.rests_until_ms
+        return self.idle_ms(now_ms) >= min_idle_ms
+
+    def claimable_at_ms(self, min_idle_ms: int) -> int:
+        """Return when it may change hands, if nothing happens before."""
+        return self.rests_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
+
+
+Queue = OrderedView[PendingEntry]
+"""By a time and then by serial."""
+
+
+class Pel:
+    """The pending entries list of one group."""
+
+    __slots__ = (
+        "_by_time",
+        "_hidden",
+        "_hidden_nobodys_count",
+        "_in_order",
+        "_memory",
+        "_nobodys",
+        "_resting",
+        "_serial",
+        "by_id",
+    )
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Start empty; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self.by_id: dict[EntryId, PendingEntry] = {}
+        self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
+        self._serial = 0
+        self._hidden: dict[EntryId, PendingEntry] = {}
+        self._hidden_nobodys_count = 0
+        self._nobodys: Queue = OrderedView(_waiting)  # in order of release
+        self._resting: Queue = OrderedView(_waiting)  # nobody's, by the end of their rest
+        self._by_time: Queue = OrderedView(_waiting)  # somebody's, by delivery time
+
+    def __len__(self) -> int:
+        """Return how many entries are pending."""
+        return len(self.by_id)
+
+    @property
+    def nobodys_count(self) -> int:
+        """Return how many entries no consumer owns, hidden ones too."""
+        return len(self._nobodys) + len(self._resting) + self._hidden_nobodys_count
+
+    def dismantle(self) -> Pieces:
+        """Free the entries."""
+        for view in (self._in_order, self._nobodys, self._resting, self._by_time):
+            yield from view.dismantle()
+        while self.by_id:
+            for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
+                self.by_id.popitem()
+            yield
+
+    def walk(self, start: EntryId = MIN_ID) -> Iterator[PendingEntry]:
+        """Yield entries in order of their ids, from `start` on. Do not change the PEL meanwhile."""
+        return self._in_order.walk(start)
+
+    def first(self) -> PendingEntry | None:
+        """Return the entry with the smallest id, if there is one."""
+        return self._in_order.first()
+
+    def last(self) -> PendingEntry | None:
+        """Return the entry with the greatest id, if there is one."""
+        return self._in_order.last()
+
+    def assign(self, entry_id: EntryId, owner: Consumer, at_ms: int, delivery_count: int) -> None:
+        """Make `owner` hold the entry, delivered at `at_ms`; it may be new or somebody else's."""
+        pending = self._taken_out(entry_id)
+        former = pending.owner
+        if former is not owner:
+            pending.owner = owner
+            owner.pending.insert(pending.id, pending)
+            if former is not None:
+                former.pending.note_left()
+        pending.delivered_at_ms = at_ms
+        pending.delivery_count = delivery_count
+        pending.rests_until_ms = 0
+        pending.is_waiting = True
+        self._by_time.insert((at_ms, pending.serial), pending)
+
+    def release(self, entry_id: EntryId, delivery_count: int, rests_until_ms: int = 0) -> None:
+        """Make an entry pending and nobody's; it goes to the end of the nacked ones.
+
+        If it is to rest, it comes among them when its time has come.
+        """
+        pending = self._taken_out(entry_id)
+        former = pending.owner
+        if former is not None:
+            pending.owner = None
+            former.pending.note_left()
+        pending.delivered_at_ms = 0
+        pending.delivery_count = delivery_count
+        pending.rests_until_ms = rests_until_ms
+        self._show(pending)
+
+    def _taken_out(self, entry_id: EntryId) -> PendingEntry:
+        """Return the entry with its next serial, in no queue; it is made if need be."""
+        pending = self.by_id.get(entry_id)
+        if pending is None:
+            pending = self.by_id[entry_id] = PendingEntry(entry_id)
+            self._memory.pending_bytes += PENDING_BYTES
+            self._in_order.insert(entry_id, pending)
+        else:
+            self._leave_queue(pending)
+        self._serial += 1
+        pending.serial = self._serial
+        return pending
+
+    def remove(self, entry_id: EntryId) -> bool:
+        """Forget a pending entry; tells whether it was there."""
+        pending = self.by_id.pop(entry_id, None)
+        if pending is None:
+            return False
+        self._memory.pending_bytes -= PENDING_BYTES
+        self._leave_queue(pending)
+        pending.is_pending = False
+        self._in_order.note_left()
+        owner = pending.owner
+        if owner is not None:
+            pending.owner = None
+            owner.pending.note_left()
+        return True
+
+    def hide(self, pending: PendingEntry) -> None:
+        """Leave an entry out of `longest_idle_first` until it is assigned or released again.
+
+        For one whose stream entry is gone: it can only be in the way, unless its id comes again.
+        """
+        self._leave_queue(pending)
+        self._hidden[pending.id] = pending
+        self._hidden_nobodys_count += pending.owner is None
+
+    def _leave_queue(self, pending: PendingEntry) -> None:
+        if pending.is_waiting:
+            pending.is_waiting = False
+            self._queue(pending).note_left()
+        elif self._hidden.pop(pending.id, None) is not None:
+            self._hidden_nobodys_count -= pending.owner is None
+
+    def is_hidden(self, pending: PendingEntry) -> bool:
+        """Tell whether `longest_idle_first` leaves an entry out."""
+        return not pending.is_waiting
+
+    def show_all(self) -> None:
+        """Undo every `hide`: ids of entries that are gone may come again."""
+        self._hidden_nobodys_count = 0
+        while self._hidden:
+            self._show(self._hidden.popitem()[1])
+
+    def in_time_order(self) -> list[PendingEntry]:
+        """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""
+        return sorted(self.walk(), key=lambda one: (one.delivered_at_ms, one.serial))
+
+    def longest_idle_first(self, now_ms: int) -> Iterator[PendingEntry]:
+        """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile.
+
+        Of nacked entries, those that have rested come first; those that still rest are left out.
+        """
+        rested = takewhile(lambda one: one.rests_until_ms <= now_ms, self._resting.walk())
+        return chain(rested, self._nobodys.walk(), self._by_time.walk())
+
+    def first_resting(self) -> PendingEntry | None:
+        """Return the entry whose rest ends first, if any rests."""
+        return self._resting.first()
+
+    def _queue(self, pending: PendingEntry) -> Queue:
+        if pending.owner is not None:
+            return self._by_time
+        return self._resting if pending.rests_until_ms else self._nobodys
+
+    def _show(self, pending: PendingEntry) -> None:
+        pending.is_waiting = True
+        at_ms = pending.rests_until_ms or pending.delivered_at_ms
+        self._queue(pending).insert((at_ms, pending.serial), pending)
+
+
+def _pending(block: Block[PendingEntry], start: int) -> Iterator[int]:
+    found = block.values
+    return (at for at in range(start, len(found)) if found[at].is_pending)
+
+
+def _waiting(block: Block[PendingEntry], start: int) -> Iterator[int]:
+    found, serials = block.values, block.minors
+    places = range(start, len(found))
+    return (at for at in places if found[at].is_waiting and found[at].serial == serials[at])

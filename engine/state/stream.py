@@ -1,0 +1,211 @@
+"""Stream: a log, its counters and its groups, and the arithmetic of reading positions.
+
+Invariants: `last_id` is not below any id of the log and goes back only by XSETID; `max_deleted_id`
+moves with deletes and never with trims; a stream may be empty and still exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from sortedcontainers import SortedDict
+
+from headgate.engine.entry import MIN_ID, Entry, EntryId
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.group import Group
+from headgate.engine.state.idempotency import Keys
+from headgate.engine.state.log import Log, NodeLimits
+from headgate.engine.state.memory import STREAM_BYTES, Memory
+
+
+class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """How long a stream keeps its entries. None is without bound."""
+
+    max_length: int | None = None  # entries
+    max_age_ms: int | None = None  # by the time in the entry's id
+    idempotency_window_ms: int | None = None  # how long a key protects; None: the engine's default
+    idempotency_max: int | None = None  # keys of one producer; None: the engine's default
+
+    @property
+    def retains(self) -> bool:
+        """Tell whether entries go by themselves."""
+        return self.max_length is not None or self.max_age_ms is not None
+
+
+_NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
+"""Of every stream that has none: an empty one takes more than the rest of the stream."""
+
+
+class Stream:
+    """One stream."""
+
+    __slots__ = (
+        "_memory",
+        "config",
+        "entries_added",
+        "epoch",
+        "expires_at_ms",
+        "groups",
+        "keys",
+        "last_id",
+        "log",
+        "max_deleted_id",
+        "name",
+        "trimmed_through",
+    )
+
+    def __init__(
+        self, name: bytes, epoch: int, config: StreamConfig, memory: Memory | None = None
+    ) -> None:
+        """Start empty, at `0-0`; `memory` is told what it takes."""
+        self._memory = memory or Memory()
+        self._memory.streams_bytes += STREAM_BYTES + len(name)
+        self.name = name
+        self.epoch = epoch  # identity of this life of the name: greater in every later life
+        self.config = config
+        self.log = Log(self._memory)
+        self.last_id = MIN_ID  # last generated id
+        self.max_deleted_id = MIN_ID  # greatest id removed by a delete
+        self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
+        self.entries_added = 0  # over the stream's whole life
+        self.groups = _NO_GROUPS
+        self.keys = Keys(self._memory)
+        self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
+
+    def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
+        """Make a group at a position."""
+        if not self.groups:
+            self.groups = SortedDict()
+        group = self.groups[name] = Group(name, last_id, entries_read, self._memory)
+        return group
+
+    def leave(self) -> None:
+        """Take account of all of it going."""
+        memory = self._memory
+        memory.streams_bytes -= STREAM_BYTES + len(self.name)
+        memory.entries_bytes -= self.log.memory_bytes
+        memory.keys_bytes -= self.keys.memory_bytes
+        for group in self.groups.values():
+            group.leave()
+
+    def rename(self, name: bytes) -> None:
+        """Take another name."""
+        self._memory.streams_bytes += len(name) - len(self.name)
+        self.name = name
+
+    def dismantle(self) -> Pieces:
+        """Free the entries, the groups and the keys."""
+        yield from self.log.dismantle()
+        while self.groups:
+            yield from self.groups.popitem()[1].dismantle()
+        yield from self.keys.dismantle()
+        yield
+
+    def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
+        """Add entries above `last_id`, in order."""
+        self.log.extend(entries, limits)
+        self.last_id = entries[-1].id
+        self._count(len(entries))
+
+    def attach(self, chunks: Sequence[Chunk]) -> None:
+        """Add sealed chunks above `last_id`, in order."""
+        self.log.attach(chunks)
+        self.last_id = chunks[-1].last_id
+        self._count(sum(chunk.count for chunk in chunks))
+
+    def _count(self, added: int) -> None:
+        self.entries_added = min(self.entries_added + added, COUNT_MAX)  # XSETID may set it high
+
+    def delete(self, entry_id: EntryId) -> None:
+        """Remove a live entry."""
+        self.log.delete(entry_id)
+        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+
+    def set_last_id(self, last_id: EntryId) -> None:
+        """Set the last id, not below a live entry. When it goes back, ids may come again."""
+        if last_id < self.last_id:
+            self.log.free_above(last_id)
+            for group in self.groups.values():
+                group.pel.show_all()
+        self.last_id = last_id
+
+    def is_referenced(self, entry_id: EntryId, *, but_by: Group | None = None) -> bool:
+        """Tell whether a group has still to be given the entry, or has it pending (ACKED).
+
+        Args:
+            entry_id: of the entry.
+            but_by: a group whose pending entry does not count.
+        """
+        return any(
+            entry_id > one.last_id or (one is not but_by and entry_id in one.pel.by_id)
+            for one in self.groups.values()
+        )
+
+    def purge(self, entry_id: EntryId) -> None:
+        """Drop the entry from every group's pending entries (DELREF)."""
+        for group in self.groups.values():
+            group.pel.remove(entry_id)
+
+    def evict(self, entry_id: EntryId) -> None:
+        """Remove a live entry as a trim does: `max_deleted_id` stays."""
+        self.log.delete(entry_id)
+        self.trimmed_through = max(self.trimmed_through, entry_id)
+
+    def trim(self, through: EntryId) -> None:
+        """Remove every entry up to and including `through`."""
+        for last in self.log.reverse_range(through, MIN_ID, 1):  # what was deleted is not missed
+            self.trimmed_through = max(self.trimmed_through, last.id)
+        self.log.trim_through(through)
+
+    def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:
+        """Return how many entries a group at that position has still to be given.
+
+        The six rules of Redis 8, the first that applies; None where they leave it unknown.
+        """
+        if self.entries_added == 0 or self.log.length == 0:
+            return 0
+        first_id = self.log.first_id
+        if last_id < first_id and self.max_deleted_id < first_id:
+            return self.log.length
+        if entries_read is not None and not self._tombstone_after(last_id):
+            return self.entries_added - entries_read
+        place = self._place_of(last_id)
+        return None if place is None else self.entries_added - place
+
+    def entries_read_after(
+        self, last_id: EntryId, entries_read: int | None, delivered: list[Entry]
+    ) -> int | None:
+        """Return a group's `entries_read` once `delivered` are read in order (XREADGROUP)."""
+        count = entries_read
+        for index, entry in enumerate(delivered):
+            if count is None or last_id < self.log.first_id or self._tombstone_after(last_id):
+                count = self._place_of(entry.id)
+                last_id = entry.id
+            else:  # from here on every entry counts one: the conditions stay true
+                return count + len(delivered) - index
+        return count
+
+    def _tombstone_after(self, entry_id: EntryId) -> bool:
+        deleted = self.max_deleted_id
+        return self.log.length > 0 and deleted != MIN_ID and entry_id <= deleted
+
+    def _place_of(self, entry_id: EntryId) -> int | None:
+        """Return the logical position of an id among all entries ever added, if it can be known."""
+        if self.entries_added == 0:
+            return 0
+        if self.log.length == 0 and entry_id <= self.last_id:
+            return self.entries_added
+        if entry_id != MIN_ID and entry_id < self.max_deleted_id:
+            return None
+        if entry_id >= self.last_id:
+            return self.entries_added if entry_id == self.last_id else None
+        first_id = self.log.first_id
+        if self.max_deleted_id == MIN_ID or self.max_deleted_id < first_id:
+            if entry_id < first_id:
+                return self.entries_added - self.log.length
+            if entry_id == first_id:
+                return self.entries_added - self.log.length + 1
+        return None

@@ -1,0 +1,235 @@
+"""Entries as Arrow, and Arrow as entries to append."""
+
+import itertools
+import os
+import struct
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute  # now, and not within the deadline of a first example
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.bulk import arrow
+from headgate.app.bulk.arrow_body import ArrowBounds
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.entry import Draft, Entry, EntryId, Fields, PartialId
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
+from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
+
+LOADING = "import asyncio; from headgate.app.bulk import arrow; asyncio.run(arrow.load()); "
+POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+BOUNDS = ArrowBounds(rows_max=1000, size_bytes_max=2**20)
+ROOT = Path(__file__).parents[4]
+
+INT64_MAX = 2**63 - 1
+numbers = st.one_of(st.integers(0, 9), st.sampled_from([INT64_MAX, INT64_MAX + 1, U64_MAX]))
+parts = st.one_of(st.sampled_from([b"a", b"b", b""]), st.binary(max_size=5))
+fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=4).map(
+    lambda pairs: tuple(itertools.chain.from_iterable(pairs))
+)
+entries = st.lists(st.builds(Entry, st.builds(EntryId, numbers, numbers), fields), max_size=6)
+
+
+def encoded(*batches: list[Entry], compression: arrow.Compression = "none") -> bytes:
+    encoder = arrow.Encoder("orders", 7, compression)
+    return b"".join([*(encoder.encode(batch) for batch in batches), encoder.finish()])
+
+
+def flat(pairs: list[tuple[bytes, bytes]]) -> Fields:
+    return tuple(itertools.chain.from_iterable(pairs))
+
+
+@given(entries, entries, st.sampled_from(["none", "zstd"]))
+def test_entries_come_out_as_they_went_in(
+    first: list[Entry], second: list[Entry], compression: arrow.Compression
+) -> None:
+    table = pa.ipc.open_stream(encoded(first, second, compression=compression)).read_all()
+
+    found = [Entry(EntryId.parse(row["id"]), flat(row["fields"])) for row in table.to_pylist()]
+    assert found == first + second
+    for row, entry in zip(table.to_pylist(), found, strict=True):
+        assert row["ms"] == min(entry.id.ms, INT64_MAX)
+        assert row["seq"] == (entry.id.seq if entry.id.seq <= INT64_MAX else None)
+
+
+def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None:
+    schema = pa.ipc.open_stream(encoded()).schema
+
+    assert [(one.name, one.type, one.nullable) for one in schema] == [
+        ("id", pa.string(), False),
+        ("ms", pa.int64(), False),
+        ("seq", pa.int64(), True),
+        ("fields", pa.map_(pa.binary(), pa.binary()), False),
+    ]
+    assert schema.metadata == {b"headgate.stream": b"orders", b"headgate.epoch": b"7"}
+
+
+@given(entries)
+def test_what_was_read_can_be_appended_as_it_is(found: list[Entry]) -> None:
+    table = pa.ipc.open_stream(encoded(found)).read_all()
+    columns = {name: table.column(name).combine_chunks() for name in ("id", "fields")}
+    body = arrow_of(columns) if found else encoded()
+
+    if found:
+        assert arrow.decode(body, BOUNDS).drafts == [Draft(one.id, one.fields) for one in found]
+
+
+PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.map_(pa.string(), pa.string()),
+        pa.map_(pa.binary(), pa.large_binary()),
+        pa.map_(pa.large_string(), pa.large_string()),
+        pa.map_(pa.string_view(), pa.binary_view()),
+        pa.list_(PAIRS),
+        pa.large_list(PAIRS),
+        pa.list_(pa.struct([("name", pa.large_binary()), ("value", pa.string_view())])),
+    ],
+    ids=str,
+)
+def test_fields_are_taken_in_any_of_their_types(kind: pa.DataType) -> None:
+    pairs: list[Any] = [[("a", "1"), ("a", "2")], [("b", "")]]
+    if not pa.types.is_map(kind):
+        pairs = [[{"name": name, "value": value} for name, value in row] for row in pairs]
+    column = pa.array([pairs[1], *pairs], kind).slice(1)
+
+    found = arrow.decode(arrow_of({"fields": column}), BOUNDS).drafts
+
+    assert found == [Draft(None, (b"a", b"1", b"a", b"2")), Draft(None, (b"b", b""))]
+
+
+def test_ids_are_explicit_partial_or_left_to_the_stream() -> None:
+    ids = [None, "*", "5-*", "6-1"]
+    found = arrow.decode(body_of("a", "b", "c", "d", ids=ids), BOUNDS).drafts
+    assert [one.id for one in found] == [None, None, PartialId(5), EntryId(6, 1)]
+
+
+def test_rows_may_name_their_streams_where_that_is_asked_for() -> None:
+    body = arrow_of({"fields": rows("a", "b"), "stream": pa.array(["x", None])})
+
+    assert arrow.decode(body, BOUNDS._replace(may_name_streams=True)).streams == ["x", None]
+    with pytest.raises(GatewayError, match="unknown column") as refused:
+        arrow.decode(body, BOUNDS)
+    assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body/stream")
+
+
+def test_the_row_that_is_wrong_is_named_over_batches() -> None:
+    sink = pa.BufferOutputStream()
+    good = pa.record_batch({"fields": rows("a", "b")})
+    bad = pa.record_batch({"fields": pa.array([[("v", b"")], []], good.schema.field(0).type)})
+    with pa.ipc.new_stream(sink, good.schema) as writer:
+        writer.write_batch(good)
+        writer.write_batch(bad)
+
+    with pytest.raises(GatewayError, match="at least one field") as refused:
+        arrow.decode(sink.getvalue().to_pybytes(), BOUNDS)
+    assert refused.value.pointer == "/body/3/fields"
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()], ids=str)
+def test_views_count_as_often_as_they_show_the_same_bytes(kind: pa.DataType) -> None:
+    names = pa.array(["v"] * 300, pa.string())
+    values = shown_over_and_over(b"x" * (8 * 2**20), 300, kind)
+    fields = pa.MapArray.from_arrays(pa.array(range(301), pa.int32()), names, values)
+    body = arrow_of({"fields": fields})
+    assert len(body) < 2**24
+
+    with pytest.raises(GatewayError, match="2516582700 bytes") as refused:
+        arrow.decode(body, ArrowBounds(10_000, 2**24))
+    assert refused.value.code == "too_large"
+
+
+def test_views_may_show_the_same_bytes_within_the_bound() -> None:
+    values = shown_over_and_over(b"x" * 1000, 3, pa.binary_view())
+    names = pa.array(["v"] * 3)
+    fields = pa.MapArray.from_arrays(pa.array(range(4), pa.int32()), names, values)
+    assert len(arrow.decode(arrow_of({"fields": fields}), ArrowBounds(3, 3003)).drafts) == 3
+    with pytest.raises(GatewayError, match="3003 bytes, at most 3002"):
+        arrow.decode(arrow_of({"fields": fields}), ArrowBounds(3, 3002))
+
+
+def test_views_may_not_be_shorter_than_nothing() -> None:
+    lengths = struct.pack("<iiii", -1, 0, 0, 0) * 2
+    values = pa.Array.from_buffers(pa.binary_view(), 2, [None, pa.py_buffer(lengths)])
+    fields = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["v"] * 2), values)
+    with pytest.raises(GatewayError, match="not an Arrow stream"):
+        arrow.decode(arrow_of({"fields": fields}), BOUNDS)
+
+
+def test_a_body_may_have_so_many_rows() -> None:
+    with pytest.raises(GatewayError, match="at most 1, not 2") as refused:
+        arrow.decode(body_of("a", "b"), BOUNDS._replace(rows_max=1))
+    assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body")
+
+
+def test_a_column_without_rows_need_not_have_offsets() -> None:
+    kind, nothing = pa.list_(PAIRS), pa.py_buffer(b"")
+    none = pa.Array.from_buffers(kind, 0, [None, nothing], children=[pa.array([], PAIRS)])
+    assert arrow.decode(arrow_of({"fields": none}), BOUNDS).drafts == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param(rows("a").dictionary_encode, id="dictionary"),
+        pytest.param(lambda: pa.array([b"a"], pa.binary(1)), id="fixed"),
+        pytest.param(lambda: pa.array([1], pa.int64()), id="number"),
+        pytest.param(lambda: pa.nulls(1), id="null"),
+        pytest.param(lambda: pa.array([[["v"]]], pa.list_(pa.list_(pa.string()))), id="nested"),
+        pytest.param(lambda: pa.array([["v"]], pa.list_view(pa.string())), id="list view"),
+        pytest.param(
+            lambda: pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["v"])),
+            id="run ends",
+        ),
+    ],
+)
+def test_types_that_nobody_sends_are_refused(column: Any) -> None:
+    try:
+        body = arrow_of({"fields": column()})
+    except pa.ArrowNotImplementedError:
+        body = arrow_of({"fields": pa.array(["v"]).dictionary_encode()})
+    with pytest.raises(GatewayError, match="should be a map of binary or utf8"):
+        arrow.decode(body, BOUNDS)
+
+
+@given(st.data())
+def test_no_bytes_do_more_than_be_refused(data: st.DataObject) -> None:
+    body = bytearray(body_of("a", "b", ids=[None, "5-1"]))
+    for place in data.draw(st.lists(st.integers(0, len(body) - 1), max_size=4)):
+        body[place] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.one_of(st.just(len(body)), st.integers(0, len(body))))
+    with suppress(GatewayError, InvalidId):
+        drafts = arrow.decode(bytes(body[:cut]), BOUNDS).drafts
+        assert cut == len(body)
+        assert all(one.fields for one in drafts)
+
+
+def pool_of_a_gateway(**variables: str) -> str:
+    around = {name: text for name, text in os.environ.items() if not name.startswith("ARROW_")}
+    return subprocess.run(
+        [sys.executable, "-c", POOL],
+        cwd=ROOT,
+        env=around | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def test_its_memory_comes_from_where_all_else_comes_from() -> None:
+    assert pool_of_a_gateway() == "system"
+
+
+@pytest.mark.parametrize("chosen", pa.supported_memory_backends())
+def test_its_memory_comes_from_where_the_environment_says(chosen: str) -> None:
+    assert pool_of_a_gateway(ARROW_DEFAULT_MEMORY_POOL=chosen) == chosen

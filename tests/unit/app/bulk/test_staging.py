@@ -1,0 +1,191 @@
+"""Staged chunks: rows in a file and back, and files that nobody has staged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.bulk import staged
+from headgate.app.bulk.staged import Rows
+from headgate.app.bulk.staging import BatchName, ChunkName, Staging
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.clock import Clock
+from headgate.engine.entry import Draft, EntryId, PartialId
+from tests.virtual_time import HandClock
+
+BATCH = BatchName(b"w", 7)
+CHUNK = ChunkName(0, 0, "a-b")
+ROWS = Rows.of([b"s"], [Draft(None, (b"v", b"1"))])
+
+parts = st.binary(max_size=4)
+ids = st.one_of(
+    st.none(),
+    st.builds(EntryId, st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)),
+    st.builds(PartialId, st.integers(0, 2**64 - 1)),
+)
+drafts = st.builds(Draft, ids, st.lists(parts, min_size=2, max_size=6).map(tuple))
+rows = st.lists(st.tuples(st.sampled_from([b"s", b"t", b"u"]), drafts), min_size=1, max_size=9)
+
+
+@asynccontextmanager
+async def staging(directory: Path | None, clock: Clock | None = None) -> AsyncIterator[Staging]:
+    found = Staging(directory, bytes_max=2**30, ttl_ms=3_600_000, clock=clock)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+@given(rows, st.integers(1, 12))
+def test_rows_come_out_of_blocks_as_they_went_in(
+    given_rows: list[tuple[bytes, Draft]], parts_max: int
+) -> None:
+    expected: dict[bytes, list[Draft]] = {}
+    for stream, draft in given_rows:
+        expected.setdefault(stream, []).append(draft)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staged, "_BLOCK_PARTS_MAX", parts_max)
+        file = staged.encode(Rows.of(*map(list, zip(*given_rows, strict=True))))
+
+    found: dict[bytes, list[Draft]] = {}
+    for block in staged.decode(file):
+        block.add_to(found)
+    assert found == expected
+
+
+def test_a_chunk_is_cut_into_small_blocks() -> None:
+    many = Rows.of([b"s"], [Draft(None, (b"v", b"1"))] * 10_000)
+    blocks = [len(block.fields) for block in staged.decode(staged.encode(many))]
+    assert sum(blocks) == 10_000
+    assert max(blocks) < 3000
+
+
+@given(st.integers(0, 60), st.binary(min_size=1, max_size=3))
+def test_a_file_that_was_changed_is_not_what_was_staged(place: int, other: bytes) -> None:
+    file = staged.encode(ROWS)
+    changed = file[:place] + other + file[place + len(other) :]
+    if changed != file:
+        with pytest.raises(ValueError, match="not what was staged"):
+            list(staged.decode(changed))
+
+
+def test_no_rows_are_told_from_a_file_that_was_lost() -> None:
+    [block] = staged.decode(staged.encode(Rows.of([], [])))
+    assert block.fields == []
+    for length in range(60):
+        with pytest.raises(ValueError, match="not what was staged"):
+            list(staged.decode(bytes(length)))
+
+
+def strange_things(directory: Path) -> list[Path]:
+    """Put things below a directory that no gateway has put there; returns what stays."""
+    batch = directory / BATCH.folder
+    writer = batch.parent
+    names = [
+        *("a-b-c", "1-2", "-1-0-a", "0-0-", "0-0-a b", "00-0-a", "0-01-a", "1" * 40 + "-0-a"),
+        *("0-0-" + "x" * 65, "\udcff-0-a", "٣-0-a", "0-0-a\n", ".DS_Store", "Thumbs.db", "lock"),
+    ]
+    for folder in (directory, writer, batch):
+        for name in names:
+            (folder / name).write_text("no chunk")
+    (writer / "x").mkdir()
+    (writer / "008").mkdir()
+    (writer / "8").symlink_to(batch)
+    (directory / "e").mkdir()
+    (directory / ("e" * 64)).symlink_to(writer)
+    (directory / ("f" * 64)).write_text("no folder")
+    (batch / "3-0-a").mkdir()
+    (batch / "4-0-a").symlink_to(batch / CHUNK.file)
+    os.mkfifo(batch / "5-0-a")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = Path.cwd()
+        os.chdir(batch)  # the name of a socket may not be long
+        listening.bind("6-0-a")
+        os.chdir(here)
+    return [path for path in directory.rglob("*") if path.is_file() or path.is_symlink()]
+
+
+async def test_what_nobody_has_staged_is_told_once_and_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = tmp_path / "staged"
+    async with staging(directory) as before:
+        size_bytes = await before.put(BATCH, CHUNK, ROWS)
+    left = strange_things(directory)
+    (directory / BATCH.folder / "new").write_bytes(b"half a chunk")
+
+    with caplog.at_level(logging.WARNING):
+        async with staging(directory) as after:
+            await after.sweep()
+            assert await after.take(BATCH, [CHUNK]) == {b"s": [Draft(None, (b"v", b"1"))]}
+            for missing in (ChunkName(3, 0, "a"), ChunkName(4, 0, "a"), ChunkName(5, 0, "a")):
+                with pytest.raises(GatewayError, match="not staged"):
+                    await after.take(BATCH, [missing])
+            assert await after.put(BATCH, ChunkName(1, 0, "c"), ROWS) == size_bytes
+    assert [record.getMessage() for record in caplog.records] == [
+        "not staged by the gateway, left alone"
+    ]
+    assert all(path.is_symlink() or path.exists() for path in left)
+    assert not (directory / BATCH.folder / "new").exists()
+
+
+@given(st.text(max_size=20))
+def test_a_file_is_a_chunk_only_by_the_name_of_one(name: str) -> None:
+    chunk = ChunkName.of_file(name)
+    assert chunk is None or chunk.file == name
+
+
+async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
+    directory = tmp_path / "staged"
+    directory.write_text("no directory")
+    async with staging(directory) as found:
+        await found.sweep()
+        with pytest.raises(GatewayError, match="cannot be staged"):
+            await found.put(BATCH, CHUNK, ROWS)
+
+
+async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock(1_700_000_000_000)
+    async with staging(tmp_path, clock) as found:
+        await found.put(BATCH, CHUNK, ROWS)
+        clock.step(86_400_000)
+        await found.sweep()
+        assert await found.take(BATCH, [CHUNK])
+        clock.step(-2 * 86_400_000)
+        clock.now_ms += 3_600_001
+        await found.sweep()
+        with pytest.raises(GatewayError, match="not staged"):
+            await found.take(BATCH, [CHUNK])
+
+
+def chunks_below(directory: Path) -> list[Path]:
+    return list(directory.rglob("*-*"))
+
+
+async def test_batches_that_are_found_go_by_the_age_of_their_files(tmp_path: Path) -> None:
+    async with staging(tmp_path) as before:
+        await before.put(BATCH, CHUNK, ROWS)
+    for age_s, is_left in ((3_500, True), (3_700, False)):
+        for path in chunks_below(tmp_path):
+            os.utime(path, (0, time.time() - age_s))
+        async with staging(tmp_path) as after:
+            await after.sweep()
+            assert bool(chunks_below(tmp_path)) == is_left
+
+
+async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
+    async with staging(tmp_path / "data" / "staged") as found:
+        await found.put(BATCH, CHUNK, ROWS)
+    assert (tmp_path / "data" / "staged").stat().st_mode & 0o777 == 0o700

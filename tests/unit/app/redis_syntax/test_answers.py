@@ -1,0 +1,78 @@
+"""Replies as JSON: what they are, and that others come between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.redis_syntax.answers import Answers
+from headgate.app.redis_syntax.words import CommandError, Reply, Status
+from headgate.app.runtime import turns
+from headgate.engine.errors import Draining, Unavailable
+
+leaves: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**64),
+    st.binary(max_size=5),
+    st.sampled_from([Status("OK"), Status("PONG"), b'"', "é".encode()]),
+)
+replies: st.SearchStrategy[Reply] = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=9), max_leaves=40
+)
+
+
+def shaped(reply: Reply) -> Any:
+    if isinstance(reply, bytes):
+        return reply.decode(errors="replace")
+    return [shaped(one) for one in reply] if isinstance(reply, list) else reply
+
+
+async def written(*many: Reply, is_base64: bool = False) -> bytes:
+    answers = Answers(is_base64=is_base64)
+    for reply in many:
+        await answers.add(reply)
+    return answers.all()
+
+
+@given(st.lists(replies, max_size=3), st.integers(1, 4))
+def test_replies_are_written_as_they_are(many: list[Reply], at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headgate.app.redis_syntax.answers._ITEMS_AT_ONCE", at_once)
+        found = asyncio.run(written(*many))
+    assert json.loads(found) == [{"result": shaped(reply)} for reply in many]
+    assert (
+        found == json.dumps(json.loads(found), separators=(",", ":"), ensure_ascii=False).encode()
+    )
+
+
+async def test_strings_may_be_base64() -> None:
+    reply: Reply = [Status("OK"), Status("PONG"), b"\xff", [None, 1]]
+    assert await written(reply, is_base64=True) == b'[{"result":["OK","UE9ORw==","/w==",[null,1]]}]'
+
+
+async def test_errors_are_told_in_the_words_of_redis() -> None:
+    answers = Answers(is_base64=False)
+    for error in (CommandError("ERR no"), Draining(), Unavailable("the disk is full")):
+        await answers.add(error)
+    texts = [one["error"] for one in json.loads(answers.all())]
+    assert texts[0] == "ERR no"
+    assert [text.split()[0] for text in texts[1:]] == ["ERR", "MISCONF"]
+
+
+@pytest.mark.parametrize("reply", [[b"key"] * 5000, [[b"1-0", [b"a", b"1"]]] * 5000])
+async def test_others_come_between_while_much_is_written(
+    reply: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    writing = asyncio.create_task(written(reply))
+    others = 0
+    while not writing.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert others > 15
+    assert json.loads(writing.result()) == [{"result": shaped(reply)}]

@@ -1,0 +1,318 @@
+"""Commands that wait: §3 to §6 of the rules of Redis Streams, and §14.2, §14.10 and §14.14.
+
+Time is virtual: it passes when nothing else can happen. `test_engine_blocking.py` asks the same of
+the engine without the words. A key that gets another type is not among them: here all are streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.app.redis_syntax.console import (
+    FIVE,
+    PENDING,
+    TWO,
+    Console,
+    claimed,
+    entries,
+)
+from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
+
+FOLLOW = "XREAD BLOCK 0 STREAMS s $"
+MKSTREAM = "XGROUP CREATE s g $ MKSTREAM"
+TAKE = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"
+NO_GROUP = "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
+
+
+async def console_after(*lines: str) -> Console:
+    console = Console(VirtualClock())
+    for line in lines:
+        await console.say(line)
+    return console
+
+
+async def waiting(console: Console, *lines: str) -> list[asyncio.Task[Any]]:
+    """Start commands one after the other, each until it waits."""
+    tasks = []
+    for line in lines:
+        tasks.append(asyncio.create_task(console.say(line)))
+        await settle()
+        assert not tasks[-1].done(), f"{line}: {tasks[-1].result()}"
+    return tasks
+
+
+async def still_waiting(*tasks: asyncio.Task[Any]) -> bool:
+    """Tell whether commands wait on; they are called off."""
+    await settle()
+    is_waiting = not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return is_waiting
+
+
+# §3
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("x", "ERR timeout is not an integer or out of range"),
+        ("1.5", "ERR timeout is not an integer or out of range"),
+        (str(2**63), "ERR timeout is not an integer or out of range"),
+        ("-1", "ERR timeout is negative"),
+    ],
+)
+async def test_a_time_that_cannot_be_waited_is_refused(word: str, text: str) -> None:
+    for line in (f"XREAD BLOCK {word} STREAMS s $", f"{TAKE.replace('BLOCK 0', f'BLOCK {word}')}"):
+        assert await Console().say(line) == text
+
+
+@in_virtual_time
+async def test_a_read_with_something_to_give_does_not_wait() -> None:
+    console = await console_after(*FIVE)
+    assert await console.say("XREAD BLOCK 0 STREAMS t s $ 4") == [["s", entries(5)]]
+
+
+@in_virtual_time
+async def test_a_wait_for_nothing_ends_with_null_at_its_time() -> None:
+    console = await console_after(*FIVE)
+    assert await console.say("XREAD BLOCK 250 STREAMS s $") is None
+    assert now_ms() == 250
+
+
+@in_virtual_time
+async def test_a_wait_for_the_last_entry_gets_the_last_there_is_then() -> None:
+    console = await console_after()
+    (task,) = await waiting(console, "XREAD BLOCK 0 STREAMS s +")
+    await console.say_at_once(*FIVE)
+    assert await task == [["s", entries(5)]]
+
+
+@in_virtual_time
+async def test_nothing_waits_in_a_transaction() -> None:
+    console = await console_after(MKSTREAM)
+    assert await console.say_at_once(FOLLOW, TAKE) == [None, None]
+    assert now_ms() == 0
+
+
+# §4, §14.10
+
+
+@in_virtual_time
+async def test_setting_a_group_back_wakes_nobody_but_the_next_entry_brings_the_old_ones() -> None:
+    console = await console_after(*TWO)
+    (task,) = await waiting(console, TAKE)
+    assert await console.say("XGROUP SETID s g 0") == "OK"
+    await settle()
+    assert not task.done()
+    await console.say("XADD s 3 f v3")
+    assert await task == [["s", entries(1, 2, 3)]]
+
+
+@in_virtual_time
+async def test_a_destroyed_group_lets_its_readers_go_and_no_others() -> None:
+    console = await console_after(MKSTREAM, "XGROUP CREATE s h $")
+    task, other = await waiting(console, TAKE, TAKE.replace("GROUP g", "GROUP h"))
+    assert await console.say("XGROUP DESTROY s g") == 1
+    assert await task == NO_GROUP
+    assert await still_waiting(other)
+
+
+@in_virtual_time
+async def test_a_consumer_deleted_while_it_waits_waits_on_and_comes_back() -> None:
+    console = await console_after(MKSTREAM)
+    (task,) = await waiting(console, TAKE)
+    assert await console.say("XGROUP DELCONSUMER s g c") == 0
+    await settle()
+    assert (task.done(), await console.say("XINFO CONSUMERS s g")) == (False, [])
+    await console.say(FIVE[0])
+    assert await task == [["s", entries(1)]]
+    assert await console.say("XINFO CONSUMERS s g | name pending") == ["c", 1]
+
+
+# §5.2, §14.2
+
+
+@in_virtual_time
+async def test_a_history_never_waits() -> None:
+    console = await console_after(MKSTREAM)
+    assert await console.say("XREADGROUP GROUP g c BLOCK 0 STREAMS s 0") == [["s", []]]
+    assert now_ms() == 0
+
+
+# §5.3: BLOCK and CLAIM
+
+
+def claiming(consumer: str, min_idle_ms: int) -> str:
+    return f"XREADGROUP GROUP g {consumer} BLOCK 0 CLAIM {min_idle_ms} STREAMS s >"
+
+
+@in_virtual_time
+async def test_each_claiming_reader_wakes_when_something_is_idle_enough_for_it() -> None:
+    console = await console_after(*TWO)
+    late, early = await waiting(console, claiming("a", 300), claiming("b", 100))
+    assert await early == [["s", [claimed(1, 100, 1), claimed(2, 100, 1)]]]
+    assert now_ms() == 100
+    assert await late == [["s", [claimed(1, 300, 2), claimed(2, 300, 2)]]]
+    assert now_ms() == 400
+
+
+@in_virtual_time
+async def test_a_claiming_reader_also_gets_what_is_delivered_only_later() -> None:
+    console = await console_after(MKSTREAM)
+    (task,) = await waiting(console, claiming("a", 100))
+    await asyncio.sleep(0.05)
+    await console.say_at_once(FIVE[0], "XREADGROUP GROUP g c STREAMS s >")
+    assert await task == [["s", [claimed(1, 100, 1)]]]
+    assert now_ms() == 150
+
+
+@in_virtual_time
+async def test_a_claiming_reader_gets_new_entries_at_once() -> None:
+    console = await console_after(*TWO)
+    (task,) = await waiting(console, claiming("a", 1000))
+    await console.say("XADD s 3 f v3")
+    assert await task == [["s", [claimed(3, 0, 0)]]]
+    assert now_ms() == 0
+
+
+@in_virtual_time
+async def test_a_wait_to_claim_ends_with_null_at_its_time() -> None:
+    console = await console_after(*TWO)
+    assert await console.say(claiming("a", 300).replace("BLOCK 0", "BLOCK 200")) is None
+    assert now_ms() == 200
+    assert await console.say(PENDING) == [["1-0", "c", 200, 1], ["2-0", "c", 200, 1]]
+
+
+@in_virtual_time
+async def test_a_nack_wakes_a_claiming_reader() -> None:
+    console = await console_after(*TWO)
+    (task,) = await waiting(console, claiming("a", 10**12))
+    assert await console.say("XNACK s g FAIL IDS 1 2") == 1
+    assert await task == [["s", [claimed(2, 0, 1)]]]
+
+
+# §6, §14.14
+
+
+@in_virtual_time
+async def test_every_plain_reader_gets_the_entry() -> None:
+    console = await console_after(FIVE[0])
+    tasks = await waiting(console, *[FOLLOW] * 3)
+    await console.say(FIVE[1])
+    assert await asyncio.gather(*tasks) == [[["s", entries(2)]]] * 3
+
+
+@in_virtual_time
+async def test_readers_of_a_group_get_an_entry_in_their_order() -> None:
+    console = await console_after(MKSTREAM)
+    first, second = await waiting(console, TAKE, TAKE)
+    await console.say(FIVE[0])
+    assert (await first, second.done()) == ([["s", entries(1)]], False)
+    await console.say(FIVE[1])
+    assert await second == [["s", entries(2)]]
+
+
+@in_virtual_time
+async def test_a_transaction_that_takes_its_entry_back_wakes_nobody() -> None:
+    console = await console_after(MKSTREAM)
+    tasks = await waiting(console, FOLLOW, TAKE)
+    assert await console.say_at_once(FIVE[0], "XDEL s 1") == ["1-0", 1]
+    assert await still_waiting(*tasks)
+
+
+@in_virtual_time
+async def test_a_plain_reader_gets_all_of_a_transaction() -> None:
+    console = await console_after()
+    (task,) = await waiting(console, FOLLOW)
+    await console.say_at_once(*FIVE[:2])
+    assert await task == [["s", entries(1, 2)]]
+
+
+@in_virtual_time
+async def test_readers_of_a_group_share_a_transaction() -> None:
+    console = await console_after(MKSTREAM)
+    one = TAKE.replace("BLOCK", "COUNT 1 BLOCK")
+    first, second, third = await waiting(console, one, one, one)
+    await console.say_at_once(*FIVE[:2])
+    assert (await first, await second) == ([["s", entries(1)]], [["s", entries(2)]])
+    assert await still_waiting(third)
+
+
+@in_virtual_time
+async def test_the_whole_command_is_run_again() -> None:
+    console = await console_after()
+    (task,) = await waiting(console, "XREAD BLOCK 0 STREAMS s t $ $")
+    await console.say_at_once("XADD t 1 f v1", FIVE[0])
+    assert await task == [["s", entries(1)], ["t", entries(1)]]
+
+
+@in_virtual_time
+async def test_a_reader_that_finds_nothing_keeps_its_deadline() -> None:
+    console = await console_after()
+    (task,) = await waiting(console, "XREAD BLOCK 100 STREAMS s $")
+    await asyncio.sleep(0.06)
+    await console.say_at_once(FIVE[0], "XDEL s 1")
+    assert await task is None
+    assert now_ms() == 100
+
+
+@in_virtual_time
+async def test_a_plain_reader_outlives_its_key() -> None:
+    console = await console_after(*FIVE[:2])
+    (task,) = await waiting(console, FOLLOW)
+    await console.say("DEL s")
+    await console.say(FIVE[0])
+    await settle()
+    assert not task.done()  # 1-0 is not above the 2-0 it waits behind
+    await console.say(FIVE[2])
+    assert await task == [["s", entries(3)]]
+
+
+@in_virtual_time
+async def test_a_stream_that_gets_the_name_wakes_a_plain_reader() -> None:
+    console = await console_after("XADD t 1 f v1")
+    (task,) = await waiting(console, FOLLOW)
+    assert await console.say("RENAME t s") == "OK"
+    assert await task == [["s", entries(1)]]
+
+
+@pytest.mark.parametrize("line", ["DEL s", "UNLINK s", "RENAME s t", "FLUSHALL", "EXPIRE s 0"])
+@in_virtual_time
+async def test_a_reader_of_a_group_does_not_outlive_its_key(line: str) -> None:
+    console = await console_after(MKSTREAM)
+    (task,) = await waiting(console, TAKE)
+    await console.say(line)
+    assert await task == NO_GROUP
+
+
+@in_virtual_time
+async def test_one_of_several_keys_gone_ends_the_whole_read() -> None:
+    console = await console_after(MKSTREAM, "XGROUP CREATE t g $ MKSTREAM")
+    (task,) = await waiting(console, "XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >")
+    await console.say("DEL s")
+    assert await task == NO_GROUP
+
+
+@in_virtual_time
+async def test_a_key_that_expires_ends_the_wait_within_a_second() -> None:
+    console = await console_after(MKSTREAM, "PEXPIRE s 2500")
+    house = asyncio.create_task(console.engine.keep_house())
+    (task,) = await waiting(console, TAKE)
+    assert await task == NO_GROUP
+    assert 2500 <= now_ms() <= 3500
+    house.cancel()
+    assert await console.say("EXISTS s") == 0
+
+
+@in_virtual_time
+async def test_a_key_that_expired_is_gone_to_whoever_asks_first() -> None:
+    console = await console_after(*FIVE, "PEXPIRE s 1500")
+    await asyncio.sleep(1.499)
+    assert await console.say("XLEN s") == 5
+    await asyncio.sleep(0.001)
+    assert await console.say_at_once("DBSIZE", "XLEN s", "KEYS *") == [0, 0, []]

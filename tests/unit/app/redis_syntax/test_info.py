@@ -1,0 +1,144 @@
+"""XINFO: what is told of a stream, its groups and their consumers, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.app.redis_syntax.console import ALL_READ, FIVE, Console, entries, reply_of
+
+# c holds 1 and 4, d holds 5, nobody holds 2 and 3.
+HANDED_OUT = [
+    *ALL_READ,
+    "WAIT 5",
+    "XCLAIM s g d 0 5",
+    "XNACK s g FAIL IDS 2 3 2",
+    "XGROUP CREATECONSUMER s g a",
+    "XGROUP CREATE s f 3",
+]
+
+HEAD = [
+    *("length", "radix-tree-keys", "radix-tree-nodes", "last-generated-id"),
+    *("max-deleted-entry-id", "entries-added", "recorded-first-entry-id"),
+    *("idmp-duration", "idmp-maxsize", "pids-tracked", "iids-tracked"),
+    *("iids-added", "iids-duplicates"),
+]
+
+
+def fields(flat: list[Any]) -> dict[str, Any]:
+    return dict(zip(flat[0::2], flat[1::2], strict=True))
+
+
+async def test_a_stream_is_told_in_sixteen_fields() -> None:
+    reply = await reply_of([*FIVE, "XDEL s 2", "XTRIM s MINID 2", "XINFO STREAM s"])
+    assert reply[0::2] == [*HEAD, "groups", "first-entry", "last-entry"]
+    found = fields(reply)
+    assert [found[name] for name in ("length", "radix-tree-keys", "entries-added")] == [3, 2, 5]
+    assert (found["last-generated-id"], found["max-deleted-entry-id"]) == ("5-0", "2-0")
+    assert found["recorded-first-entry-id"] == "3-0"
+    assert [found["first-entry"], found["last-entry"]] == entries(3, 5)
+
+
+async def test_an_empty_stream_has_no_first_and_no_last_entry() -> None:
+    found = fields(await reply_of(["XGROUP CREATE s g 0 MKSTREAM", "XINFO STREAM s"]))
+    assert (found["first-entry"], found["last-entry"], found["groups"]) == (None, None, 1)
+    assert found["recorded-first-entry-id"] == "0-0"
+
+
+async def test_in_full_a_stream_is_told_with_all_below_it() -> None:
+    reply = await reply_of([*HANDED_OUT, "XINFO STREAM s FULL"])
+    assert reply[0::2] == [*HEAD, "entries", "groups"]
+    found = fields(reply)
+    assert found["entries"] == entries(1, 2, 3, 4, 5)
+    other, group = found["groups"]
+    assert other == [
+        *("name", "f", "last-delivered-id", "3-0", "entries-read", None, "lag", None),
+        *("pel-count", 0, "nacked-count", 0, "pending", [], "consumers", []),
+    ]
+    *told, _, consumers = group
+    assert told == [
+        *("name", "g", "last-delivered-id", "5-0", "entries-read", 5, "lag", 0),
+        *("pel-count", 5, "nacked-count", 2),
+        "pending",
+        [
+            ["1-0", "c", 1000, 1],
+            ["2-0", "", 0, 1],
+            ["3-0", "", 0, 1],
+            ["4-0", "c", 1000, 1],
+            ["5-0", "d", 1005, 2],
+        ],
+    ]
+    assert consumers == [
+        ["name", "a", "seen-time", 1005, "active-time", -1, "pel-count", 0, "pending", []],
+        [
+            *("name", "c", "seen-time", 1000, "active-time", 1000, "pel-count", 2),
+            *("pending", [["1-0", 1000, 1], ["4-0", 1000, 1]]),
+        ],
+        [
+            *("name", "d", "seen-time", 1005, "active-time", 1005, "pel-count", 1),
+            *("pending", [["5-0", 1005, 2]]),
+        ],
+    ]
+
+
+async def test_in_full_times_are_told_by_the_clock_as_it_is_set() -> None:
+    console = Console()
+    for line in HANDED_OUT:
+        await console.say(line)
+    before = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
+    console.hand.step(60_000)
+    after = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
+    for was, now in zip(fields(before)["consumers"], fields(after)["consumers"], strict=True):
+        moved = fields(now)["seen-time"] - fields(was)["seen-time"]
+        assert moved == 60_000
+    assert [one[2] for one in fields(after)["pending"]] == [61_000, 0, 0, 61_000, 61_005]
+    assert fields(after)["consumers"][0][5] == -1
+
+
+async def test_in_full_each_list_is_cut_by_itself_and_each_count_is_whole() -> None:
+    console = Console()
+    for number in range(1, 13):
+        await console.say(f"XADD s {number} f v{number}")
+    await console.say("XGROUP CREATE s g 0")
+    await console.say("XREADGROUP GROUP g c STREAMS s >")
+    lengths = {}
+    for count in ("", "COUNT 1", "COUNT 0", "COUNT -3", "COUNT 99"):
+        found = fields(await console.say(f"XINFO STREAM s FULL {count}"))
+        group = fields(found["groups"][0])
+        consumer = fields(group["consumers"][0])
+        assert (found["length"], group["pel-count"], consumer["pel-count"]) == (12, 12, 12)
+        lengths[count] = [
+            len(one) for one in (found["entries"], group["pending"], consumer["pending"])
+        ]
+    assert lengths == {
+        "": [10] * 3,
+        "COUNT 1": [1] * 3,
+        "COUNT 0": [12] * 3,
+        "COUNT -3": [10] * 3,
+        "COUNT 99": [12] * 3,
+    }
+
+
+async def test_groups_and_consumers_are_told_in_their_fields() -> None:
+    console = Console()
+    for line in HANDED_OUT:
+        await console.say(line)
+    await console.say("WAIT 10")
+    _, group = await console.say("XINFO GROUPS s")
+    assert group == [
+        *("name", "g", "consumers", 3, "pending", 5),
+        *("last-delivered-id", "5-0", "entries-read", 5, "lag", 0),
+    ]
+    assert await console.say("XINFO CONSUMERS s g") == [
+        ["name", "a", "pending", 0, "idle", 10, "inactive", -1],
+        ["name", "c", "pending", 2, "idle", 15, "inactive", 15],
+        ["name", "d", "pending", 1, "idle", 10, "inactive", 10],
+    ]
+
+
+async def test_what_is_not_there_is_named() -> None:
+    console = Console()
+    for line in ("XINFO STREAM s", "XINFO STREAM s FULL", "XINFO GROUPS s", "XINFO CONSUMERS s g"):
+        assert await console.say(line) == "ERR no such key"
+    await console.say("XADD s 1 a b")
+    text = "NOGROUP No such consumer group 'g' for key name 's'"
+    assert await console.say("XINFO CONSUMERS s g") == text

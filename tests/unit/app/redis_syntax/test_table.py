@@ -1,0 +1,132 @@
+"""The table of commands: how many words each takes, and what is said of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
+from tests.unit.app.redis_syntax.console import Console
+
+# As Redis has it: the name counts, and a negative number is the least there may be.
+ARITIES = {
+    "XADD": -5,
+    "XLEN": 2,
+    "XRANGE": -4,
+    "XREVRANGE": -4,
+    "XREAD": -4,
+    "XREADGROUP": -7,
+    "XDEL": -3,
+    "XDELEX": -5,
+    "XACK": -4,
+    "XACKDEL": -6,
+    "XNACK": -7,
+    "XTRIM": -4,
+    "XPENDING": -3,
+    "XCLAIM": -6,
+    "XAUTOCLAIM": -6,
+    "XSETID": -3,
+    "XCFGSET": -2,
+    "XIDMPRECORD": 5,
+    "XGROUP": -2,
+    "XGROUP CREATE": -5,
+    "XGROUP SETID": -5,
+    "XGROUP DESTROY": 4,
+    "XGROUP CREATECONSUMER": 5,
+    "XGROUP DELCONSUMER": 5,
+    "XINFO": -2,
+    "XINFO STREAM": -3,
+    "XINFO GROUPS": 3,
+    "XINFO CONSUMERS": 4,
+    "PING": -1,
+    "ECHO": 2,
+    "TIME": 1,
+    "DEL": -2,
+    "UNLINK": -2,
+    "EXISTS": -2,
+    "TYPE": 2,
+    "KEYS": 2,
+    "SCAN": -2,
+    "DBSIZE": 1,
+    "RENAME": 3,
+    "EXPIRE": -3,
+    "PEXPIRE": -3,
+    "TTL": 2,
+    "PTTL": 2,
+    "PERSIST": 2,
+    "FLUSHALL": -1,
+    "FLUSHDB": -1,
+    "CONFIG": -2,
+    "CONFIG GET": -3,
+    "CONFIG SET": -4,
+    "CONFIG RESETSTAT": 2,
+    "XGROUP HELP": 2,
+    "XINFO HELP": 2,
+    "INFO": -1,
+}
+
+
+def test_every_command_has_its_arity_here() -> None:
+    names = {name.decode() for name in COMMANDS | SUBCOMMANDS}
+    names |= {
+        f"{name.decode()} {sub.decode()}" for name in SUBCOMMANDS for sub in SUBCOMMANDS[name]
+    }
+    with_subcommands = {"CONFIG GET", "CONFIG SET", "CONFIG RESETSTAT"}
+    assert names | with_subcommands | {"INFO"} == ARITIES.keys()
+
+
+def with_words(name: str, count: int) -> tuple[str, str]:
+    """Return a line of so many words, and the name an error gives the command."""
+    words = name.split()
+    return " ".join([*words, *["1"] * (count - len(words))]), "|".join(words).lower()
+
+
+TOO_FEW = [
+    with_words(n, abs(least) - 1) for n, least in ARITIES.items() if n.count(" ") + 1 < abs(least)
+]
+TOO_MANY = [with_words(name, exact + 1) for name, exact in ARITIES.items() if exact > 0]
+
+
+@pytest.mark.parametrize(("line", "name"), TOO_FEW + TOO_MANY)
+async def test_another_number_of_words_is_refused(line: str, name: str) -> None:
+    text = f"ERR wrong number of arguments for '{name}' command"
+    assert await Console().say(line) == text
+    assert await Console().say(line.lower()) == text
+
+
+@pytest.mark.parametrize("name", ["XGROUP", "XINFO", "CONFIG"])
+async def test_an_unknown_subcommand_is_named_as_it_was_written(name: str) -> None:
+    text = f"ERR unknown subcommand 'FoO'. Try {name} HELP."
+    assert await Console().say(f"{name} FoO") == text
+    assert await Console().say(f"{name.lower()} FoO a b c d") == text
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("XGROUP CREATE s g $ NOW", "for 'CREATE'. Try XGROUP HELP."),
+        ("XGROUP create s g $ ENTRIESREAD", "for 'create'. Try XGROUP HELP."),
+        ("XGROUP SETID s g $ MKSTREAM", "for 'SETID'. Try XGROUP HELP."),
+        ("XINFO STREAM s FULL COUNT", "for 'STREAM'. Try XINFO HELP."),
+        ("XINFO STREAM s FULL LIMIT 1", "for 'STREAM'. Try XINFO HELP."),
+        ("XINFO STREAM s HALF", "for 'STREAM'. Try XINFO HELP."),
+    ],
+)
+async def test_a_subcommand_with_other_options_is_refused(line: str, text: str) -> None:
+    console = Console()
+    await console.say("XADD s 1 a b")
+    assert await console.say(line) == f"ERR unknown subcommand or wrong number of arguments {text}"
+
+
+async def test_an_unknown_command_is_shown_with_its_arguments() -> None:
+    text = "ERR unknown command 'xFOO', with args beginning with: 'a' 'b' "
+    assert await Console().say("xFOO a b") == text
+    assert await Console().say('""') == "ERR unknown command '', with args beginning with: "
+
+
+@pytest.mark.parametrize("name", ["XGROUP", "XINFO"])
+async def test_help_names_every_subcommand(name: str) -> None:
+    title, *lines = await Console().say(f"{name.lower()} help")
+
+    assert title.startswith(name)
+    named = {line.split()[0].encode() for line in lines[0::2]}
+    assert named == set(SUBCOMMANDS[name.encode()])

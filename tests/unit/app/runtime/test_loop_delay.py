@@ -1,0 +1,188 @@
+"""Loop delay: what holds an event loop is measured and named, on either loop."""
+
+import asyncio
+import logging
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+from prometheus_client import CollectorRegistry, generate_latest
+
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.runtime.loop_delay import WARN_EVERY_S, LoopDelay
+from headgate.app.runtime.telemetry import Metrics, RequestMetrics
+from headgate.engine.clock import SystemClock
+from headgate.engine.engine import Engine
+from headgate.engine.journal.storage import MemoryStorage
+
+HOLD_S = 0.3
+SHORT_S = 0.12
+HOLD_COUNT = 8
+WARN_MS = 50
+HELD_MS = HOLD_S * 1000 - WARN_MS
+"""At least so much of a hold is told, as a beat may have been due later."""
+
+BEAT_S = 0.1
+"""Meanwhile a beat comes, and what held the loop before it is noted."""
+
+
+def hold(cpu_s: float = HOLD_S) -> None:
+    """Hold the loop as a long computation does, longer where others use the processor, too."""
+    until_s = time.thread_time() + cpu_s
+    while time.thread_time() < until_s:
+        pass
+
+
+class SlowClock(SystemClock):
+    """A clock that takes long to read."""
+
+    def wall_ms(self) -> int:
+        hold()
+        return super().wall_ms()
+
+
+@asynccontextmanager
+async def measured(registry: CollectorRegistry) -> AsyncIterator[None]:
+    """Measure the running loop while the context lasts."""
+    measuring = asyncio.create_task(LoopDelay(registry, WARN_MS, CommandRunner.run.__code__).run())
+    await asyncio.sleep(0)
+    yield
+    measuring.cancel()
+    await asyncio.gather(measuring, return_exceptions=True)
+
+
+Warnings = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
+    """Return what tells the warnings of loops that this test measures, not of others beside it."""
+    others = {one.ident for one in threading.enumerate()}
+
+    def told() -> list[dict[str, Any]]:
+        mine = [one for one in list(caplog.records) if one.thread not in others]
+        assert {(one.levelno, one.msg) for one in mine} <= {(logging.WARNING, "event loop held")}
+        return list(map(vars, mine))
+
+    return told
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def told_of(
+    request: pytest.FixtureRequest, warnings: Warnings
+) -> Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]:
+    """Return how to run something on a measured loop: it tells the warning, and the metrics."""
+
+    def run(
+        work: Callable[[], Awaitable[Any]],
+    ) -> tuple[dict[str, Any], str]:
+        registry = CollectorRegistry()
+
+        async def held() -> None:
+            async with measured(registry):
+                await work()
+                await asyncio.sleep(BEAT_S)
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(held())
+        # On a busy machine the loop may have been held for longer when it was not let run.
+        longest = max(warnings(), key=lambda one: one["cpu_ms"])
+        return longest, generate_latest(registry).decode()
+
+    return run
+
+
+Told = Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]
+
+
+def test_a_hold_is_measured_and_its_function_named(told_of: Told) -> None:
+    async def work() -> None:
+        hold()
+
+    warning, metrics = told_of(work)
+
+    assert warning["held_ms"] >= HELD_MS
+    assert warning["function"].endswith("test_loop_delay:hold")
+    assert warning["operation"].endswith("held")
+    longest = re.search(r"^headgate_loop_delay_longest_seconds (\S+)$", metrics, re.MULTILINE)
+    assert longest is not None
+    assert float(longest[1]) >= HELD_MS / 1000
+    assert 'headgate_loop_delay_seconds_bucket{le="0.1"}' in metrics
+
+
+def test_a_hold_by_a_request_is_named_by_its_operation(told_of: Told) -> None:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        hold()
+
+    async def work() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/slow"}
+        await RequestMetrics(answer, Metrics())(scope, None, None)  # type: ignore[arg-type]
+
+    warning, _ = told_of(work)
+
+    assert warning["operation"] == "GET /slow"
+
+
+def test_a_hold_while_the_gateway_starts_is_named_and_later_ones_are(told_of: Told) -> None:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        hold()
+
+    async def work() -> None:
+        await RequestMetrics(answer, Metrics())({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
+
+    warning, _ = told_of(work)
+
+    assert warning["operation"] == "start or stop"
+
+
+def test_a_hold_by_a_command_is_named_by_it(told_of: Told) -> None:
+    async def work() -> None:
+        engine = Engine(MemoryStorage(records_max=1), clock=SlowClock())
+        await CommandRunner(engine).run([b"xadd", b"orders", b"*", b"k", b"v"])
+
+    warning, _ = told_of(work)
+
+    assert warning["operation"] == "XADD"
+    assert warning["function"] == "headgate.engine.engine:Engine._now_ms"
+    assert warning["stack"][0].startswith("headgate.engine.engine:Engine._now_ms:")
+
+
+def test_a_hold_by_a_task_in_the_background_is_named_by_it(told_of: Told) -> None:
+    async def sweep() -> None:
+        hold()
+
+    warning, _ = told_of(lambda: asyncio.create_task(sweep()))
+
+    assert warning["operation"].endswith("sweep")
+
+
+def test_one_warning_tells_of_many_holds(told_of: Told, warnings: Warnings) -> None:
+    async def work() -> None:
+        for _ in range(HOLD_COUNT):
+            hold(SHORT_S)
+            await asyncio.sleep(BEAT_S)
+
+    began_s = time.perf_counter()
+    told_of(work)
+    took_s = time.perf_counter() - began_s
+
+    found = warnings()
+    assert sum(1 + one.get("left_out", 0) for one in found) >= HOLD_COUNT
+    # The first is told at once, and the last when the loop ends.
+    assert len(found) <= 2 + took_s / WARN_EVERY_S
+
+
+def test_nobody_looks_on_once_the_loop_has_ended(told_of: Told) -> None:
+    others = threading.enumerate()
+
+    async def work() -> None:
+        hold()
+
+    told_of(work)
+
+    assert "loop delay" not in [one.name for one in threading.enumerate() if one not in others]

@@ -1,0 +1,64 @@
+"""What all connections share: who makes room, and who is refused."""
+
+import asyncio
+
+import pytest
+
+from headgate.app.transport.sockets import Sockets
+from headgate.app.wire.problems import GatewayError
+
+
+class Transport(asyncio.Transport):
+    """A client that has not taken so much."""
+
+    def __init__(self, unsent_bytes: int) -> None:
+        super().__init__()
+        self._unsent_bytes = unsent_bytes
+        self.is_cut_off = False
+
+    def get_write_buffer_size(self) -> int:
+        return self._unsent_bytes
+
+    def abort(self) -> None:
+        self.is_cut_off = True
+
+
+def sockets() -> Sockets:
+    return Sockets(10, arriving_bytes_max=100, unsent_bytes_max=100)
+
+
+def test_who_has_taken_nothing_for_longest_makes_room() -> None:
+    shared = sockets()
+    first, second, third = Transport(60), Transport(30), Transport(50)
+    for one in (first, second, third):
+        shared.stuck(one)
+    assert [one.is_cut_off for one in (first, second, third)] == [True, False, False]
+
+
+def test_who_takes_something_is_not_slow() -> None:
+    shared = sockets()
+    first, second, third = Transport(60), Transport(30), Transport(50)
+    shared.stuck(first)
+    shared.stuck(second)
+    shared.free(first)
+    shared.free(first)
+    shared.stuck(third)
+    assert not any(one.is_cut_off for one in (first, second, third))
+
+
+def test_a_single_answer_may_be_as_large_as_it_is() -> None:
+    shared = sockets()
+    only = Transport(1000)
+    shared.stuck(only)
+    shared.stuck(only)
+    assert not only.is_cut_off
+
+
+def test_bodies_that_are_on_their_way_have_a_bound_together() -> None:
+    shared = sockets()
+    shared.arrive(60)
+    with pytest.raises(GatewayError) as refused:
+        shared.arrive(41)
+    assert refused.value.code == "overloaded"
+    shared.arrived(60)
+    shared.arrive(100)

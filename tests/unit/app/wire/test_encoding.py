@@ -1,0 +1,164 @@
+"""Encoding: frames and events made quickly are those that their models describe."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from headgate.app.http import json_arrays
+from headgate.app.live import event, frames
+from headgate.app.runtime import turns
+from headgate.app.wire import encoding, schemas
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import U64_MAX
+from headgate.engine.replies import Delivery, Gap, Outcome
+
+numbers = st.integers(0, U64_MAX)
+ids = st.builds(EntryId, numbers, numbers)
+parts = st.one_of(st.binary(max_size=4), st.text(max_size=4).map(str.encode), st.just(b"k"))
+fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=4).map(
+    lambda pairs: tuple(part for pair in pairs for part in pair)
+)
+entries = st.lists(st.builds(Entry, ids, fields), max_size=4)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+deliveries = st.lists(
+    st.builds(
+        Delivery,
+        id=ids,
+        fields=fields,
+        idle_ms=st.integers(0, 10**12),
+        delivered_before=st.sampled_from([0, 1, U64_MAX]),
+        claimed_from=st.none() | names.map(str.encode),
+        count_set=st.none() | st.integers(0, 5),
+    ),
+    max_size=4,
+)
+counts = st.integers(0, 10**6)
+settled = st.lists(st.tuples(ids, st.sampled_from(Outcome)), max_size=4)
+
+
+def assert_says(text: str, model: BaseModel) -> None:
+    """Check a frame against what the model of its type says, and against the model's schema."""
+    assert json.loads(text) == json.loads(model.model_dump_json(exclude_none=True, by_alias=True))
+    assert type(model).model_validate_json(text).model_dump(exclude_none=True) == model.model_dump(
+        exclude_none=True
+    )
+
+
+def test_others_come_between_while_much_is_encoded() -> None:
+    between = 0
+
+    async def count() -> None:
+        nonlocal between
+        while True:
+            between += 1
+            await asyncio.sleep(0)
+
+    async def encode() -> bytes:
+        counting = asyncio.create_task(count())
+        found = [Entry(EntryId(number, 0), (b"k", b"v")) for number in range(50_000)]
+        text = await json_arrays.array_in_turns(found, encoding.entry_wire)
+        counting.cancel()
+        return bytes(text)
+
+    entry = {"id": "49999-0", "fields": {"k": "v"}}
+
+    assert json.loads(asyncio.run(encode()))[-1] == entry
+    assert between > 1
+
+
+async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
+    others = 0
+    while not encoding_it.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert others >= 50
+    assert json.loads(bytes(encoding_it.result())) == list(map(str, range(50)))
+
+
+@given(entries)
+def test_an_array_made_in_turns(found: list[Entry]) -> None:
+    text = asyncio.run(json_arrays.array_in_turns(found, encoding.entry_wire))
+
+    models = [schemas.Entry.of(one).model_dump(exclude_none=True) for one in found]
+    assert json.loads(bytes(text)) == models
+
+
+@given(names, entries, counts, st.none() | st.builds(Gap, ids, ids))
+def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap | None) -> None:
+    model = frames.Entries(
+        sub=sub,
+        entries=[schemas.Entry.of(one) for one in found],
+        credit_left=credit,
+        gap=schemas.Gap.of(gap),
+    )
+
+    assert_says(encoding.entries_frame(sub, found, credit_left=credit, gap=gap), model)
+
+
+@given(names, deliveries, st.lists(ids.map(str), max_size=2), counts, st.none() | counts)
+def test_entries_of_a_group(
+    sub: str, found: list[Delivery], gone: list[str], credit: int, lag: int | None
+) -> None:
+    model = frames.Entries(
+        sub=sub,
+        entries=[schemas.Delivery.of_delivery(one) for one in found],
+        deleted_ids=gone or None,
+        credit_left=credit,
+        lag=lag,
+    )
+
+    text = encoding.deliveries_frame(sub, found, gone, credit_left=credit, lag=lag)
+
+    assert_says(text, model)
+
+
+def assert_events(sent: bytes, models: Sequence[schemas.Entry]) -> None:
+    """Check events against the models of their entries: the id line, and the data."""
+    events = [event.split("\n") for event in sent.decode().split("\n\n")[:-1]]
+    for lines, model in zip(events, models, strict=True):
+        said = dict(line.split(": ", 1) for line in lines)
+        assert (said["event"], said["id"]) == ("entry", model.id)
+        assert_says(said["data"], model)
+
+
+@given(entries)
+def test_events_of_a_stream(found: list[Entry]) -> None:
+    assert_events(event.entry_events(found), [schemas.Entry.of(one) for one in found])
+
+
+@given(deliveries)
+def test_events_of_a_group(found: list[Delivery]) -> None:
+    models = [schemas.Delivery.of_delivery(one) for one in found]
+
+    assert_events(event.delivery_events(found), models)
+
+
+@given(st.none() | names, names, settled)
+def test_what_became_of_ids(
+    rid: str | None, sub: str, found: list[tuple[EntryId, Outcome]]
+) -> None:
+    results = [schemas.Settled(id=str(one), outcome=outcome) for one, outcome in found]
+    pairs = [one for one, _ in found], [outcome for _, outcome in found]
+
+    acked = encoding.settled_frame("acked", rid, sub, *pairs)
+    assert_says("".join(acked), frames.Acked(rid=rid, sub=sub, results=results))
+    ok = encoding.settled_frame("ok", rid, sub, *pairs)
+    assert_says("".join(ok), frames.Ok(rid=rid, sub=sub, results=results))
+
+
+def test_the_same_ids_in_another_stream_are_other_entries() -> None:
+    one, other = ([Entry(EntryId(1, 0), (b"k", value))] for value in (b"1", b"2"))
+
+    texts = [
+        encoding.entries_frame("s", found, credit_left=1, gap=None) for found in (one, other, one)
+    ]
+
+    values = [json.loads(text)["entries"][0]["fields"]["k"] for text in texts]
+    assert values == ["1", "2", "1"]

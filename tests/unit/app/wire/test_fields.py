@@ -1,0 +1,58 @@
+"""Fields: bytes to the wire and back, never with loss."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas import EntryInput
+
+parts = st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode), st.just(b"k"))
+fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=6).map(
+    lambda pairs: tuple(part for pair in pairs for part in pair)
+)
+
+
+def as_sent(wire: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry that was read as one to append: `pairs` takes the place of `fields`."""
+    return {name: part for name, part in wire.items() if name != "fields" or "pairs" not in wire}
+
+
+@given(fields)
+def test_any_bytes_come_back_as_they_went(flat: tuple[bytes, ...]) -> None:
+    text = json.dumps(as_sent(wire_fields(flat)))
+
+    assert EntryInput.model_validate_json(text).to_draft().fields == flat
+
+
+@given(fields)
+def test_base64_is_used_where_it_must_be_and_nowhere_else(flat: tuple[bytes, ...]) -> None:
+    wire = wire_fields(flat)
+
+    is_text = [part.decode(errors="replace").encode() == part for part in flat]
+    assert ("names_base64" in wire) == (not all(is_text[0::2]))
+    assert ("base64" in wire) == (not all(is_text[1::2]))
+    assert ("pairs" in wire) == (len(set(flat[0::2])) < len(flat) // 2)
+
+
+@pytest.mark.parametrize(
+    ("entry", "pointer"),
+    [
+        ({"fields": {"a": "?"}, "base64": ["a"]}, "/body/fields/a"),
+        ({"fields": {"a": "YQ"}, "base64": ["a"]}, "/body/fields/a"),
+        ({"fields": {"a": "YQ==\n"}, "base64": ["a"]}, "/body/fields/a"),
+        ({"fields": {"a": "ä"}, "base64": ["a"]}, "/body/fields/a"),
+        ({"fields": {"~/": "?"}, "base64": ["~/"]}, "/body/fields/~0~1"),
+        ({"fields": {"?": "a"}, "names_base64": True}, "/body/fields/?"),
+        ({"pairs": [["a", "YQ=="], ["a", "?"]], "base64": ["a"]}, "/body/pairs/1"),
+    ],
+)
+def test_what_is_no_base64_is_refused_where_it_stands(entry: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(GatewayError) as refused:
+        EntryInput.model_validate_json(json.dumps(entry)).to_draft()
+
+    assert (refused.value.code, refused.value.pointer) == ("invalid_request", pointer)

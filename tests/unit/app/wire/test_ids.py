@@ -1,0 +1,52 @@
+"""Ids as clients write them: many are read as each by itself is."""
+
+import pytest
+
+from headgate.app.wire.ids import parse_id, parse_ids
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import InvalidId
+from headgate.engine.limits import U64_MAX
+
+MOST = str(U64_MAX)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [],
+        ["1-2"],
+        ["1-2", "3-4", "01-002"],
+        ["5", "6-7"],
+        [f"{MOST}-{MOST}", "1-1"],
+        ["9999999999999999999-9999999999999999999"],
+    ],
+)
+def test_many_are_read_as_each_is(texts: list[str]) -> None:
+    found = parse_ids(texts)
+
+    assert found == [parse_id(text, field="/body/ids/0") for text in texts]
+    assert all(isinstance(one, EntryId) for one in found)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        " ",
+        "1-2 3-4",
+        "1-2 ",
+        "1-",
+        "-1",
+        "1--2",
+        "1-2-3",
+        f"{U64_MAX + 1}-0",
+        "\u0661-1",
+        "1-2\n",
+    ],
+)
+@pytest.mark.parametrize("others", [[], ["1-1"], ["1-1", "2-2"]])
+def test_the_one_that_is_wrong_is_named(wrong: str, others: list[str]) -> None:
+    with pytest.raises(InvalidId) as refused:
+        parse_ids([*others, wrong, "9-9"])
+
+    assert refused.value.field == f"/body/ids/{len(others)}"

@@ -1,0 +1,184 @@
+"""What `engine/README.md` says of the files is what the code writes.
+
+The reader here knows nothing but what stands there: it shares no code with the engine.
+"""
+
+import asyncio
+import re
+import struct
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from headgate.engine import commands
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.journal import recovery, snapshot
+from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.journal import FsyncPolicy, Journal
+from headgate.engine.journal.rewrite import in_process_of_its_own
+from headgate.engine.limits import PACKED_COUNT_MIN
+from tests.virtual_time import HandClock
+
+README = (Path(__file__).parents[4] / "engine" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("title", "union"), [("command", commands.Command), ("item", snapshot.Item)]
+)
+def test_every_number_is_told_with_its_fields(title: str, union: object) -> None:
+    table = README.partition(f"| number | {title} | fields |\n|---|---|---|\n")[2]
+    rows = re.findall(r"\| (\d+) \| `(\w+)` \| ([\w, ]*) \|\n", table.partition("\n\n")[0] + "\n")
+
+    assert rows == [row_of(kind) for kind in typing.get_args(union)]
+
+
+def row_of(kind: type) -> tuple[str, str, str]:
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return str(info.tag), kind.__name__, ", ".join(field.name for field in info.fields)
+
+
+def crc32c(data: bytes) -> int:
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0x82F63B78 if rest & 1 else 0)
+    return rest ^ 0xFFFFFFFF
+
+
+def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
+    """Yield first number, synced and payload of each block."""
+    magic, version, found, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
+    assert (magic, version, found, checksum) == (b"HEADGATE", 2, kind, crc32c(data[:28]))
+    assert (salt == 0) == (kind == 2)
+    at = 32
+    while at < len(data):
+        magic, checksum, length, first, synced, body = struct.unpack_from("<4sIIQQI", data, at)
+        assert magic == b"\xb1ock"
+        assert checksum == crc32c(salt.to_bytes(8, "little") + data[at + 8 : at + 32])
+        payload = data[at + 32 : at + 32 + length]
+        assert body == crc32c(payload)
+        yield first, synced, msgspec.msgpack.decode(payload)
+        at += 32 + length
+
+
+async def keep(directory: Path) -> None:
+    """Run an engine that is given two entries and a group, one after the other."""
+    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
+    engine = Engine(journal)
+    running = asyncio.create_task(engine.run())
+    await engine.add(b"s", [Draft(EntryId(1, 0), (b"a", b"1")), Draft(EntryId(1, 1), (b"a", b"2"))])
+    await engine.create_group(b"s", b"g", GroupStart(MIN_ID))
+    await engine.close()
+    await running
+
+
+async def keep_batch(directory: Path, drafts: list[Draft]) -> None:
+    """Run an engine that is given one batch."""
+    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
+    engine = Engine(journal)
+    running = asyncio.create_task(engine.run())
+    await engine.add(b"s", drafts)
+    await engine.close()
+    await running
+
+
+def test_a_journal_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    asyncio.run(keep(tmp_path))
+
+    [path] = tmp_path.glob("journal-*")
+    first, second = blocks(path.read_bytes(), kind=1)
+
+    assert path.name == "journal-00000000000000000001"
+    number, synced, [[create, add]] = first
+    assert (number, synced, create[:2]) == (1, 0, [1, b"s"])
+    assert add == [4, b"s", [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]]
+    assert second == (2, 1, [[[7, b"s", b"g", [0, 0], None]]])
+
+
+def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    many = [(b"n", b"%d" % number) for number in range(PACKED_COUNT_MIN)]
+    asyncio.run(keep_batch(tmp_path, [Draft(None, pair) for pair in many]))
+
+    [path] = tmp_path.glob("journal-*")
+    [(_, _, [[_, (kind, stream, chunks)]])] = blocks(path.read_bytes(), kind=1)
+
+    assert (kind, stream) == (30, b"s")
+    found, seq = [], 0
+    for first_id, last_id, count, packed, is_run in chunks:
+        assert first_id == [chunks[0][0][0], seq]
+        assert last_id == [chunks[0][0][0], seq + count - 1]
+        assert is_run
+        found += msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
+        seq += count
+    assert found == [list(pair) for pair in many]
+
+
+async def keep_with_clock_set(directory: Path) -> None:
+    """Run an engine whose clock goes a day back while a consumer holds an entry."""
+    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
+    clock = HandClock(SET_AT_MS)
+    engine = Engine(journal, clock=clock)
+    running = asyncio.create_task(engine.run())
+    await engine.add(b"s", [Draft(EntryId(1, 0), (b"a", b"1"))])
+    await engine.create_group(b"s", b"g", GroupStart(MIN_ID))
+    request = GroupRequest(b"g", b"c", [GroupCursor(b"s")])
+    await engine.read_group(request)
+    clock.now_ms += 5
+    clock.step(-DAY_MS)
+    await engine.read_group(request)
+    await engine.close()
+    await running
+
+
+SET_AT_MS, DAY_MS = 1_700_000_000_000, 86_400_000
+
+
+def test_a_clock_that_was_set_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    asyncio.run(keep_with_clock_set(tmp_path))
+    disk = SystemDisk(tmp_path)
+    [path] = tmp_path.glob("journal-*")
+    recorded = [record for _, _, block in blocks(path.read_bytes(), kind=1) for record in block]
+    recovery.rewrite(disk, through=len(recorded))
+    disk.close()
+
+    *_, [deliver], [step], [see] = recorded
+    assert deliver == [12, b"s", b"g", b"c", SET_AT_MS, [], [[1, 0]], [1, 0], 1]
+    assert step == [31, -DAY_MS]
+    assert see == [10, b"s", b"g", b"c", SET_AT_MS + 5 - DAY_MS]
+
+    [path] = tmp_path.glob("snapshot-*")
+    [(_, _, [keyspace, _, _, group, pending, _])] = blocks(path.read_bytes(), kind=2)
+    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5]
+    assert group[5] == [[b"c", SET_AT_MS + 5, SET_AT_MS]]
+    assert pending == [6, [[[1, 0], 0, SET_AT_MS, 1, 0, False]]]
+
+
+def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    asyncio.run(keep(tmp_path))
+    disk = SystemDisk(tmp_path)
+    recovery.rewrite(disk, through=2)
+    disk.close()
+
+    [path] = tmp_path.glob("snapshot-*")
+    [(first, synced, items)] = blocks(path.read_bytes(), kind=2)
+
+    assert path.name == "snapshot-00000000000000000002"
+    keyspace, stream, [_, chunk], group, end = items
+    assert (first, synced, keyspace[0], end) == (0, 0, 1, [7, 4])
+    assert stream[:2] + stream[4:8] == [2, b"s", [1, 1], [0, 0], [0, 0], 2]
+    first_id, last_id, count, size_bytes, dead, packed, is_open, is_run = chunk
+    assert (first_id, last_id, count, size_bytes) == ([1, 0], [1, 1], 2, 4)
+    assert (dead, is_open, is_run) == (b"\0", True, False)
+    entries = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
+    assert entries == [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]
+    no_policy: list[object] = [None, None, None, [], None, False, None]
+    assert group == [5, b"g", [0, 0], None, no_policy, []]

@@ -1,0 +1,232 @@
+"""A snapshot is the whole state: what was loaded from one behaves as what it was made of."""
+
+import io
+from typing import Any
+
+import msgspec
+import pytest
+
+from headgate.engine.decisions.deliveries import NackMode
+from headgate.engine.engine import Engine
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import Corrupt
+from headgate.engine.journal import snapshot
+from headgate.engine.journal.blocks import (
+    Header,
+    Kind,
+    pack_block,
+    pack_header,
+    read_blocks,
+    read_header,
+)
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.policy import NO_POLICY
+from tests.model.snapshot import snapshot as everything_in
+from tests.unit.driver import Driver, G, S, entry_id, numbers
+from tests.virtual_time import HandClock
+from tests.workload import Workload
+
+FIELDS = (b"f", b"v")
+HEADER = Header(Kind.SNAPSHOT, 7)
+
+
+def written(keyspace: Keyspace) -> bytes:
+    return b"".join(snapshot.pieces(keyspace, 7))
+
+
+def loaded(data: bytes) -> Keyspace:
+    file = io.BytesIO(data)
+    header = read_header(file, "x", Kind.SNAPSHOT)
+    assert header.position == 7
+    return snapshot.load(read_blocks(file, "x", header), "x")
+
+
+def again(keyspace: Keyspace) -> Keyspace:
+    return loaded(written(keyspace))
+
+
+def hidden_in(group: Group) -> list[EntryId]:
+    return [one.id for one in group.pel.walk() if group.pel.is_hidden(one)]
+
+
+def what_is_not_asked_for(keyspace: Keyspace) -> list[Any]:
+    """Return parts of the state that only later commands bring to light."""
+    return [
+        keyspace.defaults,
+        list(keyspace.expiring),
+        sorted(keyspace.governed),
+        *[
+            (
+                list(stream.log.dump()),
+                {
+                    producer: list(keys.items())
+                    for producer, keys in stream.keys.by_producer.items()
+                },
+                (stream.keys.added, stream.keys.duplicates),
+                [hidden_in(group) for group in stream.groups.values()],
+            )
+            for stream in keyspace.streams.values()
+        ],
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_nothing_tells_a_loaded_state_from_its_original(seed: int) -> None:
+    clock, later = HandClock(), HandClock()
+    original = Engine(MemoryStorage(), clock=clock)
+    workload = Workload(original, clock, seed)
+    await workload.begin()
+    await workload.run(600)
+
+    later.now_ms = clock.now_ms
+    copy = Engine(MemoryStorage(), keyspace=again(original.keyspace), clock=later)
+    assert everything_in(copy.keyspace) == everything_in(original.keyspace)
+    assert what_is_not_asked_for(copy.keyspace) == what_is_not_asked_for(original.keyspace)
+    assert written(copy.keyspace) == written(original.keyspace)
+
+    replies = await Workload(original, clock, seed + 1000).run(300)
+    assert await Workload(copy, later, seed + 1000).run(300) == replies
+    assert everything_in(copy.keyspace) == everything_in(original.keyspace)
+
+
+async def test_the_workload_leaves_every_kind_of_trace() -> None:
+    """Or the test above would say less than it seems to."""
+    seen: set[str] = set()
+    traces: dict[str, bool] = {}
+    for seed in range(40):
+        clock = HandClock()
+        engine = Engine(MemoryStorage(), clock=clock)
+        workload = Workload(engine, clock, seed)
+        await workload.begin()
+        await workload.run(600)
+        for stream in engine.keyspace.streams.values():
+            chunks = list(stream.log.dump())
+            groups = list(stream.groups.values())
+            pending = [one for group in groups for one in group.pel.walk()]
+            traces = {
+                "tombstones": any(any(chunk.tombstones) for chunk in chunks),
+                "a repacked chunk": any(0 < one.entry_count < 4 for one in chunks[:-1]),
+                "dangling": any(stream.log.get(one.id) is None for one in pending),
+                "hidden": any(map(hidden_in, groups)),
+                "nacked": sum(one.owner is None for one in pending) > 1,
+                "resting": any(one.rests_until_ms for one in pending),
+                "a policy": any(group.policy != NO_POLICY for group in groups),
+                "governed": stream.name in engine.keyspace.governed,
+                "keys": len(stream.keys) > 0,
+                "expiry": stream.expires_at_ms is not None,
+                "aging": stream.config.max_age_ms is not None,
+                "groups": len(groups) > 1,
+                "trimmed": stream.trimmed_through > entry_id(0),
+            }
+            seen |= {trace for trace, is_there in traces.items() if is_there}
+    assert seen == set(traces)
+
+
+async def test_nothing_at_all_is_a_snapshot_too() -> None:
+    assert everything_in(again(Keyspace())) == everything_in(Keyspace())
+
+
+async def test_what_was_given_back_is_taken_in_the_same_order() -> None:
+    engine = Driver()
+    await engine.start(1, 2, 3, 4)
+    await engine.take()
+    for number in (3, 1, 4):
+        await engine.nack(S, G, [entry_id(number)], mode=NackMode.FAIL)
+    copy = Driver()
+    copy._everything = again(engine.keyspace)
+    assert numbers(await copy.take(b"b", claim=0)) == [3, 1, 4, 2]
+
+
+async def test_many_pending_entries_span_items() -> None:
+    engine = Driver()
+    await engine.start(*range(1, 9001))
+    await engine.take()
+    keyspace = again(engine.keyspace)
+    assert everything_in(keyspace) == everything_in(engine.keyspace)
+
+
+async def test_large_chunks_span_blocks() -> None:
+    engine = Driver()
+    noise = bytes(range(256)) * 4096
+    for number in range(1, 8):
+        await engine.add(S, [Draft(entry_id(number), (b"n", b"%d" % number + noise))])
+    data = written(engine.keyspace)
+    assert everything_in(loaded(data)) == everything_in(engine.keyspace)
+
+
+async def test_that_the_clock_was_set_is_remembered() -> None:
+    engine = Driver()
+    await engine.start(1)
+    await engine.take()
+    engine.hand.step(5_000)
+    await engine.take()
+    copy = again(engine.keyspace)
+    assert (copy.clock_set_ms, copy.latest_ms) == (5_000, 1_000)
+    assert everything_in(copy) == everything_in(engine.keyspace)
+
+
+def test_a_file_from_before_the_clock_was_watched_is_read() -> None:
+    first = msgspec.msgpack.decode(msgspec.msgpack.encode(FIRST))[:3]
+    items = msgspec.msgpack.encode([first, snapshot.EndItem(1)])
+    keyspace = loaded(pack_header(HEADER) + pack_block(HEADER, 0, 0, items))
+    assert (keyspace.clock_set_ms, keyspace.latest_ms) == (0, 0)
+
+
+# Files that are not whole
+
+
+def blocks_of(*lists: list[snapshot.Item]) -> bytes:
+    data, count = pack_header(HEADER), 0
+    for items in lists:
+        data += pack_block(HEADER, count, 0, msgspec.msgpack.encode(items))
+        count += len(items)
+    return data
+
+
+FIRST = snapshot.KeyspaceItem(0, Keyspace().defaults)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (pack_header(HEADER), "x, byte 0: the end is missing"),
+        (blocks_of([FIRST]), "x, byte 32: the end is missing"),
+        (blocks_of([FIRST, snapshot.EndItem(2)]), "the end is missing"),
+        (blocks_of([FIRST, snapshot.EndItem(1)], [FIRST]), "items are missing before item 2"),
+        (
+            pack_header(HEADER) + pack_block(HEADER, 1, 0, b"\x90"),
+            "items are missing before item 1",
+        ),
+        (
+            pack_header(HEADER) + pack_block(HEADER, 0, 0, b"\x93"),
+            "byte 32: an item makes no sense",
+        ),
+    ],
+)
+def test_a_file_without_all_its_items_is_refused(data: bytes, text: str) -> None:
+    with pytest.raises(Corrupt, match=text):
+        loaded(data)
+
+
+@pytest.mark.parametrize("error", [-1, 1, 2**40])
+async def test_a_chunk_that_says_a_wrong_count_is_refused(error: int) -> None:
+    engine = Driver()
+    await engine.start(*range(1, 21))
+    file = io.BytesIO(written(engine.keyspace))
+    blocks = read_blocks(file, "x", read_header(file, "x", Kind.SNAPSHOT))
+    items = [
+        item
+        for block in blocks
+        for item in msgspec.msgpack.decode(block.payload, type=list[snapshot.Item])
+    ]
+    assert everything_in(loaded(blocks_of(items))) == everything_in(engine.keyspace)
+    lies = [
+        snapshot.ChunkItem(item.chunk._replace(entry_count=20 + error))
+        if isinstance(item, snapshot.ChunkItem)
+        else item
+        for item in items
+    ]
+    with pytest.raises(Corrupt, match=f"a chunk that says it has {20 + error} entries"):
+        loaded(blocks_of(lies))

@@ -1,0 +1,81 @@
+"""Idempotency keys: what tells requests apart, and how many keys go at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headgate.app.routes.entries import WriterKey
+from headgate.app.runtime import turns
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.commands import ForgetKeys
+from headgate.engine.decisions import streams
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.limits import FORGOTTEN_KEYS_MS
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.idempotency import Digest, Idempotent
+from headgate.engine.state.stream import StreamConfig
+from tests.unit.driver import Driver, S
+
+KEY = WriterKey(b"p", b"k")
+FIELDS = [(b"k", b"v"), (b"a", b"1", b"b", b"")]
+
+
+def test_a_digest_is_what_it_was_in_earlier_releases() -> None:
+    digest = Digest()
+    for fields in FIELDS:
+        digest.add(fields)
+    assert digest.value().hex() == "e2f069e1d8588d19d89261f266c2927d"
+
+
+async def test_others_come_between_while_many_entries_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    drafts = [Draft(None, fields) for fields in FIELDS]
+    working = asyncio.ensure_future(KEY.of(drafts, is_batch=True))
+    others = 0
+    while not working.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert others >= len(drafts)
+    assert working.result().digest.hex() == "e2f069e1d8588d19d89261f266c2927d"
+
+
+async def test_an_id_of_its_own_has_no_entry_under_a_key() -> None:
+    drafts = [Draft(None, FIELDS[0]), Draft(EntryId(1, 0), FIELDS[0])]
+    with pytest.raises(GatewayError) as refused:
+        await KEY.of(drafts, is_batch=True)
+    assert refused.value.pointer == "/body/1/id"
+
+
+async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
+    engine = Driver()
+    for number in range(10):
+        await engine.add_once(S, [Draft(None, FIELDS[0])], Idempotent(b"p", b"%d" % number))
+        engine.hand.now_ms += FORGOTTEN_KEYS_MS
+    engine.hand.now_ms += 1_000_000
+
+    left = []
+    while (decision := streams.forget_keys(engine.keyspace, S, engine.hand.wall_ms())).commands:
+        [command] = decision.commands
+        assert isinstance(command, ForgetKeys)
+        engine.keyspace.apply(command)
+        left.append(len(engine.keyspace.stream(S).keys))
+
+    assert left == list(range(9, -1, -1))
+
+
+async def test_keys_that_a_changed_configuration_wipes_are_freed_bit_by_bit() -> None:
+    engine = Driver()
+    for number in range(10):
+        await engine.add_once(S, [Draft(None, FIELDS[0])], Idempotent(b"%d" % number, b"k"))
+    pieces: list[Pieces] = []
+    engine.keyspace.dispose = pieces.append
+
+    await engine.configure_stream(S, StreamConfig(idempotency_max=5))
+
+    assert len(engine.keyspace.stream(S).keys) == 0
+    [keys] = pieces
+    assert sum(1 for _ in keys) == 10

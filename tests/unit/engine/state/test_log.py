@@ -1,0 +1,207 @@
+"""The log against a plain list, for every small history."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.state.log import Cut, Log, NodeLimits
+
+LIMITS = NodeLimits(entries_max=3, size_bytes_max=40)
+
+near_ids = st.builds(EntryId, st.integers(0, 30), st.integers(0, 1))
+bounds = st.one_of(near_ids, st.just(MIN_ID), st.just(MAX_ID))
+sizes = st.sampled_from([1, 1, 5, 30, 60])
+counts = st.one_of(st.none(), st.integers(0, 6))
+
+
+def entries_from(start: EntryId, value_sizes: Sequence[int]) -> list[Entry]:
+    ids = [EntryId(start.ms + 1 + number // 2, number % 2) for number in range(len(value_sizes))]
+    return [Entry(i, (b"f", b"x" * size)) for i, size in zip(ids, value_sizes, strict=True)]
+
+
+class LogMachine(RuleBasedStateMachine):
+    """Every change and every question, on the log and on a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = Log()
+        self.naive: list[Entry] = []
+        self.last_id = MIN_ID
+
+    def _append(self, entries: list[Entry]) -> None:
+        self.log.extend(entries, LIMITS)
+        self.last_id = entries[-1].id if entries else self.last_id
+        self.naive += entries
+
+    @rule(value_sizes=st.lists(sizes, min_size=1, max_size=5))
+    def append(self, value_sizes: list[int]) -> None:
+        self._append(entries_from(self.last_id, value_sizes))
+
+    @rule(entry_id=near_ids)
+    def delete(self, entry_id: EntryId) -> None:
+        was_there = any(entry.id == entry_id for entry in self.naive)
+        self.naive = [entry for entry in self.naive if entry.id != entry_id]
+        assert self.log.delete(entry_id) == was_there
+
+    @rule(pick=st.lists(st.integers(0, 40), max_size=8))
+    def delete_some(self, pick: list[int]) -> None:
+        for number in pick:
+            if number < len(self.naive):
+                assert self.log.delete(self.naive.pop(number).id)
+
+    @rule(through=bounds)
+    def trim_through(self, through: EntryId) -> None:
+        kept = [entry for entry in self.naive if entry.id > through]
+        assert self.log.trim_through(through) == len(self.naive) - len(kept)
+        self.naive = kept
+
+    def _check_cut(self, cut: Cut | None, after: list[Entry], keeps: list[Entry]) -> None:
+        """Assert that a cut takes exactly what is not in `keeps`."""
+        if cut is None:
+            assert after == keeps
+            return
+        assert [entry for entry in after if entry.id > cut.through] == keeps
+        assert cut.length == len(after) - len(keeps)
+
+    @rule(after=bounds, through=bounds, count=st.integers(0, 9))
+    def count_and_portion(self, after: EntryId, through: EntryId, count: int) -> None:
+        inside = [entry.id for entry in self.naive if after < entry.id <= through]
+        assert self.log.count(after, through) == len(inside)
+        taken = inside[:count]
+        cut = self.log.portion(after, through, count)
+        assert cut == (Cut(taken[-1], len(taken)) if taken else None)
+
+    @rule(length_max=st.integers(0, 8), new=st.lists(sizes, max_size=4))
+    def cut_to_length(self, length_max: int, new: list[int]) -> None:
+        appended = entries_from(self.last_id, new)
+        after = self.naive + appended
+        cut = self.log.cut_to_length(length_max, appended)
+        self._check_cut(cut, after, after[max(len(after) - length_max, 0) :])
+
+    @rule(min_id=bounds, new=st.lists(sizes, max_size=4))
+    def cut_below(self, min_id: EntryId, new: list[int]) -> None:
+        appended = entries_from(self.last_id, new)
+        after = self.naive + appended
+        cut = self.log.cut_below(min_id, appended)
+        self._check_cut(cut, after, [entry for entry in after if entry.id >= min_id])
+
+    @rule(
+        length_max=counts,
+        min_id=near_ids,
+        limit=st.one_of(st.none(), st.integers(1, 9)),
+        new=st.lists(sizes, max_size=5),
+    )
+    def cut_chunks(
+        self, length_max: int | None, min_id: EntryId, limit: int | None, new: list[int]
+    ) -> None:
+        """A cut announced before an append is the one the chunks show after it."""
+        asked = (length_max, None if length_max is not None else min_id, limit)
+        appended = entries_from(self.last_id, new)
+        announced = self._cut_chunks(*asked, appended)
+        self._append(appended)
+        assert announced == self._cut_chunks(*asked, [])
+        assert announced == whole_chunks(self.log, *asked)
+
+    def _cut_chunks(
+        self,
+        length_max: int | None,
+        min_id: EntryId | None,
+        limit: int | None,
+        appended: list[Entry],
+    ) -> Cut | None:
+        return self.log.cut_chunks(
+            length_max=length_max,
+            min_id=min_id,
+            limit=limit,
+            appended=appended,
+            node_limits=LIMITS,
+        )
+
+    @rule(start=bounds, end=bounds, limit=counts)
+    def read(self, start: EntryId, end: EntryId, limit: int | None) -> None:
+        between = [entry for entry in self.naive if start <= entry.id <= end]
+        assert self.log.range(start, end, limit) == between[:limit]
+        assert self.log.reverse_range(end, start, limit) == between[::-1][:limit]
+
+    @rule(entry_id=near_ids)
+    def get(self, entry_id: EntryId) -> None:
+        found = [entry for entry in self.naive if entry.id == entry_id]
+        assert self.log.get(entry_id) == (found[0] if found else None)
+
+    @invariant()
+    def edges_are_those_of_the_live_entries(self) -> None:
+        edges = (self.naive[0], self.naive[-1]) if self.naive else (None, None)
+        assert (self.log.first(), self.log.last()) == edges
+        assert self.log.first_id == (self.naive[0].id if self.naive else MIN_ID)
+        assert self.log.last_id == (self.naive[-1].id if self.naive else MIN_ID)
+        assert self.log.length == len(self.naive)
+
+    @invariant()
+    def no_chunk_is_empty_or_too_full(self) -> None:
+        assert all(chunk.live_count for chunk in self.log._chunks)
+        assert all(chunk.count <= LIMITS.entries_max for chunk in self.log._chunks)
+        assert not any(chunk.is_open for chunk in self.log._chunks[:-1])
+        assert self.log.chunk_count == len(self.log._firsts) == len(self.log._chunks)
+
+
+LogMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestLogAgainstList = LogMachine.TestCase
+
+
+def whole_chunks(
+    log: Log, length_max: int | None, min_id: EntryId | None, limit: int | None
+) -> Cut | None:
+    """Walk the chunks as Redis does: from the oldest, stop at the first that must stay."""
+    removed, through = 0, None
+    for chunk in log._chunks:
+        count = removed + chunk.live_count
+        stays = log.length - count < length_max if length_max is not None else False
+        stays = stays or (min_id is not None and chunk.last_id >= min_id)
+        if stays or (limit is not None and count > limit):
+            break
+        removed, through = count, chunk.last_id
+    return None if through is None else Cut(through, removed)
+
+
+def numbered_log(count: int, limits: NodeLimits) -> Log:
+    log = Log()
+    for number in range(1, count + 1):
+        log.extend([Entry(EntryId(number, 0), (b"n", b"%d" % number))], limits)
+    return log
+
+
+def test_thirty_five_entries_in_chunks_of_ten_lose_twenty_to_an_approximate_trim_to_twelve() -> (
+    None
+):
+    limits = NodeLimits(10, 0)
+    log = numbered_log(35, limits)
+    cut = log.cut_chunks(length_max=12, min_id=None, limit=None, node_limits=limits)
+    assert cut == Cut(EntryId(20, 0), 20)
+    log.trim_through(cut.through)
+    assert log.cut_chunks(length_max=12, min_id=None, limit=None, node_limits=limits) is None
+
+
+def test_zero_is_no_limit_for_a_chunk() -> None:
+    assert numbered_log(500, NodeLimits(0, 0)).chunk_count == 1
+
+
+def test_a_chunk_is_full_when_the_next_entry_would_reach_the_byte_limit() -> None:
+    log = Log()
+    for number in range(1, 5):
+        log.extend([Entry(EntryId(number, 0), (b"", b"x" * 20))], NodeLimits(0, 60))
+    assert [chunk.count for chunk in log._chunks] == [2, 2]
+
+
+@given(st.integers(1, 30), st.lists(st.integers(1, 30), unique=True))
+def test_every_chunk_bound_survives_deletes(count: int, deleted: list[int]) -> None:
+    log = numbered_log(count, LIMITS)
+    for number in deleted:
+        assert log.delete(EntryId(number, 0)) == (number <= count)
+    alive = [number for number in range(1, count + 1) if number not in deleted]
+    nodes = [list(node) for _, node in groupby(alive, key=lambda number: (number - 1) // 3)]
+    assert [entry.id.ms for entry in log.range(MIN_ID, MAX_ID)] == alive
+    assert log.chunk_count == len(nodes)

@@ -1,0 +1,281 @@
+"""A long batch is packed before it is appended: it is what a short one would be, and no stall."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import Deletion, TrimRequest
+from headgate.engine.entry import MIN_ID, Draft, EntryId, Fields, IdRequest, PartialId
+from headgate.engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
+from headgate.engine.journal.blocks import Block
+from headgate.engine.journal.snapshot import load, pieces
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
+from headgate.engine.state import packed as packing
+from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.packed import PackedDrafts, is_worth_packing, pack
+from headgate.engine.state.stream import StreamConfig
+from tests.model.snapshot import snapshot
+from tests.records import states_after
+from tests.unit.driver import Driver, S, entry_id
+
+PAIR = (b"k", b"v")
+SMALL = Defaults(node_limits=NodeLimits(4, 4096))
+
+
+@pytest.fixture(autouse=True)
+def _little_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "PACKED_COUNT_MIN", 3)
+    monkeypatch.setattr(packing, "PACKED_PART_MAX", 6)
+
+
+def driver() -> Driver:
+    engine = Driver()
+    engine.keyspace.defaults = SMALL
+    return engine
+
+
+def batch(count: int, first: int = 0) -> list[Draft]:
+    return [Draft(None, (b"n", b"%d" % number)) for number in range(first, first + count)]
+
+
+def records(engine: Driver) -> list[bytes]:
+    storage = engine.storage
+    assert isinstance(storage, MemoryStorage)
+    return [*storage.records]
+
+
+async def numbers(engine: Driver) -> list[int]:
+    return [int(entry.fields[1]) for entry in await engine.range(S)]
+
+
+fields: st.SearchStrategy[Fields] = st.lists(st.binary(max_size=3), min_size=2, max_size=4).map(
+    lambda parts: tuple(parts[: len(parts) // 2 * 2])
+)
+wanted: st.SearchStrategy[IdRequest] = st.none() | st.builds(
+    EntryId, st.integers(900, 1100), st.integers(0, 3)
+)
+drafts = st.lists(st.builds(Draft, wanted, fields), min_size=3, max_size=40)
+
+
+async def outcome(engine: Driver, many: Sequence[Draft]) -> object:
+    try:
+        return await engine.add(S, many)
+    except IdNotGreater as error:
+        return type(error)
+
+
+@given(drafts, drafts)
+def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
+    first: list[Draft], second: list[Draft]
+) -> None:
+    async def both() -> None:
+        packed, plain = driver(), driver()
+        for many in (first, second):
+            replies = [await outcome(packed, many)]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(packing, "PACKED_COUNT_MIN", 1000)
+                replies.append(await outcome(plain, many))
+            assert replies[0] == replies[1]
+        [ours, theirs] = [[*one.keyspace.streams.values()] for one in (packed, plain)]
+        assert [one.log.range(MIN_ID, one.last_id) for one in ours] == [
+            one.log.range(MIN_ID, one.last_id) for one in theirs
+        ]
+        assert [(one.last_id, one.entries_added) for one in ours] == [
+            (one.last_id, one.entries_added) for one in theirs
+        ]
+        assert again(packed.keyspace) == snapshot(packed.keyspace)
+
+    asyncio.run(both())
+
+
+def again(keyspace: Keyspace) -> dict[str, object]:
+    """Return the state once it is written down and read."""
+    _, *written = pieces(keyspace, 1)
+    found = []
+    at = 0
+    for piece in written:
+        found.append(Block(0, at, 0, piece[32:]))
+        at += 4096
+    return snapshot(load(found, "snapshot"))
+
+
+async def test_others_have_their_turn_while_a_batch_is_packed() -> None:
+    engine = driver()
+    appending = asyncio.ensure_future(engine.add(S, batch(30, 1)))
+    await asyncio.sleep(0)
+
+    await engine.add(S, batch(1))
+
+    assert not appending.done()
+    await appending
+    assert await numbers(engine) == [*range(31)]
+
+
+async def test_the_record_of_a_batch_leads_to_the_same_state() -> None:
+    engine = Driver()
+    await engine.add(S, batch(50))
+    await engine.add(S, batch(1, 50))
+    await engine.add(S, batch(7, 51), trim=TrimRequest(max_length=20))
+
+    assert states_after(records(engine))[-1] == snapshot(engine.keyspace)
+    assert await numbers(engine) == [*range(38, 58)]
+
+
+async def test_entries_of_a_batch_are_deleted_trimmed_and_read_like_others() -> None:
+    engine = driver()
+    ids = await engine.add(S, batch(30))
+
+    assert await engine.delete(S, [ids[3], ids[3], *ids[8:11]]) == [
+        Deletion.DELETED,
+        Deletion.NOT_FOUND,
+        *[Deletion.DELETED] * 3,
+    ]
+    await engine.trim(S, TrimRequest(min_id=ids[2]))
+
+    assert await numbers(engine) == [2, *range(4, 8), *range(11, 30)]
+    assert [one.id for one in await engine.reverse_range(S, ids[12], ids[7])] == [
+        ids[12],
+        ids[11],
+        ids[7],
+    ]
+    assert states_after(records(engine))[-1]["streams"] == snapshot(engine.keyspace)["streams"]
+
+
+async def test_a_batch_wakes_who_waits() -> None:
+    engine = driver()
+    await engine.create_group(S, b"g", GroupStart(MIN_ID), create_stream=True)
+    request = GroupRequest(b"g", b"c", [GroupCursor(S)])
+    reading = asyncio.ensure_future(engine.read_group(request, wait_ms=None))
+    await asyncio.sleep(0)
+
+    await engine.add(S, batch(10))
+
+    [read] = await reading
+    assert len(read.deliveries) == 10
+
+
+async def test_what_a_batch_pushes_out_goes() -> None:
+    engine = driver()
+    await engine.create_stream(S, StreamConfig(max_length=5))
+
+    await engine.add(S, batch(20))
+    await engine.commit_batch(b"w", 1, {S: batch(10, 20)})
+
+    assert await numbers(engine) == [*range(25, 30)]
+
+
+async def test_a_batch_under_a_key_is_appended_once() -> None:
+    engine = driver()
+    first = await engine.add_once(S, batch(20), Idempotent(b"p", b"k"))
+
+    again = await engine.add_once(S, batch(20), Idempotent(b"p", b"k"))
+
+    assert (again.ids, again.is_repeat) == (first.ids, True)
+    assert len(await engine.range(S)) == 20
+
+
+async def test_a_batch_that_expects_another_last_id_changes_nothing() -> None:
+    engine = driver()
+    await engine.add(S, batch(1))
+
+    with pytest.raises(LastIdMismatch):
+        await engine.add(S, batch(20), expected_last_id=entry_id(5))
+
+    assert len(await engine.range(S)) == 1
+
+
+async def test_where_ids_run_out_a_batch_takes_what_neighbours_there_are() -> None:
+    engine = driver()
+    await engine.add(S, [Draft(EntryId(5000, U64_MAX - 3), PAIR)])
+
+    ids = await engine.add(S, batch(5))
+
+    assert ids == [
+        *(EntryId(5000, U64_MAX - rest) for rest in (2, 1, 0)),
+        EntryId(5001, 0),
+        EntryId(5001, 1),
+    ]
+
+
+async def test_behind_the_last_id_nothing_is_appended() -> None:
+    engine = driver()
+    await engine.add(S, [Draft(EntryId(U64_MAX, U64_MAX), PAIR)])
+
+    with pytest.raises(IdsExhausted):
+        await engine.add(S, batch(5))
+
+
+@pytest.mark.parametrize("faulty", [(), (b"k",)])
+async def test_a_batch_with_a_faulty_entry_names_its_place(faulty: Fields) -> None:
+    engine = driver()
+
+    with pytest.raises(Invalid) as refused:
+        await engine.add(S, [*batch(9), Draft(None, faulty)])
+
+    assert refused.value.field == "entries[9].fields"
+    assert engine.keyspace.find(S) is None
+
+
+async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> None:
+    engine = driver()
+    await engine.put(5)
+    many = [Draft(entry_id(number), PAIR) for number in (6, 7, 7, 8)]
+
+    with pytest.raises(IdNotGreater) as refused:
+        await engine.add(S, many)
+
+    assert (refused.value.index, refused.value.last_id) == (2, entry_id(7))
+
+
+def test_few_small_drafts_are_not_packed() -> None:
+    assert not is_worth_packing(batch(2))
+    assert is_worth_packing(batch(3))
+    assert is_worth_packing([Draft(None, (b"k", b"x" * 200_000))] * 2)
+
+
+async def test_partial_ids_are_given_out_in_a_long_batch_too() -> None:
+    engine = driver()
+
+    ids = await engine.add(S, [Draft(PartialId(5), PAIR)] * 10)
+
+    assert ids == [EntryId(5, seq) for seq in range(10)]
+
+
+def test_what_is_large_is_kept_as_it_is_and_read_again() -> None:
+    value = b"x" * (COMPRESSED_BYTES_MAX + 1)
+    [[one, other]] = pack([Draft(None, (b"k", value))] * 2, NodeLimits(100, 4096))
+
+    assert len(one.data) > COMPRESSED_BYTES_MAX
+    assert isinstance(PackedDrafts([], [one, other]), PackedDrafts)
+
+
+async def test_large_values_come_out_as_they_went_in() -> None:
+    engine = driver()
+    values = [bytes([number]) * (COMPRESSED_BYTES_MAX + number) for number in range(5)]
+
+    await engine.add(S, [Draft(None, (b"k", value)) for value in values])
+    for value in values:
+        await engine.add(S, [Draft(None, (b"k", value))])
+
+    assert [entry.fields[1] for entry in await engine.range(S)] == values * 2
+
+
+async def test_a_batch_of_too_many_streams_is_refused() -> None:
+    engine = driver()
+    names = {b"%d" % number: batch(1) for number in range(COMMIT_STREAMS_MAX + 1)}
+
+    with pytest.raises(Invalid, match=f"at most {COMMIT_STREAMS_MAX} streams"):
+        await engine.commit_batch(b"w", 1, names)
+
+    assert await engine.list_streams() == []

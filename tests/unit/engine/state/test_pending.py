@@ -1,0 +1,254 @@
+"""The pending entries list: three views of the same deliveries."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.engine.entry import EntryId
+from headgate.engine.state.pending import Consumer, Pel
+
+
+def entry_id(number: int) -> EntryId:
+    return EntryId(number, 0)
+
+
+def ids(pel: Pel, now_ms: int = 0) -> list[int]:
+    return [pending.id.ms for pending in pel.longest_idle_first(now_ms)]
+
+
+@pytest.fixture
+def alice() -> Consumer:
+    return Consumer(b"alice", 0)
+
+
+@pytest.fixture
+def bob() -> Consumer:
+    return Consumer(b"bob", 0)
+
+
+def test_a_delivery_is_seen_by_the_group_and_by_its_owner(alice: Consumer) -> None:
+    pel = Pel()
+    pel.assign(entry_id(1), alice, 100, 1)
+    assert [pel.by_id[entry_id(1)]] == list(alice.pending.walk()) == list(pel.walk())
+    assert (len(pel), pel.by_id[entry_id(1)].delivery_count) == (1, 1)
+
+
+def test_an_entry_that_changes_hands_leaves_its_former_owner(
+    alice: Consumer, bob: Consumer
+) -> None:
+    pel = Pel()
+    pel.assign(entry_id(1), alice, 100, 1)
+    pel.assign(entry_id(1), bob, 200, 2)
+    assert (len(alice.pending), len(bob.pending), len(pel)) == (0, 1, 1)
+    assert [one.idle_ms(250) for one in bob.pending.walk()] == [50]
+
+
+def test_the_longest_idle_comes_first_and_equal_times_in_order_of_arrival(alice: Consumer) -> None:
+    pel = Pel()
+    for number, at_ms in [(1, 300), (2, 100), (3, 200), (4, 100)]:
+        pel.assign(entry_id(number), alice, at_ms, 1)
+    assert ids(pel) == [2, 4, 3, 1]
+    pel.assign(entry_id(2), alice, 100, 2)
+    assert ids(pel) == [4, 2, 3, 1]
+
+
+def test_released_entries_come_before_all_others_first_released_first(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (1, 2, 3, 4):
+        pel.assign(entry_id(number), alice, 0, 1)
+    for number in (3, 2, 3):
+        pel.release(entry_id(number), 1)
+    assert ids(pel) == [2, 3, 1, 4]
+    assert [one.id.ms for one in alice.pending.walk()] == [1, 4]
+
+
+def test_a_released_entry_is_nobodys_and_claimable_at_once(alice: Consumer) -> None:
+    pel = Pel()
+    pel.assign(entry_id(1), alice, 100, 5)
+    assert not pel.by_id[entry_id(1)].is_claimable(150, 51)
+    assert pel.by_id[entry_id(1)].is_claimable(150, 50)
+    pel.release(entry_id(1), 4)
+    assert pel.by_id[entry_id(1)].is_claimable(0, 10**9)
+    assert (pel.by_id[entry_id(1)].owner, pel.by_id[entry_id(1)].delivery_count) == (None, 4)
+
+
+def test_idle_time_is_never_negative_when_the_clock_stepped_back(alice: Consumer) -> None:
+    pel = Pel()
+    pel.assign(entry_id(1), alice, 100, 1)
+    assert pel.by_id[entry_id(1)].idle_ms(40) == 0
+
+
+def test_removing_forgets_an_entry_everywhere_and_only_once(alice: Consumer) -> None:
+    pel = Pel()
+    pel.assign(entry_id(1), alice, 100, 1)
+    assert [pel.remove(entry_id(1)), pel.remove(entry_id(1))] == [True, False]
+    assert (len(pel), len(alice.pending), ids(pel)) == (0, 0, [])
+
+
+def test_a_hidden_entry_stays_pending_and_shows_again_once_assigned(alice: Consumer) -> None:
+    pel = Pel()
+    pel.assign(entry_id(1), alice, 100, 1)
+    pel.hide(pel.by_id[entry_id(1)])
+    assert (len(pel), ids(pel)) == (1, [])
+    pel.assign(entry_id(1), alice, 200, 2)
+    assert ids(pel) == [1]
+
+
+def test_who_rests_is_left_out_until_it_is_over_and_then_comes_first(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (1, 2, 3, 4):
+        pel.assign(entry_id(number), alice, 0, 1)
+    pel.release(entry_id(4), 1)
+    pel.release(entry_id(2), 1, 300)
+    pel.release(entry_id(3), 1, 200)
+    assert [ids(pel, at_ms) for at_ms in (199, 200, 300)] == [[4, 1], [3, 4, 1], [3, 2, 4, 1]]
+    first = pel.first_resting()
+    assert first is not None
+    assert (first.id.ms, first.claimable_at_ms(10**9)) == (3, 200)
+    assert not first.is_claimable(199, 0)
+    assert first.is_claimable(200, 10**9)
+
+
+def test_equal_rests_end_in_order_of_release(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (2, 1, 3):
+        pel.release(entry_id(number), 1, 200)
+    assert ids(pel, 200) == [2, 1, 3]
+
+
+def test_who_is_assigned_released_or_removed_rests_no_more(alice: Consumer) -> None:
+    pel = Pel()
+    for number in (1, 2, 3):
+        pel.release(entry_id(number), 1, 200)
+    pel.assign(entry_id(1), alice, 50, 2)
+    pel.release(entry_id(2), 1)
+    pel.remove(entry_id(3))
+    assert pel.first_resting() is None
+    assert ids(pel) == [2, 1]
+
+
+def test_a_resting_entry_can_be_hidden_and_shown_again() -> None:
+    pel = Pel()
+    pel.release(entry_id(1), 1, 200)
+    pel.hide(pel.by_id[entry_id(1)])
+    assert (pel.is_hidden(pel.by_id[entry_id(1)]), ids(pel, 200)) == (True, [])
+    pel.show_all()
+    assert (pel.is_hidden(pel.by_id[entry_id(1)]), ids(pel, 200)) == (False, [1])
+    assert ids(pel, 199) == []
+
+
+def test_an_id_that_was_removed_can_become_pending_again(alice: Consumer, bob: Consumer) -> None:
+    pel = Pel()
+    for number in (1, 2, 3):
+        pel.assign(entry_id(number), alice, 100, 1)
+    for number in (2, 1):
+        pel.remove(entry_id(number))
+        pel.assign(entry_id(number), bob, 50, 7)
+        pel.assign(entry_id(number), alice, 50, 8)
+    assert [one.id.ms for one in pel.walk()] == [1, 2, 3]
+    assert [one.delivery_count for one in alice.pending.walk()] == [8, 8, 1]
+    assert (list(bob.pending.walk()), ids(pel)) == ([], [2, 1, 3])
+
+
+class Known(NamedTuple):
+    """What is known of a pending entry."""
+
+    owner: int  # -1 for nobody
+    at_ms: int
+    rests_until_ms: int
+    serial: int
+    is_hidden: bool
+
+
+class Plain:
+    """A PEL of the obvious kind, changed along with a real one."""
+
+    def __init__(self) -> None:
+        self.pel = Pel()
+        self.consumers = [Consumer(b"alice", 0), Consumer(b"bob", 0)]
+        self.known: dict[int, Known] = {}
+        self._serials = count(1)
+
+    def assign(self, number: int, owner: int, at_ms: int) -> None:
+        self.pel.assign(entry_id(number), self.consumers[owner], at_ms, 1)
+        self.known[number] = Known(owner, at_ms, 0, next(self._serials), is_hidden=False)
+
+    def release(self, number: int, owner: int, rests_until_ms: int) -> None:
+        self.pel.release(entry_id(number), owner, rests_until_ms)
+        self.known[number] = Known(-1, 0, rests_until_ms, next(self._serials), is_hidden=False)
+
+    def remove(self, number: int, _owner: int, _ms: int) -> None:
+        assert self.pel.remove(entry_id(number)) == (self.known.pop(number, None) is not None)
+
+    def hide(self, number: int, _owner: int, _ms: int) -> None:
+        if number in self.known:
+            self.pel.hide(self.pel.by_id[entry_id(number)])
+            self.known[number] = self.known[number]._replace(is_hidden=True)
+
+    def show_all(self, _number: int, _owner: int, _ms: int) -> None:
+        self.pel.show_all()
+        self.known = {number: one._replace(is_hidden=False) for number, one in self.known.items()}
+
+    def crowd(self, number: int, owner: int, at_ms: int) -> None:
+        """Let so many come and go that what they leave behind is swept."""
+        passing = range(number + 1, number + 400)
+        for one in passing:
+            self.assign(one, owner, at_ms)
+        for one in passing:
+            self.remove(one, owner, at_ms)
+
+    def check(self, now_ms: int) -> None:
+        known = sorted(self.known.items())
+        assert [one.id.ms for one in self.pel.walk()] == [number for number, _ in known]
+        assert [one.id.ms for one in self.pel.in_time_order()] == _by(
+            known, lambda one: (one.at_ms, one.serial)
+        )
+        for owner, consumer in enumerate(self.consumers):
+            held = [number for number, one in known if one.owner == owner]
+            assert [one.id.ms for one in consumer.pending.walk()] == held
+            assert len(consumer.pending) == len(held)
+        assert self.pel.nobodys_count == sum(one.owner < 0 for _, one in known)
+        shown = [(number, one) for number, one in known if not one.is_hidden]
+        nobodys = [(number, one) for number, one in shown if one.owner < 0]
+        rested = [pair for pair in nobodys if 0 < pair[1].rests_until_ms <= now_ms]
+        assert ids(self.pel, now_ms) == [
+            *_by(rested, lambda one: (one.rests_until_ms, one.serial)),
+            *_by(
+                [pair for pair in nobodys if not pair[1].rests_until_ms],
+                lambda one: (0, one.serial),
+            ),
+            *_by(
+                [pair for pair in shown if pair[1].owner >= 0], lambda one: (one.at_ms, one.serial)
+            ),
+        ]
+
+
+def _by(known: list[tuple[int, Known]], key: Callable[[Known], tuple[int, int]]) -> list[int]:
+    return [number for number, _ in sorted(known, key=lambda pair: key(pair[1]))]
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["assign"] * 5 + ["release", "remove", "remove", "hide", "show_all"])
+        | st.sampled_from(["assign", "release", "remove", "crowd"]),
+        st.integers(0, 8).map(lambda number: number * 500),  # crowds come between them
+        st.integers(0, 1),
+        st.sampled_from([0, 0, 5, 9]),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps)
+def test_any_history_leaves_the_same_as_in_a_plain_dict(
+    history: list[tuple[str, int, int, int]],
+) -> None:
+    plain = Plain()
+    for name, number, owner, ms in history:
+        getattr(plain, name)(number, owner, ms)
+        plain.check(now_ms=5)

@@ -1,0 +1,855 @@
+"""What a group does by itself: rests, dead letters and their return, consumers that vanish."""
+
+import asyncio
+import io
+from functools import partial
+from typing import Any
+
+import pytest
+
+from headgate.engine import commands
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import RELEASED_ONLY, ClaimRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.policies import Redriven, RedriveOutcome
+from headgate.engine.decisions.views import StreamCursor
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.errors import GroupNotFound, Invalid
+from headgate.engine.journal import snapshot
+from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
+from headgate.engine.replies import GroupState, Outcome
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.policy import GroupPolicy
+from tests.model.snapshot import snapshot as everything_in
+from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
+
+D = b"d"
+TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=D)
+ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=D)
+
+
+def set_expiry(keyspace: Keyspace, _: int, at_ms: int) -> Decision[Any]:
+    return streams.set_expiry(keyspace, b"t", at_ms)
+
+
+class TickingClock:
+    """A clock that moves whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.ticks = 1_000
+
+    def wall_ms(self) -> int:
+        self.ticks += 1
+        return self.ticks
+
+    def monotonic_ms(self) -> int:
+        return self.ticks
+
+
+@pytest.fixture
+def engine() -> Driver:
+    return Driver()
+
+
+async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
+    """Add entries and create the group under a policy."""
+    await engine.start(*added)
+    await engine.set_policy(S, G, policy)
+
+
+async def nack(
+    engine: Driver, *chosen: int, mode: NackMode = NackMode.FAIL, delay_ms: int | None = None
+) -> None:
+    ids = [entry_id(number) for number in chosen]
+    await engine.nack(S, G, ids, mode=mode, delay_ms=delay_ms)
+
+
+async def letters(engine: Driver) -> list[dict[bytes, bytes]]:
+    """Return the dead letters as maps of their fields."""
+    if engine.keyspace.find(D) is None:
+        return []
+    found = await engine.range(D)
+    return [dict(zip(one.fields[0::2], one.fields[1::2], strict=True)) for one in found]
+
+
+async def dead_numbers(engine: Driver) -> list[int]:
+    return [int(one[b"n"]) for one in await letters(engine)]
+
+
+async def taken(engine: Driver, consumer: bytes = b"b", claim: int | None = 0) -> list[int]:
+    return numbers(await engine.take(consumer, claim=claim))
+
+
+def last_record(engine: Driver) -> list[commands.Command]:
+    storage: Any = engine.storage
+    return commands.decode(storage.records[-1])
+
+
+def replayed(engine: Driver) -> Keyspace:
+    storage: Any = engine.storage
+    keyspace = Keyspace()
+    for record in storage.records:
+        for command in commands.decode(record):
+            keyspace.apply(command)
+    return keyspace
+
+
+def reloaded(keyspace: Keyspace) -> Keyspace:
+    file = io.BytesIO(b"".join(snapshot.pieces(keyspace, 1)))
+    return snapshot.load(read_blocks(file, "x", read_header(file, "x", Kind.SNAPSHOT)), "x")
+
+
+# Rests
+
+
+async def test_who_rests_is_left_out_by_all_that_take_and_comes_first_when_due(
+    engine: Driver,
+) -> None:
+    await engine.start(1, 2, 3)
+    await engine.take()
+    await nack(engine, 2)
+    await nack(engine, 3, delay_ms=100)
+
+    engine.hand.now_ms += 99
+    claimed = await engine.claim(S, G, b"b", [entry_id(3)], ClaimRequest(0))
+    autoclaimed = await engine.autoclaim(S, G, b"b", min_idle_ms=0, start=entry_id(3))
+    assert (claimed.deliveries, autoclaimed.deliveries) == ([], [])
+    assert numbers(await engine.take(b"b", limit=1, claim=RELEASED_ONLY)) == [2]
+    await nack(engine, 2)
+
+    engine.hand.now_ms += 1
+    assert numbers(await engine.take(b"b", limit=2, claim=0)) == [3, 2]
+
+
+@pytest.mark.parametrize("how", ["claim", "autoclaim"])
+async def test_who_has_rested_can_be_claimed_whatever_the_idle_time(
+    engine: Driver, how: str
+) -> None:
+    await engine.start(1)
+    await engine.take()
+    await nack(engine, 1, delay_ms=100)
+    engine.hand.now_ms += 100
+    if how == "claim":
+        found = await engine.claim(S, G, b"b", [entry_id(1)], ClaimRequest(10**6))
+    else:
+        found = await engine.autoclaim(S, G, b"b", min_idle_ms=10**6)
+    assert [one.id.ms for one in found.deliveries] == [1]
+
+
+async def test_who_rests_is_still_listed_as_pending_and_counted(engine: Driver) -> None:
+    await engine.start(1, 2)
+    await engine.take()
+    await nack(engine, 1, delay_ms=100)
+    assert [(one.id.ms, one.consumer) for one in await engine.held()] == [(1, None), (2, b"a")]
+    assert (await engine.group(S, G)).nacked_count == 1
+    assert (await engine.pending_summary(S, G)).total == 2
+
+
+async def test_who_rests_can_be_acknowledged(engine: Driver) -> None:
+    await engine.start(1)
+    await engine.take()
+    await nack(engine, 1, delay_ms=100)
+    assert await engine.ack(S, G, [entry_id(1)], consumer=b"b") == [Outcome.ACKED]
+    engine.hand.now_ms += 100
+    assert await taken(engine) == []
+
+
+async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_repeats(
+    engine: Driver,
+) -> None:
+    await under(engine, GroupPolicy(backoff_ms=(10, 30)), 1)
+    for rest_ms in (10, 30, 30, 30):
+        assert await taken(engine, claim=RELEASED_ONLY) == [1]
+        await nack(engine, 1)
+        engine.hand.now_ms += rest_ms - 1
+        assert await taken(engine) == []
+        engine.hand.now_ms += 1
+
+
+@pytest.mark.parametrize("mode", [NackMode.SILENT, NackMode.FATAL])
+async def test_what_was_never_tried_or_cannot_work_does_not_rest(
+    engine: Driver, mode: NackMode
+) -> None:
+    await under(engine, GroupPolicy(backoff_ms=(10,)), 1)
+    await engine.take()
+    await nack(engine, 1, mode=mode)
+    assert await taken(engine) == [1]
+
+
+async def test_what_is_given_back_does_not_rest(engine: Driver) -> None:
+    await under(engine, GroupPolicy(backoff_ms=(10,)), 1, 2)
+    await engine.take()
+    await engine.give_back(S, G, b"a", {entry_id(1): 1})
+    assert await engine.delete_consumer(S, G, b"a", release=True) == 1
+    assert await taken(engine) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", NackMode)
+async def test_a_delay_that_was_asked_for_goes_before_the_policy(
+    engine: Driver, mode: NackMode
+) -> None:
+    await under(engine, GroupPolicy(backoff_ms=(10,)), 1)
+    await engine.take()
+    await nack(engine, 1, mode=mode, delay_ms=20)
+    engine.hand.now_ms += 19
+    assert await taken(engine) == []
+    engine.hand.now_ms += 1
+    assert await taken(engine) == [1]
+    await nack(engine, 1, delay_ms=0)
+    assert await taken(engine) == [1]
+
+
+async def test_a_rest_without_end_is_none_that_overflows(engine: Driver) -> None:
+    await engine.start(1)
+    await engine.take()
+    await nack(engine, 1, delay_ms=COUNT_MAX)
+    assert everything_in(replayed(engine)) == everything_in(engine.keyspace)
+    assert await taken(engine) == []
+
+
+@in_virtual_time
+async def test_a_blocked_reader_gets_an_entry_exactly_when_its_rest_is_over() -> None:
+    engine = Driver(VirtualClock())
+    await engine.start(1)
+    await engine.take()
+    task = asyncio.create_task(engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None))
+    await settle()
+    await nack(engine, 1, delay_ms=250)
+    assert deliveries(await task)[0].delivery_count == 2
+    assert now_ms() == 250
+
+
+@in_virtual_time
+async def test_a_reader_that_comes_while_an_entry_rests_waits_for_the_end_of_it() -> None:
+    engine = Driver(VirtualClock())
+    await engine.start(1, 2)
+    await engine.take()
+    await nack(engine, 1, delay_ms=250)
+    await nack(engine, 2, delay_ms=100)
+    assert numbers(await engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None)) == [2]
+    assert now_ms() == 100
+    assert numbers(await engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None)) == [1]
+    assert now_ms() == 250
+
+
+@in_virtual_time
+async def test_whoever_waits_for_idle_ones_gets_a_rested_one_sooner() -> None:
+    engine = Driver(VirtualClock())
+    await engine.start(1, 2)
+    await engine.take()
+    await nack(engine, 2, delay_ms=100)
+    assert numbers(await engine.take(b"b", claim=500, wait_ms=None)) == [2]
+    assert now_ms() == 100
+    assert numbers(await engine.take(b"b", claim=500, wait_ms=None)) == [1]
+    assert now_ms() == 500
+
+
+# Dead letters
+
+
+async def test_an_entry_delivered_too_often_is_a_dead_letter_when_idle_again(
+    engine: Driver,
+) -> None:
+    await under(engine, TWICE, 7)
+    assert await taken(engine, b"a") == [7]
+    engine.hand.now_ms += 50
+    assert await taken(engine, b"b", claim=50) == [7]
+    engine.hand.now_ms += 49
+    assert await taken(engine, b"a", claim=50) == []
+    assert await letters(engine) == []
+    engine.hand.now_ms += 1
+    assert await taken(engine, b"a", claim=50) == []
+    assert await letters(engine) == [
+        {
+            b"n": b"7",
+            b"_stream": S,
+            b"_id": b"7-0",
+            b"_group": G,
+            b"_deliveries": b"2",
+            b"_reason": b"max_deliveries",
+        }
+    ]
+    assert await engine.held() == []
+    assert await engine.length(S) == 1
+
+
+async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver) -> None:
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await engine.nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL)
+    kinds = [type(command) for command in last_record(engine)]
+    assert kinds == [commands.Release, commands.CreateStream, commands.Add, commands.Ack]
+    assert last_record(engine)[-1] == commands.Ack(S, G, [entry_id(1), entry_id(2)])
+
+
+async def test_what_cannot_work_is_a_dead_letter_at_once(engine: Driver) -> None:
+    await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), 1, 2)
+    await engine.take()
+    await nack(engine, 1, mode=NackMode.FATAL)
+    [letter] = await letters(engine)
+    assert (letter[b"_id"], letter[b"_deliveries"], letter[b"_reason"]) == (b"1-0", b"", b"fatal")
+    assert await engine.held_numbers() == [2]
+
+
+@pytest.mark.parametrize("mode", [NackMode.FAIL, NackMode.FATAL])
+async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> None:
+    """A rest comes before the next delivery, and there is none."""
+    await under(engine, GroupPolicy(max_deliveries=2, dead_letter_stream=D, backoff_ms=(10,)), 1)
+    await engine.take()
+    await nack(engine, 1)
+    engine.hand.now_ms += 10
+    assert await taken(engine) == [1]
+    await nack(engine, 1, mode=mode, delay_ms=None if mode is NackMode.FAIL else 1000)
+    assert await dead_numbers(engine) == [1]
+
+
+async def test_what_was_never_tried_is_no_dead_letter(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    for _ in range(3):
+        assert await taken(engine, claim=RELEASED_ONLY) == [1]
+        await nack(engine, 1, mode=NackMode.SILENT)
+    assert await letters(engine) == []
+
+
+async def test_a_fatal_failure_is_a_dead_letter_however_many_are_given_back_before_it(
+    engine: Driver,
+) -> None:
+    count = BURIED_MAX + 1
+    await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), *range(1, count + 1))
+    await engine.take()
+    await nack(engine, *range(1, count))
+    await nack(engine, count, mode=NackMode.FATAL)
+    assert await dead_numbers(engine) == [count]
+
+
+async def test_what_was_delivered_too_often_is_not_delivered_however_many_come_before_it(
+    engine: Driver,
+) -> None:
+    count = BURIED_MAX + 1
+    await under(engine, ONCE, *range(1, count + 1))
+    await engine.take(b"a")
+    engine.hand.now_ms += 10
+    assert await taken(engine, b"b", claim=10) == []
+    assert await taken(engine, b"b", claim=10) == []
+    assert await dead_numbers(engine) == list(range(1, count + 1))
+
+
+async def test_a_dead_letter_is_never_delivered_again(engine: Driver) -> None:
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await nack(engine, 1)
+    engine.hand.now_ms += 10**6
+    for _ in range(3):
+        assert 1 not in await taken(engine, b"a")
+    assert numbers(await engine.take(b"a", after=MIN_ID)) == []
+
+
+async def test_an_entry_that_is_gone_leaves_no_dead_letter(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.take()
+    await engine.delete(S, [entry_id(1)])
+    await nack(engine, 1)
+    assert await letters(engine) == []
+
+
+async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Driver) -> None:
+    await engine.add(D, [Draft(EntryId(2**64 - 1, 2**64 - 1), (b"f", b"v"))])
+    await under(engine, ONCE, 1)
+    await engine.take()
+    await nack(engine, 1)
+    assert await engine.held_numbers() == [1]
+    assert await engine.length(D) == 1
+
+
+async def test_dead_letters_go_where_the_policy_says_at_that_moment(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.take()
+    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e"))
+    await nack(engine, 1)
+    assert (await engine.length(D), await engine.length(b"e")) == (0, 1)
+
+
+async def test_without_a_policy_nothing_is_ever_moved(engine: Driver) -> None:
+    await engine.start(1)
+    for _ in range(5):
+        await engine.take(claim=0)
+    await nack(engine, 1, mode=NackMode.FATAL)
+    assert await taken(engine) == [1]
+    assert list(engine.keyspace.streams) == [S]
+
+
+async def test_a_read_that_is_refused_moves_nothing(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.put(1, stream=b"other")
+    await engine.take()
+    engine.hand.now_ms += 10
+    before = everything_in(engine.keyspace)
+    with pytest.raises(GroupNotFound):
+        await engine.take(b"b", claim=10, streams=(S, b"other"))
+    assert everything_in(engine.keyspace) == before
+
+
+@in_virtual_time
+async def test_the_house_is_kept_with_nobody_reading() -> None:
+    engine = Driver(VirtualClock())
+    policy = GroupPolicy(claim_idle_ms=5_000, max_deliveries=1, dead_letter_stream=D)
+    await under(engine, policy, 1)
+    await engine.take()
+    house = asyncio.create_task(engine.keep_house())
+    reader = asyncio.create_task(
+        engine.read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True)
+    )
+    [read] = await reader
+    house.cancel()
+    assert [one.fields[:2] for one in read.entries] == [(b"n", b"1")]
+    assert 5_000 <= now_ms() <= 6_000
+    assert await engine.held() == []
+
+
+@in_virtual_time
+async def test_without_an_idle_time_only_what_was_given_back_is_dead_with_nobody_reading() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await nack(engine, 1, delay_ms=3_000)  # as if under a policy that lets it rest
+    house = asyncio.create_task(engine.keep_house())
+    await asyncio.sleep(10)
+    house.cancel()
+    assert await dead_numbers(engine) == [1]
+    assert await engine.held_numbers() == [2]
+
+
+@in_virtual_time
+async def test_whoever_reads_dead_letters_is_woken_even_by_a_read_that_gets_nothing() -> None:
+    engine = Driver(clock := VirtualClock())
+    await under(engine, ONCE, 1)
+    await engine.take()
+    reader = asyncio.create_task(engine.follow(D, after=MIN_ID, missing_ok=True))
+    blocked = asyncio.create_task(engine.take(b"b", claim=900, wait_ms=100))
+    await settle()
+    clock.step(900)  # no timer notices
+    assert numbers(await blocked) == []
+    await settle()
+    assert reader.done()
+    await reader
+
+
+@in_virtual_time
+async def test_whoever_waits_for_room_is_woken_when_what_it_held_is_dead() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, ONCE, 1, 2)
+    await engine.take(limit=1)
+    blocked = asyncio.create_task(engine.take(wait_ms=None, max_pending=1))
+    await settle()
+    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    assert numbers(await blocked) == [2]
+
+
+# Redrive
+
+
+async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.create_group(S, b"h", GroupStart(MIN_ID))
+    await engine.take()
+    await nack(engine, 1)
+    [letter] = [one.id for one in await engine.range(D)]
+
+    assert await engine.redrive(S, G) == [Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))]
+    assert [type(one) for one in last_record(engine)] == [commands.Release, commands.Delete]
+    assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
+    assert await engine.length(D) == 0
+    assert (await engine.group(S, b"h")).pending_count == 0
+    assert await taken(engine, claim=RELEASED_ONLY) == [1]
+    assert await engine.redrive(S, G) == []
+
+
+async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> None:
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await nack(engine, 1, 2)
+    await engine.delete(S, [entry_id(1)])
+
+    redriven = await engine.redrive(S, G)
+
+    assert [one.outcome for one in redriven] == [RedriveOutcome.APPENDED, RedriveOutcome.RELEASED]
+    appended = (await engine.range(S))[-1]
+    assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
+    assert [one.entry_id for one in redriven[1:]] == [entry_id(2)]
+    assert numbers(await engine.take(b"b", claim=RELEASED_ONLY)) == [2, appended.id.ms]
+
+
+async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limit(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, 1, 2, 3, 4)
+    await engine.take()
+    await nack(engine, 4, 3, 2, 1)
+    ids = [one.id for one in await engine.range(D)]
+
+    chosen = await engine.redrive(S, G, [ids[2], EntryId(5, 5), ids[2]])
+    oldest = await engine.redrive(S, G, limit=2)
+
+    assert [one.entry_id.ms for one in chosen] == [2]
+    assert [one.entry_id.ms for one in oldest] == [4, 3]
+    assert await dead_numbers(engine) == [1]
+
+
+async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.create_group(S, b"h", GroupStart(MIN_ID), policy=ONCE)
+    await engine.add(D, [Draft(None, (b"n", b"99"))])
+    origin = (b"_stream", S, b"_id", b"x", b"_group", G, b"_deliveries", b"", b"_reason", b"")
+    await engine.add(D, [Draft(None, (b"n", b"98", *origin)), Draft(None, origin)])
+    await engine.take()
+    await nack(engine, 1)
+    ids = [one.id for one in await engine.range(D)]
+
+    assert await engine.redrive(S, b"h") == []
+    assert await engine.redrive(S, b"h", ids) == []
+    assert await engine.length(D) == 4
+    assert [one.entry_id.ms for one in await engine.redrive(S, G, ids)] == [1]
+    assert await engine.length(D) == 3
+
+
+async def test_a_redriven_entry_may_fail_again(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    for _ in range(3):
+        assert await taken(engine, claim=RELEASED_ONLY) == [1]
+        await nack(engine, 1)
+        assert await dead_numbers(engine) == [1]
+        await engine.redrive(S, G)
+
+
+async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, 1)
+    await engine.take()
+    await nack(engine, 1)
+    await engine.set_group(S, G, GroupStart(MIN_ID))
+    await engine.take(b"b")
+    await engine.redrive(S, G)
+    assert [(one.consumer, one.delivery_count) for one in await engine.held()] == [(None, 0)]
+
+
+async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(engine: Driver) -> None:
+    await engine.start(1)
+    with pytest.raises(Invalid, match="names no dead_letter_stream"):
+        await engine.redrive(S, G)
+    with pytest.raises(GroupNotFound):
+        await engine.redrive(S, b"nobody")
+    await engine.set_policy(S, G, ONCE)
+    assert await engine.redrive(S, G) == []
+
+
+@in_virtual_time
+async def test_a_redrive_wakes_a_blocked_reader() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, ONCE, 1)
+    await engine.take()
+    await nack(engine, 1)
+    blocked = asyncio.create_task(engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None))
+    await settle()
+    await engine.redrive(S, G)
+    assert numbers(await blocked) == [1]
+
+
+# What reads do that say nothing themselves
+
+
+async def test_a_consumer_gets_no_more_than_the_policy_lets_it_hold(engine: Driver) -> None:
+    await under(engine, GroupPolicy(max_pending=2), 1, 2, 3, 4)
+    [read] = await engine.take()
+    assert (numbers([read]), read.state) == ([1, 2], GroupState.MAX_PENDING)
+    assert numbers(await engine.take()) == []
+    assert numbers(await engine.take(b"b", max_pending=1)) == [3]
+    assert numbers(await engine.take(b"c", max_pending=9)) == [4]
+
+
+@pytest.mark.parametrize(("asked", "found"), [(None, [1]), (RELEASED_ONLY, [1]), (51, [])])
+async def test_the_idle_time_of_the_policy_holds_where_the_read_says_nothing(
+    engine: Driver, asked: int | None, found: list[int]
+) -> None:
+    await under(engine, GroupPolicy(claim_idle_ms=50), 1)
+    await engine.take()
+    engine.hand.now_ms += 49
+    assert await taken(engine, claim=asked) == []
+    engine.hand.now_ms += 1
+    assert await taken(engine, claim=asked) == found
+
+
+@in_virtual_time
+async def test_a_blocked_read_waits_for_the_idle_time_of_the_policy() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, GroupPolicy(claim_idle_ms=300), 1)
+    await engine.take()
+    assert numbers(await engine.take(b"b", wait_ms=None)) == [1]
+    assert now_ms() == 300
+
+
+# Consumers that vanish
+
+
+@in_virtual_time
+async def test_only_consumers_that_are_idle_and_hold_nothing_go() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
+    await engine.take(b"holder")
+    for name in (b"idle", b"busy"):
+        await engine.create_consumer(S, G, name)
+    house = asyncio.create_task(engine.keep_house())
+    await asyncio.sleep(3)
+    await engine.take(b"busy")
+    await asyncio.sleep(1.5)
+    assert [one.name for one in await engine.consumers(S, G)] == [b"busy", b"holder", b"idle"]
+    await asyncio.sleep(2)
+    assert [one.name for one in await engine.consumers(S, G)] == [b"busy", b"holder"]
+    await engine.ack(S, G, [entry_id(1)])
+    await asyncio.sleep(10)
+    house.cancel()
+    assert await engine.consumers(S, G) == []
+    assert everything_in(replayed(engine)) == everything_in(engine.keyspace)
+
+
+@in_virtual_time
+async def test_a_consumer_that_waits_is_not_gone() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
+    await engine.take(b"a")
+    await engine.ack(S, G, [entry_id(1)])
+    house = asyncio.create_task(engine.keep_house())
+    blocked = asyncio.create_task(engine.take(b"a", wait_ms=20_000))
+    await asyncio.sleep(15)
+    await engine.put(2)
+    assert numbers(await blocked) == [2]
+    house.cancel()
+    assert [one.name for one in await engine.consumers(S, G)] == [b"a"]
+
+
+# Policies as part of the state
+
+
+async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None:
+    policy = GroupPolicy(5, 2, D, (1, 2), 3, True, 99)
+    await under(engine, policy, 1, 2, 3, 4)
+    await engine.take(max_pending=9)
+    await nack(engine, 1)
+    await nack(engine, 2, delay_ms=70)
+    await nack(engine, 3, mode=NackMode.FATAL)
+    for keyspace in (replayed(engine), reloaded(engine.keyspace)):
+        assert everything_in(keyspace) == everything_in(engine.keyspace)
+        assert keyspace.group(S, G).policy == policy
+        copy = Driver(HandClock(engine.hand.now_ms + 70))
+        copy._everything = keyspace
+        assert await taken(copy) == [1, 2, 4]
+
+
+async def test_a_group_is_created_with_its_policy_in_one_record(engine: Driver) -> None:
+    await engine.create_group(S, G, GroupStart(MIN_ID), create_stream=True, policy=ONCE)
+    kinds = [type(command) for command in last_record(engine)]
+    assert kinds == [commands.CreateStream, commands.CreateGroup, commands.SetPolicy]
+    assert (await engine.group(S, G)).policy == ONCE
+
+
+async def test_a_policy_that_is_in_force_is_not_recorded_again(engine: Driver) -> None:
+    await under(engine, ONCE)
+    position = engine.storage.position
+    await engine.set_policy(S, G, ONCE)
+    assert engine.storage.position == position
+
+
+async def test_what_acts_by_time_is_known_by_name(engine: Driver) -> None:
+    governed = engine.keyspace.governed
+    await under(engine, GroupPolicy(claim_idle_ms=5, backoff_ms=(1,), max_pending=2), 1)
+    assert governed == set()
+    await engine.set_policy(S, G, ONCE)
+    await engine.create_group(S, b"h", GroupStart(None), policy=GroupPolicy(consumer_ttl_ms=5))
+    assert governed == {S}
+
+    await engine.destroy_group(S, G)
+    assert governed == {S}
+    await engine.perform(lambda keyspace, _: streams.rename(keyspace, S, b"new"))
+    assert governed == {b"new"}
+    assert replayed(engine).governed == reloaded(engine.keyspace).governed == {b"new"}
+    await engine.set_policy(b"new", b"h", GroupPolicy())
+    assert governed == set()
+
+    await engine.set_policy(b"new", b"h", TWICE)
+    await engine.perform(lambda keyspace, _: streams.rename(keyspace, b"new", b"newer"))
+    await engine.delete_stream(b"newer")
+    assert governed == set()
+    assert replayed(engine).governed == set()
+
+
+async def test_a_governed_stream_that_another_is_renamed_to_is_forgotten(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.put(1, stream=b"plain")
+    await engine.perform(lambda keyspace, _: streams.rename(keyspace, b"plain", S))
+    assert engine.keyspace.governed == set()
+
+
+@in_virtual_time
+async def test_a_stream_that_expires_is_governed_no_more() -> None:
+    engine = Driver(VirtualClock())
+    await under(engine, ONCE, 1)
+    await engine.perform(lambda keyspace, at_ms: streams.set_expiry(keyspace, S, at_ms + 2_500))
+    house = asyncio.create_task(engine.keep_house())
+    await asyncio.sleep(5)
+    assert not house.done()
+    house.cancel()
+    assert engine.keyspace.governed == set()
+
+
+@in_virtual_time
+async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
+    for left_ms in range(40):
+        engine = Driver(clock := TickingClock())
+        await under(engine, ONCE, 1)
+        await engine.start(1, stream=b"t")
+        await engine.set_policy(b"t", G, ONCE)
+        expire = partial(set_expiry, at_ms=clock.ticks + left_ms)
+        await engine.perform(expire)
+        house = asyncio.create_task(engine.keep_house())
+        await asyncio.sleep(1.5)
+        assert not house.done(), left_ms
+        house.cancel()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize(
+    ("policy", "field"),
+    [
+        (GroupPolicy(max_deliveries=3), "policy"),
+        (GroupPolicy(dead_letter_stream=D), "policy"),
+        (GroupPolicy(max_deliveries=3, dead_letter_stream=S), "policy/dead_letter_stream"),
+    ],
+)
+async def test_a_policy_that_contradicts_itself_is_refused(
+    engine: Driver, policy: GroupPolicy, field: str, is_new: bool
+) -> None:
+    await engine.start(1)
+    before = everything_in(engine.keyspace)
+    asked = (
+        engine.create_group(S, b"new", GroupStart(None), policy=policy)
+        if is_new
+        else engine.set_policy(S, G, policy)
+    )
+    with pytest.raises(Invalid) as refusal:
+        await asked
+    assert refusal.value.field == field
+    assert everything_in(engine.keyspace) == before
+
+
+async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: Driver) -> None:
+    await engine.start(1, 2)
+    await engine.set_policy(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D))
+    await engine.take(limit=1)
+    await engine.take(claim=0)
+    engine.hand.now_ms += 100
+
+    claimed = await engine.autoclaim(S, G, b"b", min_idle_ms=100)
+
+    assert [one.id for one in claimed.deliveries] == [entry_id(2)]
+    assert [one.fields[1] for one in await engine.range(D)] == [b"1"]
+
+
+async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Driver) -> None:
+    """An operator who asks for this very entry gets it, as from Redis."""
+    await engine.start(1)
+    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D))
+    await engine.take()
+    engine.hand.now_ms += 100
+
+    claimed = await engine.claim(S, G, b"b", [entry_id(1)], ClaimRequest(min_idle_ms=100))
+
+    assert [one.id for one in claimed.deliveries] == [entry_id(1)]
+    assert await engine.held_numbers(b"b") == [1]
+
+
+# Dead letters that would go round
+
+
+async def test_a_stream_renamed_onto_its_dead_letter_stream_acts_as_without_one(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await nack(engine, 1)
+    assert await dead_numbers(engine) == [1]
+    await engine.perform(lambda keyspace, _: streams.rename(keyspace, S, D))
+    for _ in range(5):
+        reads = await engine.take(claim=0, streams=(D,))
+        assert numbers(reads) == [2]
+        ids = [one.id for one in deliveries(reads)]
+        await engine.nack(D, G, ids, mode=NackMode.FATAL)
+    assert await engine.length(D) == 2
+
+
+async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.create_group(
+        D,
+        G,
+        GroupStart(MIN_ID),
+        create_stream=True,
+        policy=GroupPolicy(max_deliveries=1, dead_letter_stream=S),
+    )
+    for _ in range(5):
+        for stream in (S, D):
+            await engine.take(claim=0, streams=(stream,))
+            await engine.take(claim=0, streams=(stream,))
+    assert (await engine.length(S), await engine.length(D)) == (2, 1)
+    [held] = await engine.held()
+    [entry] = await engine.range(S, held.id)
+    assert entry.fields.count(b"_group") == 2
+    claimed = await engine.claim(S, G, b"z", [held.id], ClaimRequest(0))
+    assert [one.id for one in claimed.deliveries] == [held.id]
+
+
+# Much at once
+
+
+async def test_a_read_makes_few_dead_letters_and_the_next_ones_make_the_others(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, *range(1, 3 * BURIED_MAX + 1))
+    await engine.take()
+    lengths = []
+    for _ in range(4):
+        assert await taken(engine) == []
+        lengths.append(await engine.length(D))
+    assert lengths == [BURIED_MAX, 2 * BURIED_MAX, 3 * BURIED_MAX, 3 * BURIED_MAX]
+
+
+async def test_many_letters_are_sent_back_and_others_have_their_turn_between(
+    engine: Driver,
+) -> None:
+    await under(engine, ONCE, *range(1, 301))
+    await engine.take()
+    await nack(engine, *range(1, 301), mode=NackMode.FATAL)
+    assert await engine.length(D) == 300
+    redrive = asyncio.get_running_loop().create_task(engine.redrive(S, G, limit=250))
+    await asyncio.sleep(0)
+    assert 0 < await engine.length(D) < 300
+    assert [one.entry_id.ms for one in await redrive] == list(range(1, 251))
+    assert await engine.length(D) == 50
+
+
+async def test_however_much_is_asked_for_one_call_delivers_and_claims_so_much(
+    engine: Driver,
+) -> None:
+    await engine.start(*range(1, 5_001))
+    read = [len(numbers(await engine.take(limit=10_000))) for _ in range(5)]
+    assert read == [GROUP_READ_MAX, GROUP_READ_MAX, 5_000 - 2 * GROUP_READ_MAX, 0, 0]
+    assert len(await taken(engine)) == GROUP_READ_MAX
+    cursor, pages = MIN_ID, list[int]()
+    while not pages or cursor != MIN_ID:
+        page = await engine.autoclaim(S, G, b"z", min_idle_ms=0, start=cursor, limit=10**6)
+        cursor = page.next_start
+        pages.append(len(page.deliveries))
+    assert pages == [AUTOCLAIM_MAX] * 5
+    await engine.ack_through(S, G, b"z", entry_id(4_999))
+    assert await engine.held_numbers() == [5_000]

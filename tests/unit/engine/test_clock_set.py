@@ -1,0 +1,392 @@
+"""Somebody sets the wall clock: nobody waits for longer because of that, and nobody for less."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from io import BytesIO
+
+import pytest
+
+from headgate.engine import commands
+from headgate.engine.clock import StepWatch
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
+from headgate.engine.decisions.views import PendingRequest
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.journal.snapshot import load, pieces
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import StreamConfig
+from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+START_MS = 1_700_000_000_000
+IDLE_MS = 30_000
+
+either_way = pytest.mark.parametrize("by_ms", [-HOUR_MS, -DAY_MS, HOUR_MS, DAY_MS])
+
+
+def driver() -> tuple[Driver, VirtualClock]:
+    clock = VirtualClock(START_MS)
+    return Driver(clock), clock
+
+
+@asynccontextmanager
+async def kept(engine: Engine) -> AsyncIterator[None]:
+    """Keep an engine's house meanwhile."""
+    house = asyncio.create_task(engine.keep_house())
+    yield
+    house.cancel()
+    await asyncio.wait([house])
+
+
+def records(engine: Engine) -> list[list[commands.Command]]:
+    assert isinstance(engine.storage, MemoryStorage)
+    return [commands.decode(record) for record in engine.storage.records]
+
+
+def steps(engine: Engine) -> list[int]:
+    """Return which steps of the clock are recorded."""
+    found = [command for record in records(engine) for command in record]
+    return [one.by_ms for one in found if isinstance(one, commands.SetClock)]
+
+
+def in_virtual_time_either_way(test: Callable[[int], object]) -> Callable[[int], None]:
+    """Run a test on a virtual loop of its own, with the clock set either way."""
+
+    @either_way
+    def run(by_ms: int) -> None:
+        in_virtual_time(partial(test, by_ms))()  # type: ignore[arg-type]
+
+    run.__name__ = test.__name__
+    return run
+
+
+# Idle entries
+
+
+@in_virtual_time_either_way
+async def test_who_waits_for_an_idle_entry_gets_it_when_it_has_been_idle(by_ms: int) -> None:
+    engine, clock = driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    blocked = asyncio.create_task(engine.take(b"a", claim=IDLE_MS, wait_ms=None))
+    await asyncio.sleep(10)
+    clock.step(by_ms)
+    [one] = deliveries(await blocked)
+    assert now_ms() == IDLE_MS
+    assert one.idle_ms == IDLE_MS
+
+
+@in_virtual_time_either_way
+async def test_who_comes_once_the_clock_was_set_waits_for_the_rest(by_ms: int) -> None:
+    engine, clock = driver()
+    await engine.start(1, 2)
+    await engine.take(b"b", 1)
+    await asyncio.sleep(10)
+    clock.step(by_ms)
+    await engine.take(b"b", 1)
+    assert [one.idle_ms for one in await engine.held()] == [10_000, 0]
+    first = await engine.take(b"a", 1, claim=IDLE_MS, wait_ms=None)
+    assert (numbers(first), now_ms()) == ([1], IDLE_MS)
+    second = await engine.take(b"a", 1, claim=IDLE_MS, wait_ms=None)
+    assert (numbers(second), now_ms()) == ([2], 10_000 + IDLE_MS)
+
+
+@in_virtual_time_either_way
+async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_it(
+    by_ms: int,
+) -> None:
+    engine, clock = driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    await asyncio.sleep(10 * DAY_MS // 1000)
+    clock.step(by_ms)
+    assert [one.idle_ms for one in await engine.held()] == [10 * DAY_MS]
+    [info] = await engine.consumers(S, G)
+    assert (info.idle_ms, info.inactive_ms) == (10 * DAY_MS, 10 * DAY_MS)
+
+
+@in_virtual_time_either_way
+async def test_claims_and_lists_go_by_the_time_that_has_passed(by_ms: int) -> None:
+    engine, clock = driver()
+    await engine.start(1, 2)
+    await engine.take(b"b", 1)
+    await asyncio.sleep(20)
+    clock.step(by_ms)
+    await engine.take(b"b", 1)
+    await asyncio.sleep(15)
+    listed = await engine.pending(S, G, PendingRequest(min_idle_ms=IDLE_MS))
+    assert [(one.id.ms, one.idle_ms) for one in listed] == [(1, 35_000)]
+    claimed = await engine.autoclaim(
+        S, G, b"a", min_idle_ms=IDLE_MS, start=MIN_ID, limit=10, just_id=False
+    )
+    assert [one.id.ms for one in claimed.deliveries] == [1]
+    assert [one.idle_ms for one in await engine.held()] == [0, 15_000]
+
+
+@in_virtual_time
+async def test_a_clock_that_goes_back_and_forth_changes_nothing_in_the_end() -> None:
+    engine, clock = driver()
+    await engine.start(1, 2, 3, 4)
+    for by_ms in (HOUR_MS, -DAY_MS, -HOUR_MS, DAY_MS):
+        await engine.take(b"b", 1)
+        await asyncio.sleep(1)
+        clock.step(by_ms)
+    assert [one.idle_ms for one in await engine.held()] == [4_000, 3_000, 2_000, 1_000]
+    assert steps(engine) == [HOUR_MS, -DAY_MS, -HOUR_MS, DAY_MS]
+
+
+@in_virtual_time
+async def test_a_step_costs_one_record_however_much_is_pending() -> None:
+    engine, clock = driver()
+    await engine.start(*range(1, 5_001))
+    while numbers(await engine.take(b"b")):
+        pass
+    await engine.take(b"a", claim=HOUR_MS)
+    before = len(records(engine))
+    clock.step(-HOUR_MS)
+    await engine.consumers(S, G)
+    await engine.consumers(S, G)
+    assert records(engine)[before:] == [[commands.SetClock(-HOUR_MS)]]
+
+
+@in_virtual_time
+async def test_a_clock_that_is_adjusted_bit_by_bit_is_followed() -> None:
+    engine, clock = driver()
+    async with kept(engine):
+        await engine.start(1)
+        await engine.take(b"b")
+        for _ in range(100):
+            clock.step(-CLOCK_STEP_MS_MIN // 2)
+            await asyncio.sleep(1.5)
+        assert [one.idle_ms for one in await engine.held()] == [100 * CLOCK_STEP_MS_MIN]
+        assert steps(engine) == []
+
+
+# Rests, dead letters, consumers, keys
+
+
+@in_virtual_time_either_way
+async def test_a_rest_ends_in_time(by_ms: int) -> None:
+    engine, clock = driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL, delay_ms=IDLE_MS)
+    await asyncio.sleep(10)
+    blocked = asyncio.create_task(engine.take(b"a", claim=DAY_MS, wait_ms=None))
+    await settle()
+    clock.step(by_ms)
+    assert numbers(await engine.take(b"c", claim=DAY_MS)) == []
+    assert numbers(await blocked) == [1]
+    assert now_ms() == IDLE_MS
+
+
+@in_virtual_time_either_way
+async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
+    engine, clock = driver()
+    policy = GroupPolicy(
+        claim_idle_ms=IDLE_MS,
+        max_deliveries=1,
+        dead_letter_stream=b"d",
+        consumer_ttl_ms=2 * IDLE_MS,
+    )
+    async with kept(engine):
+        await engine.start(1)
+        await engine.set_policy(S, G, policy)
+        await engine.take(b"b")
+        await asyncio.sleep(10)
+        clock.step(by_ms)
+        await asyncio.sleep(19)
+        assert await engine.length(b"d") == 0
+        await asyncio.sleep(3)
+        assert await engine.length(b"d") == 1
+        await asyncio.sleep(27)
+        assert len(await engine.consumers(S, G)) == 1
+        await asyncio.sleep(3)
+        assert await engine.consumers(S, G) == []
+
+
+@in_virtual_time_either_way
+async def test_a_key_protects_for_its_time_and_is_forgotten_then(by_ms: int) -> None:
+    engine, clock = driver()
+    draft = [Draft(None, (b"f", b"v"))]
+    async with kept(engine):
+        await engine.create_stream(S, StreamConfig(idempotency_window_ms=IDLE_MS))
+        made = await engine.add_once(S, draft, Idempotent(b"p", b"k"))
+        await asyncio.sleep(10)
+        clock.step(by_ms)
+        await asyncio.sleep(19)
+        assert (await engine.add_once(S, draft, Idempotent(b"p", b"k"))).ids == made.ids
+        await asyncio.sleep(3)
+        assert len(engine.keyspace.stream(S).keys) == 0
+        again = await engine.add_once(S, draft, Idempotent(b"p", b"k"))
+        assert again.ids > made.ids
+
+
+@in_virtual_time_either_way
+async def test_a_writer_is_not_forgotten_and_its_commit_is_told_by_the_clock(by_ms: int) -> None:
+    engine, clock = driver()
+    await engine.commit_batch(b"w", 7, {})
+    clock.step(100 * by_ms)
+    await engine.commit_batch(b"v", 1, {})
+    last = await engine.last_commit(b"w")
+    assert last == (7, START_MS + 100 * by_ms)
+
+
+# What goes by the clock, as in Redis
+
+
+def expire(keyspace: Keyspace, at_ms: int, *, in_ms: int) -> Decision[None]:
+    return streams.set_expiry(keyspace, S, at_ms + in_ms)
+
+
+@in_virtual_time
+async def test_a_stream_goes_at_a_moment_whenever_that_comes() -> None:
+    engine, clock = driver()
+    await engine.put(1)
+    await engine.perform(partial(expire, in_ms=60_000))
+    clock.step(-HOUR_MS)
+    await asyncio.sleep(3_600)
+    assert await engine.length(S) == 1
+    await asyncio.sleep(60)
+    assert await engine.length(S) == 0
+
+
+@in_virtual_time
+async def test_an_age_limit_takes_nothing_early_when_the_clock_is_set_back() -> None:
+    engine, clock = driver()
+    draft = [Draft(None, (b"f", b"v"))]
+    async with kept(engine):
+        await engine.create_stream(S, StreamConfig(max_age_ms=60_000))
+        [first] = await engine.add(S, draft)
+        clock.step(-HOUR_MS)
+        for _ in range(60):
+            await asyncio.sleep(59)
+            await engine.add(S, draft)
+        ids = [one.id for one in await engine.range(S)]
+        assert ids == [EntryId(first.ms, seq) for seq in range(61)]
+        await asyncio.sleep(3 * 60)
+        assert await engine.length(S) == 0
+
+
+# Restarts
+
+
+def replayed(engine: Engine) -> Keyspace:
+    keyspace = Keyspace()
+    for record in records(engine):
+        for command in record:
+            keyspace.apply(command)
+    return keyspace
+
+
+def rewritten(engine: Engine) -> Keyspace:
+    file = BytesIO(b"".join(pieces(replayed(engine), position=1)))
+    header = read_header(file, "file", Kind.SNAPSHOT)
+    return load(read_blocks(file, "file", header), "file")
+
+
+recovered = pytest.mark.parametrize("recover", [replayed, rewritten])
+
+
+@recovered
+async def test_a_start_before_what_was_recorded_goes_on_from_there(
+    recover: Callable[[Engine], Keyspace],
+) -> None:
+    before = Driver()
+    before.hand.now_ms = START_MS
+    await before.start(1, 2, 3)
+    await before.take(b"a", 1)
+    before.hand.now_ms += 20_000
+    await before.take(b"a", 1)
+    before.hand.now_ms += 10_000
+    await before.take(b"b", 1)
+    await before.nack(S, G, [entry_id(3)], mode=NackMode.FAIL, delay_ms=IDLE_MS)
+
+    clock = HandClock(START_MS - HOUR_MS)
+    after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
+    held = await after.pending(S, G, PendingRequest())
+    assert [one.idle_ms for one in held] == [30_000, 10_000, None]
+    clock.now_ms += IDLE_MS - 1
+    claim = partial(after.autoclaim, S, G, b"c", start=MIN_ID, limit=9, just_id=True)
+    assert len((await claim(min_idle_ms=IDLE_MS)).deliveries) == 2
+    clock.now_ms += 1
+    assert [one.id.ms for one in (await claim(min_idle_ms=IDLE_MS)).deliveries] == [3]
+
+
+@recovered
+async def test_a_start_after_the_clock_was_set_while_it_ran_knows_all_idle_times(
+    recover: Callable[[Engine], Keyspace],
+) -> None:
+    before = Driver()
+    before.hand.now_ms = START_MS
+    await before.start(1, 2, 3)
+    await before.take(b"a", 1)
+    before.hand.now_ms += 10_000
+    before.hand.step(DAY_MS)
+    await before.take(b"a", 1)
+    before.hand.now_ms += 5_000
+    before.hand.step(-DAY_MS - HOUR_MS)
+    await before.take(b"a", 1)
+
+    clock = HandClock(before.hand.now_ms + 1_000)
+    after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
+    held = await after.pending(S, G, PendingRequest())
+    assert [one.idle_ms for one in held] == [16_000, 6_000, 1_000]
+    assert steps(after) == []
+
+
+# What cannot be recorded
+
+
+@in_virtual_time
+async def test_a_step_that_cannot_be_recorded_is_recorded_later() -> None:
+    engine, clock = driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    storage = engine.storage
+    assert isinstance(storage, MemoryStorage)
+    blocked = asyncio.create_task(engine.take(b"a", claim=IDLE_MS, wait_ms=None))
+    await asyncio.sleep(10)
+    clock.step(-HOUR_MS)
+    storage.failure = "no room"
+    await engine.held()
+    with pytest.raises(Unavailable):
+        await engine.take(b"c", claim=IDLE_MS)
+    storage.failure = None
+    assert numbers(await blocked) == [1]
+    assert now_ms() == IDLE_MS
+    assert steps(engine) == [-HOUR_MS]
+
+
+def test_a_step_is_told_until_it_is_taken_account_of() -> None:
+    clock = HandClock(START_MS)
+    watch = StepWatch(clock)
+    assert watch.look(START_MS, 0) == 0
+    clock.step(-HOUR_MS)
+    assert watch.look(START_MS - HOUR_MS, 0) == -HOUR_MS
+    clock.now_ms += 50
+    assert watch.look(START_MS - HOUR_MS + 50, 0) == -HOUR_MS
+    assert watch.steady_ms() == START_MS + 50
+    assert watch.look(START_MS + 50, 0) == 0
+
+
+async def test_what_is_made_as_old_as_can_be_is_claimed_first() -> None:
+    engine = Driver()
+    await engine.start(1, 2, 3)
+    engine.hand.step(HOUR_MS)
+    await engine.take(b"a")
+    await engine.claim(S, G, b"a", [entry_id(2)], ClaimRequest(0, time_ms=1))
+    await engine.claim(S, G, b"a", [entry_id(3)], ClaimRequest(0, time_ms=0))
+    assert [one.idle_ms for one in await engine.held()] == [0, 1_000, 1_000]
+    assert numbers(await engine.take(b"b", claim=1_000)) == [2, 3]

@@ -1,0 +1,67 @@
+"""The journal's records: every command reads back as it was written."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.engine import commands as c
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.state.stream import StreamConfig
+
+names = st.binary(max_size=4)
+ids = st.builds(EntryId, st.integers(0, U64_MAX), st.integers(0, U64_MAX))
+id_lists = st.lists(ids, max_size=3)
+counts = st.lists(st.tuples(ids, st.integers(0, COUNT_MAX)), max_size=3)
+times = st.integers(0, 2**62)
+optional = st.one_of(st.none(), st.integers(0, 2**62))
+fields = st.lists(st.binary(max_size=4), min_size=2, max_size=4).map(tuple)
+entries = st.lists(st.builds(Entry, ids, fields), max_size=3)
+configs = st.builds(StreamConfig, max_length=optional, max_age_ms=optional)
+
+every_command = st.one_of(
+    st.builds(c.CreateStream, names, times, configs),
+    st.builds(c.ConfigureStream, names, configs),
+    st.builds(c.DeleteStream, names),
+    st.builds(c.Add, names, entries),
+    st.builds(c.Trim, names, ids),
+    st.builds(c.Delete, names, id_lists),
+    st.builds(c.CreateGroup, names, names, ids, optional),
+    st.builds(c.SetGroup, names, names, ids, optional),
+    st.builds(c.DestroyGroup, names, names),
+    st.builds(c.SeeConsumer, names, names, names, times),
+    st.builds(c.DeleteConsumer, names, names, names, st.booleans()),
+    st.builds(c.Deliver, names, names, names, times, id_lists, id_lists, ids, optional),
+    st.builds(c.Redeliver, names, names, names, times, id_lists),
+    st.builds(c.Ack, names, names, id_lists),
+    st.builds(c.Release, names, names, counts),
+    st.builds(c.CommitBatch, names, times, times),
+    st.builds(c.Claim, names, names, names, times, times, counts, id_lists, ids),
+)
+
+
+@given(st.lists(every_command, max_size=3))
+def test_a_record_reads_back_as_it_was_written(batch: list[c.Command]) -> None:
+    assert c.decode(c.encode(batch)) == batch
+
+
+@given(st.builds(c.Add, names, entries))
+def test_entries_and_ids_come_back_as_what_they_are(command: c.Add) -> None:
+    (decoded,) = c.decode(c.encode([command]))
+    assert isinstance(decoded, c.Add)
+    assert all(type(entry) is Entry for entry in decoded.entries)
+    assert all(type(entry.id) is EntryId for entry in decoded.entries)
+    assert all(type(entry.fields) is tuple for entry in decoded.entries)
+
+
+def test_every_number_of_the_format_is_used_once() -> None:
+    classes = c.Command.__args__
+    tags = [one.__struct_config__.tag for one in classes]
+    assert sorted(tags) == list(range(1, len(classes) + 1))
+
+
+@pytest.mark.parametrize("record", [b"", b"\x00", b"\x91\x92\xff\xa1s", b"\x91\x91\x01"])
+def test_bytes_that_are_no_record_are_refused(record: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        c.decode(record)

@@ -1,0 +1,121 @@
+"""What is deleted is freed bit by bit, with requests in between."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+
+import pytest
+
+from headgate.app.redis_syntax import keys
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.views import From, StreamCursor
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.state.dismantling import free
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import PendingEntry
+from tests.unit.driver import Driver, G, S
+
+COUNT = 3 * FREED_AT_ONCE_MAX
+PAIR = (b"k", b"v")
+
+
+@pytest.fixture
+def pending_count() -> Callable[[], int]:
+    """Return what tells how many pending entries this test has made, in use or not."""
+    gc.collect()
+    others = all_pending()  # of whoever was here before: kept, so that they are not counted
+
+    return lambda: len(all_pending()) - len(others)
+
+
+def all_pending() -> list[PendingEntry]:
+    return [one for one in gc.get_objects() if isinstance(one, PendingEntry)]
+
+
+@pytest.fixture
+async def engine(pending_count: Callable[[], int]) -> Driver:
+    assert pending_count() == 0
+    engine = Driver()
+    await engine.start(*range(1, COUNT + 1))
+    while (await engine.take())[0].deliveries:
+        pass
+    await engine.add_once(S, [Draft(None, PAIR)], Idempotent(b"p", b"key"))
+    return engine
+
+
+async def test_a_stream_that_is_deleted_is_freed_in_turns(
+    engine: Driver, pending_count: Callable[[], int]
+) -> None:
+    gc.collect()
+    seen = [pending_count()]
+    gc.disable()  # what is freed must not need it
+    try:
+        running = asyncio.create_task(engine.run())
+        await asyncio.sleep(0)
+        await engine.delete_stream(S)
+        while len(seen) < 100 and seen[-1]:
+            await asyncio.sleep(0)
+            seen.append(pending_count())
+    finally:
+        gc.enable()
+    await engine.close()
+    await running
+
+    assert seen[0] == COUNT
+    assert seen[-1] == 0
+    assert len(set(seen)) >= 3  # not all at once
+
+
+@pytest.mark.parametrize("words", [[b"FLUSHALL"], [b"FLUSHDB", b"ASYNC"]])
+async def test_all_streams_go_with_one_record(engine: Driver, words: list[bytes]) -> None:
+    await engine.create_group(b"t", b"g", GroupStart(MIN_ID), create_stream=True)
+    before = engine.storage.position
+
+    assert await engine.perform(keys.flush(words).step) == "OK"
+
+    assert engine.storage.position == before + 1
+    assert await engine.list_streams() == []
+    await engine.put(1)
+    assert [one.name for one in await engine.list_streams()] == [S]
+
+
+async def test_a_flush_of_nothing_is_not_recorded() -> None:
+    engine = Driver()
+
+    await engine.perform(keys.flush([b"FLUSHALL"]).step)
+
+    assert engine.storage.position == 0
+
+
+async def test_a_reader_goes_on_when_all_streams_have_gone(engine: Driver) -> None:
+    cursors = [StreamCursor(S, MIN_ID), StreamCursor(b"t", From.NOW)]
+    await engine.delete_stream(S)
+    reading = asyncio.create_task(engine.read(cursors, wait_ms=None, missing_ok=True))
+    await asyncio.sleep(0)
+
+    await engine.perform(keys.flush([b"FLUSHALL"]).step)
+    await engine.add(S, [Draft(None, PAIR)])
+
+    assert [len(read.entries) for read in await reading] == [1, 0]
+
+
+async def test_a_group_that_is_destroyed_leaves_no_cycle(
+    engine: Driver, pending_count: Callable[[], int]
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        free(engine.keyspace.group(S, G).dismantle())
+        left = pending_count()
+    finally:
+        gc.enable()
+
+    assert left == 0
+
+
+def test_a_keyspace_of_nobody_frees_at_once() -> None:
+    assert Keyspace().dispose is free

@@ -1,0 +1,791 @@
+"""Blocked reads: who is woken, when exactly, and what is left behind when one goes away."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import References, TrimRequest
+from headgate.engine.decisions.views import From
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import (
+    Draining,
+    GroupNotFound,
+    LimitExceeded,
+    StreamNotFound,
+    Unavailable,
+)
+from headgate.engine.replies import GroupRead
+from headgate.engine.state.stream import StreamConfig
+from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
+
+T = TypeVar("T")
+
+
+def blocking_driver(waiters_max: int = 10_000) -> tuple[Driver, VirtualClock]:
+    clock = VirtualClock()
+    return Driver(clock, waiters_max=waiters_max), clock
+
+
+async def started(*reads: Coroutine[Any, Any, T]) -> list[asyncio.Task[T]]:
+    """Start reads one after the other, each until it is blocked or over."""
+    tasks = []
+    for read in reads:
+        tasks.append(asyncio.get_running_loop().create_task(read))
+        await settle()
+    return tasks
+
+
+async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel reads and wait until they are gone."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert all(task.cancelled() for task in tasks)
+
+
+def over(tasks: list[asyncio.Task[T]]) -> list[bool]:
+    return [task.done() for task in tasks]
+
+
+# Plain reads
+
+
+@in_virtual_time
+async def test_every_plain_reader_gets_every_entry() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    tasks = await started(engine.follow(), engine.follow(), engine.follow(after=entry_id(1)))
+    assert engine.waiter_count == 3
+    await engine.put(2)
+    assert await asyncio.gather(*tasks) == [[(S, [2])]] * 3
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_a_reader_from_now_on_keeps_the_moment_of_its_call() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    (task,) = await started(engine.follow())
+    await engine.put(2, 3)
+    assert await task == [(S, [2, 3])]
+
+
+@in_virtual_time
+async def test_a_reader_gets_also_what_came_before_it_had_its_turn() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    (task,) = await started(engine.follow())
+    await engine.put(2, 3)
+    await engine.put(4)
+    assert await task == [(S, [2, 3, 4])]
+
+
+@in_virtual_time
+async def test_what_a_reader_was_woken_for_is_its_own_even_if_it_goes_at_once() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    one, other = await started(engine.follow(), engine.follow())
+    await engine.put(2, 3)
+    await engine.delete(S, [entry_id(2)])
+    await engine.put(4)
+    assert await one == [(S, [2, 3])]
+    (third,) = await started(engine.follow())
+    await engine.put(5)
+    await engine.delete_stream(S)
+    assert (await other, await third) == ([(S, [2, 3])], [(S, [5])])
+
+
+@in_virtual_time
+async def test_a_read_of_nothing_is_over_exactly_at_its_deadline_and_empty() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    assert await engine.follow(wait_ms=250) == []
+    assert (now_ms(), engine.waiter_count) == (250, 0)
+
+
+@in_virtual_time
+async def test_a_blocked_read_of_the_last_entry_gets_the_last_one_there_is_then() -> None:
+    engine, _ = blocking_driver()
+    await engine.create_stream(S, StreamConfig())
+    (task,) = await started(engine.follow(after=From.LAST))
+    await engine.put(1, 2, 3)
+    assert await task == [(S, [3])]
+
+
+@in_virtual_time
+async def test_an_entry_trimmed_in_the_same_command_wakes_nobody() -> None:
+    engine, _ = blocking_driver()
+    await engine.create_stream(S, StreamConfig(max_length=0))
+    (task,) = await started(engine.follow(wait_ms=100))
+    await engine.put(1)
+    assert await task == []
+    assert now_ms() == 100
+
+
+@in_virtual_time
+async def test_a_reader_of_several_streams_is_woken_by_any_and_leaves_all() -> None:
+    engine, _ = blocking_driver()
+    for stream in (b"p", b"q"):
+        await engine.put(1, stream=stream)
+    (task,) = await started(engine.follow(b"p", b"q"))
+    await engine.put(2, stream=b"q")
+    assert await task == [(b"q", [2])]
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_a_reader_that_names_a_stream_twice_is_counted_once() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    assert await engine.follow(S, S, wait_ms=10) == []
+    (task,) = await started(engine.follow(S, S))
+    assert engine.waiter_count == 1
+    await engine.put(2)
+    assert await task == [(S, [2]), (S, [2])]
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its_deletion() -> None:
+    engine, _ = blocking_driver()
+    (task,) = await started(engine.follow(missing_ok=True))
+    await engine.create_stream(S, StreamConfig())
+    await engine.delete_stream(S)
+    assert not task.done()
+    await engine.put(1)
+    assert await task == [(S, [1])]
+
+
+@in_virtual_time
+async def test_a_stream_made_again_with_lower_ids_does_not_wake_those_who_are_further() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(5)
+    (task,) = await started(engine.follow(missing_ok=True))
+    await engine.delete_stream(S)
+    await engine.put(3)
+    assert not task.done()
+    await engine.put(6)
+    assert await task == [(S, [6])]
+
+
+@in_virtual_time
+async def test_deleting_the_stream_answers_a_plain_reader_at_once() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    (task,) = await started(engine.follow())
+    await engine.delete_stream(S)
+    with pytest.raises(StreamNotFound):
+        await task
+    assert engine.waiter_count == 0
+
+
+# Group reads
+
+
+@in_virtual_time
+async def test_readers_of_a_group_are_served_in_the_order_in_which_they_came() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    tasks = await started(*(engine.take(name, 1, wait_ms=None) for name in (b"a", b"b", b"c")))
+    await engine.put(1, 2)
+    await settle()
+    assert over(tasks) == [True, True, False]
+    await engine.put(3)
+    assert [numbers(await task) for task in tasks] == [[1], [2], [3]]
+    assert await engine.held_numbers(b"c") == [3]
+
+
+@in_virtual_time
+async def test_the_first_reader_takes_all_and_the_rest_keep_place_and_deadline() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    tasks = await started(
+        engine.take(b"a", wait_ms=None),
+        engine.take(b"b", wait_ms=100),
+        engine.take(b"c", wait_ms=None),
+    )
+    await asyncio.sleep(0.060)
+    await engine.put(1, 2)
+    assert numbers(await tasks[0]) == [1, 2]
+    assert numbers(await tasks[1]) == []
+    assert now_ms() == 100
+    await engine.put(3)
+    assert numbers(await tasks[2]) == [3]
+
+
+@in_virtual_time
+async def test_different_groups_and_plain_readers_do_not_compete() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    (plain, grouped) = await started(engine.follow(), _numbers(engine.take(wait_ms=None)))
+    await engine.put(1)
+    assert await plain == [(S, [1])]
+    assert await grouped == [1]
+
+
+async def _numbers(read: Coroutine[Any, Any, list[GroupRead]]) -> Any:
+    return numbers(await read)
+
+
+@in_virtual_time
+async def test_a_group_reader_of_several_streams_leaves_all_when_served_by_one() -> None:
+    engine, _ = blocking_driver()
+    for stream in (b"p", b"q"):
+        await engine.start(stream=stream)
+    first, second = await started(
+        engine.take(b"a", wait_ms=None, streams=(b"p", b"q")),
+        engine.take(b"b", wait_ms=None, streams=(b"q",)),
+    )
+    await engine.put(1, stream=b"p")
+    await engine.put(2, stream=b"q")
+    assert [read.stream for read in await first if read.served] == [b"p"]
+    assert numbers(await second) == [2]
+
+
+@in_virtual_time
+async def test_moving_a_group_back_wakes_nobody_but_the_next_append_delivers_the_old() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2, after=None)
+    (task,) = await started(engine.take(wait_ms=None))
+    await engine.set_group(S, G, GroupStart(MIN_ID))
+    await settle()
+    assert not task.done()
+    await engine.put(3)
+    assert numbers(await task) == [1, 2, 3]
+
+
+@in_virtual_time
+async def test_deletes_and_trims_wake_nobody() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2, 3, after=None)
+    tasks = await started(engine.take(wait_ms=50))
+    await engine.delete(S, [entry_id(1)])
+    await engine.trim(S, TrimRequest(max_length=1))
+    await engine.create_group(S, b"other", GroupStart(MIN_ID))
+    assert numbers(await tasks[0]) == []
+    assert now_ms() == 50
+
+
+@in_virtual_time
+async def test_a_deleted_consumer_that_waits_is_made_again_when_it_is_served() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    (task,) = await started(engine.take(b"a", wait_ms=None))
+    await engine.delete_consumer(S, G, b"a", release=True)
+    assert await engine.consumers(S, G) == []
+    await engine.put(1)
+    assert numbers(await task) == [1]
+    assert await engine.held_numbers(b"a") == [1]
+
+
+@in_virtual_time
+async def test_destroying_a_group_answers_its_readers_at_once_and_no_others() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    await engine.create_group(S, b"other", GroupStart(None))
+    (task, plain) = await started(engine.take(wait_ms=None), _ignored(engine.follow(wait_ms=10)))
+    await engine.destroy_group(S, b"other")
+    await settle()
+    assert not task.done()
+    await engine.destroy_group(S, G)
+    with pytest.raises(GroupNotFound) as refusal:
+        await task
+    assert (refusal.value.stream, refusal.value.group) == (S, G)
+    await plain
+    assert (now_ms(), engine.waiter_count) == (10, 0)
+
+
+async def _ignored(read: Coroutine[Any, Any, Any]) -> list[GroupRead]:
+    await read
+    return []
+
+
+@in_virtual_time
+async def test_deleting_one_stream_of_several_answers_a_group_reader_with_an_error() -> None:
+    engine, _ = blocking_driver()
+    for stream in (b"p", b"q"):
+        await engine.start(stream=stream)
+    (task,) = await started(engine.take(wait_ms=None, streams=(b"p", b"q")))
+    await engine.delete_stream(b"q")
+    with pytest.raises(GroupNotFound) as refusal:
+        await task
+    assert refusal.value.stream == b"q"
+    assert engine.waiter_count == 0
+
+
+# Claiming while blocked
+
+
+@in_virtual_time
+async def test_a_claiming_reader_wakes_at_the_very_moment_an_entry_is_idle_enough() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    await asyncio.sleep(0.300)
+    (read,) = await engine.take(b"a", claim=1_000, wait_ms=None)
+    assert now_ms() == 1_000
+    assert [(one.id.ms, one.idle_ms, one.claimed_from) for one in read.deliveries] == [
+        (1, 1_000, b"b")
+    ]
+
+
+@in_virtual_time
+async def test_an_entry_delivered_after_the_wait_began_is_claimed_when_its_time_comes() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None, max_pending=1))
+    await asyncio.sleep(0.070)
+    await engine.put(1)
+    assert numbers(await task) == [1]
+    (task,) = await started(engine.take(b"b", claim=100, wait_ms=None))
+    assert numbers(await task) == [1]
+    assert now_ms() == 170
+
+
+@in_virtual_time
+async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2)
+    await engine.take(b"z")
+    slow, fast = await started(
+        engine.take(b"slow", 1, claim=500, wait_ms=None),
+        engine.take(b"fast", 1, claim=200, wait_ms=None),
+    )
+    assert numbers(await fast) == [1]
+    assert now_ms() == 200
+    assert numbers(await slow) == [2]
+    assert now_ms() == 500
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_an_acknowledged_entry_is_not_waited_for() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2)
+    await engine.take(b"b", 1)
+    await asyncio.sleep(0.050)
+    await engine.take(b"b", 1)
+    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
+    await engine.ack(S, G, [entry_id(1)])
+    assert numbers(await task) == [2]
+    assert now_ms() == 150
+
+
+@in_virtual_time
+async def test_a_deleted_entry_that_is_still_pending_does_not_end_the_wait() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    await engine.delete(S, [entry_id(1)])
+    assert numbers(await engine.take(b"a", claim=100, wait_ms=1_000)) == []
+    assert now_ms() == 1_000
+
+
+@in_virtual_time
+async def test_extending_a_delivery_moves_the_moment_at_which_it_can_be_claimed() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
+    await asyncio.sleep(0.080)
+    await engine.extend(S, G, [entry_id(1)], consumer=b"b")
+    assert numbers(await task) == [1]
+    assert now_ms() == 180
+
+
+@in_virtual_time
+async def test_a_claim_that_makes_an_entry_look_older_brings_the_moment_forward() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
+    await asyncio.sleep(0.020)
+    await engine.claim(S, G, b"c", [entry_id(1)], ClaimRequest(0, idle_ms=70))
+    assert numbers(await task) == [1]
+    assert now_ms() == 50
+
+
+@in_virtual_time
+async def test_a_nack_wakes_a_claiming_reader_at_once_and_no_other() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    plain, claiming = await started(
+        engine.take(b"p", wait_ms=None), engine.take(b"a", claim=10**12, wait_ms=None)
+    )
+    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    assert [(d.id.ms, d.idle_ms) for d in deliveries(await claiming)] == [(1, 0)]
+    assert (now_ms(), plain.done()) == (0, False)
+    await cancelled(plain)
+
+
+@in_virtual_time
+async def test_a_consumer_that_goes_hands_its_entries_to_claiming_readers_at_once() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2)
+    await engine.take(b"b")
+    (task,) = await started(engine.take(b"a", claim=10_000, wait_ms=None))
+    await engine.delete_consumer(S, G, b"b", release=True)
+    assert numbers(await task) == [1, 2]
+    assert now_ms() == 0
+
+
+@in_virtual_time
+async def test_a_clock_that_steps_back_delays_a_claim_and_loses_nothing() -> None:
+    engine, clock = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
+    clock.step(-40)
+    assert numbers(await task) == [1]
+    assert now_ms() == 140
+
+
+@in_virtual_time
+async def test_a_paced_reader_woken_by_time_takes_as_much_as_it_asked_for_once() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2, 3)
+    await engine.take(b"b")
+    first, second = await started(
+        engine.take(b"a", 1, claim=100, wait_ms=None, max_pending=5),
+        engine.take(b"c", 1, claim=100, wait_ms=None, max_pending=5),
+    )
+    assert (numbers(await first), numbers(await second)) == ([1], [2])
+    assert await engine.held_numbers(b"a") == [1]
+    assert await engine.held_numbers(b"b") == [3]
+    assert now_ms() == 100
+
+
+# Readers that may hold only so much
+
+
+@in_virtual_time
+async def test_a_full_reader_wakes_when_it_acknowledges() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2)
+    await engine.take(max_pending=1)
+    (task,) = await started(engine.take(max_pending=1, wait_ms=None))
+    await asyncio.sleep(0.005)
+    assert not task.done()
+    await engine.ack(S, G, [entry_id(1)])
+    assert numbers(await task) == [2]
+    assert now_ms() == 5
+
+
+@in_virtual_time
+async def test_a_full_reader_wakes_when_another_claims_from_it() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, 2)
+    await engine.take(b"a", max_pending=1)
+    (task,) = await started(engine.take(b"a", max_pending=1, wait_ms=None))
+    assert numbers(await engine.take(b"b", 1, claim=0)) == [1]
+    assert numbers(await task) == [2]
+
+
+@in_virtual_time
+async def test_a_full_reader_does_not_keep_those_behind_it_waiting() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"a")
+    full, free = await started(
+        engine.take(b"a", max_pending=1, wait_ms=None), engine.take(b"b", wait_ms=None)
+    )
+    await engine.put(2)
+    assert numbers(await free) == [2]
+    assert not full.done()
+    await cancelled(full)
+
+
+# Going away
+
+
+@in_virtual_time
+async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1, after=None)
+    tasks = await started(
+        engine.take(wait_ms=None, claim=50), engine.take(wait_ms=10_000), engine.take(wait_ms=None)
+    )
+    (plain,) = await started(engine.follow())
+    await cancelled(*tasks, plain)
+    assert engine.waiter_count == 0
+    assert engine._waiters._lanes == {}
+    assert not engine._waiters._noted
+    await engine.put(2)
+    assert await engine.held() == []
+
+
+@in_virtual_time
+async def test_a_reader_cancelled_in_the_tick_in_which_it_was_served_hands_back() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    gone, behind = await started(
+        engine.take(b"a", wait_ms=None), engine.take(b"b", claim=10**9, wait_ms=None)
+    )
+    await engine.put(1)
+    await cancelled(gone)
+    assert [(d.id.ms, d.delivered_before) for d in deliveries(await behind)] == [(1, 0)]
+    assert await engine.held_numbers(b"a") == []
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None:
+    engine, _ = blocking_driver()
+    await engine.start(1)
+    await engine.take(b"b")
+    await engine.take(b"b", after=MIN_ID)
+    (gone,) = await started(engine.take(b"a", claim=100, wait_ms=None))
+    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    assert [item.delivery_count for item in await engine.held(b"a")] == [3]
+    await cancelled(gone)
+    assert [(item.consumer, item.delivery_count) for item in await engine.held()] == [(None, 2)]
+
+
+@in_virtual_time
+async def test_a_reader_cancelled_before_it_is_served_in_one_tick_is_passed_over() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    gone, behind = await started(engine.take(b"a", wait_ms=None), engine.take(b"b", wait_ms=None))
+    gone.cancel()
+    await engine.put(1)
+    assert numbers(await behind) == [1]
+    assert gone.cancelled()
+    assert await engine.held_numbers(b"b") == [1]
+
+
+@in_virtual_time
+async def test_an_entry_added_at_the_moment_of_the_deadline_is_delivered_to_one_only() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    added = loop.create_task(_add_at(engine, 0.100))
+    first = loop.create_task(engine.take(b"a", wait_ms=100))
+    got = numbers(await first)
+    await added
+    again = numbers(await engine.take(b"b"))
+    assert sorted(got + again) == [1]
+    assert await engine.held_numbers(b"a") == got
+
+
+async def _add_at(engine: Driver, when: float) -> None:
+    loop = asyncio.get_running_loop()
+    reached = loop.create_future()
+    loop.call_at(when, reached.set_result, None)
+    await reached
+    await engine.put(1)
+
+
+@in_virtual_time
+async def test_a_destroyed_group_gets_nothing_handed_back() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    (gone,) = await started(engine.take(b"a", wait_ms=None))
+    await engine.put(1)
+    await engine.destroy_group(S, G)
+    await cancelled(gone)
+    assert engine.waiter_count == 0
+
+
+# Many
+
+
+@in_virtual_time
+async def test_one_read_too_many_is_refused_and_the_others_stay() -> None:
+    engine, _ = blocking_driver(waiters_max=2)
+    await engine.start()
+    tasks = await started(engine.take(wait_ms=None), engine.take(wait_ms=None))
+    with pytest.raises(LimitExceeded) as refusal:
+        await engine.take(wait_ms=None)
+    assert (refusal.value.limit, engine.waiter_count) == (2, 2)
+    with pytest.raises(LimitExceeded):
+        await engine.follow()
+    assert numbers(await engine.take(wait_ms=0)) == []
+    await cancelled(*tasks)
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_one_append_wakes_all_plain_readers_and_exactly_the_first_of_a_group() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    grouped = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(1_000)]
+    plain = [loop.create_task(engine.follow()) for _ in range(1_000)]
+    await settle()
+    assert engine.waiter_count == 2_000
+    await engine.put(1)
+    await settle()
+    assert engine.waiter_count == 999
+    assert over(grouped) == [True] + [False] * 999
+    assert await asyncio.gather(*plain) == [[(S, [1])]] * 1_000
+    await cancelled(*grouped[1:])
+    assert engine.waiter_count == 0
+
+
+class CountingClock(VirtualClock):
+    """Counts how often it is looked at: once by every attempt to read as a group."""
+
+    count = 0
+
+    def wall_ms(self) -> int:
+        self.count += 1
+        return super().wall_ms()
+
+
+@in_virtual_time
+async def test_an_append_looks_at_one_group_reader_more_than_it_serves() -> None:
+    clock = CountingClock()
+    engine = Driver(clock)
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(500)]
+    await settle()
+    clock.count = 0
+    await engine.put(1, 2, 3)
+    assert clock.count == 1 + 3 + 1
+    await settle()
+    assert sum(over(tasks)) == 3
+    await cancelled(*tasks[3:])
+
+
+@in_virtual_time
+async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it() -> None:
+    clock = CountingClock()
+    engine = Driver(clock)
+    await engine.start(1, 2)
+    await engine.take(b"z")
+    loop = asyncio.get_running_loop()
+    plain = [loop.create_task(engine.take(b"p%d" % n, 1, wait_ms=None)) for n in range(500)]
+    tasks = [
+        loop.create_task(engine.take(b"%d" % n, 1, claim=10**9, wait_ms=None)) for n in range(500)
+    ]
+    await settle()
+    clock.count = 0
+    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.delete_consumer(S, G, b"z", release=True)
+    await settle()
+    assert [numbers(await task) for task in tasks[:2]] == [[1], [2]]
+    assert sum(over(tasks)) == 2
+    assert clock.count < 30
+    await cancelled(*tasks[2:], *plain)
+
+
+@in_virtual_time
+async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() -> None:
+    clock = CountingClock()
+    engine = Driver(clock)
+    await engine.start(*range(1, 501))
+    loop = asyncio.get_running_loop()
+    for n in range(500):
+        await engine.take(b"%d" % n, 1)
+    tasks = [
+        loop.create_task(engine.take(b"%d" % n, max_pending=1, wait_ms=None)) for n in range(500)
+    ]
+    await settle()
+    clock.count = 0
+    await engine.put(501)
+    await engine.ack(S, G, [entry_id(300)])
+    await settle()
+    assert numbers(await tasks[299]) == [501]
+    assert clock.count < 10
+    await engine.ack(S, G, [entry_id(8)])
+    await engine.ack(S, G, [entry_id(7)])
+    await engine.put(502, 503)
+    await engine.delete(S, [entry_id(9)], References.DELETE)
+    await engine.put(504)
+    assert (numbers(await tasks[7]), numbers(await tasks[6])) == ([502], [503])
+    assert numbers(await tasks[8]) == [504]
+    assert sum(over(tasks)) == 4
+    await cancelled(*(task for task in tasks if not task.done()))
+    assert (engine.waiter_count, engine._waiters._lanes) == (0, {})
+
+
+@in_virtual_time
+async def test_many_readers_are_served_in_turns_and_others_have_theirs_between() -> None:
+    engine, _ = blocking_driver()
+    await engine.put(1)
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.follow()) for _ in range(1_000)]
+    await settle()
+    await engine.put(2)
+    seen = [engine.waiter_count]
+    while engine.waiter_count:
+        await asyncio.sleep(0)
+        seen.append(engine.waiter_count)
+    assert seen == [900, 800, 700, 600, 500, 400, 300, 200, 100, 0]
+    assert await asyncio.gather(*tasks) == [[(S, [2])]] * 1_000
+
+
+@in_virtual_time
+async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_them() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300)]
+    late = loop.create_task(engine.take(b"late", 1, wait_ms=1))
+    tasks += [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300, 400)]
+    await settle()
+    await engine.put(*range(1, 402))
+    assert engine.waiter_count == 301
+    tasks[150].cancel()
+    newcomer = loop.create_task(engine.take(b"new", wait_ms=0))
+    assert numbers(await newcomer) == [401]
+    del tasks[150]
+    assert [numbers(await task) for task in [*tasks[:299], late, *tasks[299:]]] == [
+        [n] for n in range(1, 401)
+    ]
+
+
+@in_virtual_time
+async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
+    await settle()
+    engine.drain()
+    with pytest.raises(Draining):
+        await engine.take(wait_ms=1)
+    await asyncio.sleep(0)
+    assert sum(over(tasks)) == 100
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(one, Draining) for one in told)
+    assert engine.waiter_count == 0
+
+
+@in_virtual_time
+async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> None:
+    engine, _ = blocking_driver()
+    await engine.start()
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
+    await settle()
+    engine._waiters.fail(Unavailable("for a moment"))
+    late = loop.create_task(engine.take(b"late", wait_ms=None))
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(one, Unavailable) for one in told)
+    assert (engine.waiter_count, late.done()) == (1, False)
+    await engine.put(1)
+    assert numbers(await late) == [1]
+
+
+# Retention
+
+
+@in_virtual_time
+async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
+    engine, _ = blocking_driver()
+    await engine.create_stream(S, StreamConfig(max_age_ms=5_000))
+    await engine.put(1_000_000, 1_002_000)
+    (task,) = await started(engine.keep_house())
+    await asyncio.sleep(6.5)
+    assert [entry.id.ms for entry in await engine.range(S)] == [1_002_000]
+    await asyncio.sleep(2)
+    assert await engine.length(S) == 0
+    await cancelled(task)

@@ -1,0 +1,185 @@
+"""What goes wrong inside: what was applied is recorded, or the process ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headgate.engine import commands as c
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions.views import From, StreamCursor
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.journal import FsyncPolicy, Journal
+from headgate.engine.lanes import LaneKey
+from headgate.engine.state.keyspace import Keyspace
+from tests.memory_disk import MemoryDisk
+from tests.unit.driver import Driver, G, S
+from tests.virtual_time import HandClock, in_virtual_time, settle
+
+
+async def no_rewrite(through: int) -> None:
+    raise AssertionError(f"nobody asked for a rewrite through {through}")
+
+
+class OnDisk:
+    """An engine on a disk in memory, and its task."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryDisk()
+        journal = Journal(self.disk, FsyncPolicy.ALWAYS, no_rewrite)
+        self.engine = Engine(journal, clock=HandClock())
+        self.run = asyncio.create_task(self.engine.run())
+
+    def recovered(self) -> Keyspace:
+        return recovery.recover(self.disk.copy()).keyspace
+
+    async def stop(self) -> None:
+        await self.engine.close()
+        await self.run
+
+
+def adding(value: bytes) -> Any:
+    def add(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+        return streams.add(
+            keyspace,
+            S,
+            [Draft(None, (b"f", value))],
+            create_stream=True,
+            expected_last_id=None,
+            idempotent=None,
+            trim=None,
+            now_ms=now_ms,
+        )
+
+    return add
+
+
+def failing(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+    raise ValueError("a mistake in a step")
+
+
+def poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+    """Decide what cannot be applied: after one command that can be."""
+    half = adding(b"half")(keyspace, now_ms).commands
+    return Decision(None, [*half, c.Trim(b"missing", MIN_ID)])
+
+
+# Steps
+
+
+@in_virtual_time
+async def test_what_was_applied_before_a_step_raised_is_recorded() -> None:
+    one = OnDisk()
+    with pytest.raises(ValueError, match="a mistake in a step"):
+        await one.engine.perform_all([adding(b"1"), failing, adding(b"never")])
+    await one.engine.add(S, [Draft(None, (b"f", b"2"))])
+    assert one.recovered().streams[S].log.length == 2 == await one.engine.length(S)
+    await one.stop()
+
+
+async def test_who_waits_is_served_what_was_added_before_a_step_raised() -> None:
+    engine = Driver()
+    reading = asyncio.create_task(engine.follow(missing_ok=True))
+    await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="a mistake"):
+        await engine.perform_all([adding(b"1"), failing])
+    assert await asyncio.wait_for(reading, 1) != []
+
+
+async def test_a_record_that_cannot_be_written_down_changes_nothing() -> None:
+    engine = Driver()
+    with pytest.raises(OverflowError):
+        await engine.perform(
+            lambda *_: Decision(None, [c.CommitBatch(b"w", 2**64, 1)])  # no such number in msgpack
+        )
+    assert engine.storage.position == 0
+    assert await engine.last_commit(b"w") is None
+
+
+# Waiters
+
+
+async def test_a_blocked_read_that_raises_is_alone_with_that() -> None:
+    engine = Driver()
+    await engine.put(1)
+    is_wrong = False
+
+    def step(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+        if is_wrong:
+            raise ValueError("a mistake in a read")
+        return Decision(None, [])
+
+    lanes = [LaneKey(S, None)]
+    wrong = asyncio.create_task(engine.perform_blocking(step, lanes, wait_ms=None))
+    right = asyncio.create_task(engine.read([StreamCursor(S, From.NOW)], wait_ms=None))
+    await asyncio.sleep(0)
+    is_wrong = True
+    await engine.put(2)
+    with pytest.raises(ValueError, match="a mistake in a read"):
+        await asyncio.wait_for(wrong, 1)
+    [read] = await asyncio.wait_for(right, 1)
+    assert [entry.id.ms for entry in read.entries] == [2]
+    assert engine.waiter_count == 0
+
+
+async def test_a_watcher_that_raises_is_in_nobodys_way() -> None:
+    engine, told = Driver(), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    await engine.start(1)
+    await engine.take(b"a")
+
+    def watch(*_: object) -> None:
+        raise ValueError("a mistake in a watcher")
+
+    engine.watch_claims(S, G, b"a", watch)
+    await engine.take(b"b", claim=0)
+    assert [item.consumer for item in await engine.held()] == [b"b"]
+    assert [str(context["exception"]) for context in told] == ["a mistake in a watcher"]
+
+
+# The end
+
+
+async def by_itself(engine: Engine) -> None:
+    await engine.perform(poisonous)
+
+
+async def in_a_transaction(engine: Engine) -> None:
+    await engine.perform_all([adding(b"2"), poisonous])
+
+
+@pytest.mark.parametrize("way", [by_itself, in_a_transaction])
+def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) -> None:
+    @in_virtual_time
+    async def test() -> None:
+        one = OnDisk()
+        engine = one.engine
+        await engine.add(S, [Draft(None, (b"f", b"1"))])
+        reading = asyncio.create_task(engine.read([StreamCursor(S, From.NOW)], wait_ms=None))
+        await settle()
+        with pytest.raises(KeyError):
+            await way(engine)
+        asks = (engine.length(S), engine.add(S, [Draft(None, (b"f", b"3"))]), reading)
+        for ask in asks:
+            with pytest.raises(Unavailable, match="the process ends"):
+                await ask
+        with pytest.raises(ExceptionGroup) as ended:
+            await one.run
+        assert ended.group_contains(RuntimeError, match="the process ends")
+        await engine.close()
+        assert one.recovered().streams[S].log.length == 1
+
+    test()
+
+
+async def test_a_failed_step_is_still_a_reply_of_its_own() -> None:
+    engine = Driver()
+
+    def refuse(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+        raise Unavailable("not now")
+
+    replies = await engine.perform_all([adding(b"1"), refuse, adding(b"2")])
+    assert [isinstance(reply, StreamError) for reply in replies] == [False, True, False]

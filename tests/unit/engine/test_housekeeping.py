@@ -1,0 +1,143 @@
+"""Housekeeping: what is too old goes in time and bit by bit, and nothing else is touched."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from headgate.engine.decisions import Decision, streams
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
+from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import StreamConfig
+from tests.unit.driver import Driver, G, S
+from tests.virtual_time import VirtualClock, in_virtual_time
+
+WINDOW_MS = 10_000
+
+
+class CountingClock(VirtualClock):
+    """Counts how often somebody looks."""
+
+    count = 0
+
+    def wall_ms(self) -> int:
+        self.count += 1
+        return super().wall_ms()
+
+
+@asynccontextmanager
+async def kept(clock: VirtualClock) -> AsyncIterator[Driver]:
+    """Yield an engine whose house is kept."""
+    engine = Driver(clock)
+    house = asyncio.create_task(engine.keep_house())
+    yield engine
+    house.cancel()
+    await asyncio.wait([house])
+
+
+async def use_key(engine: Driver, stream: bytes, key: bytes) -> None:
+    draft = Draft(None, (b"f", b"v"))
+    await engine.add_once(stream, [draft], Idempotent(b"p", key))
+
+
+def key_count(engine: Driver, stream: bytes) -> int:
+    return len(engine.keyspace.stream(stream).keys)
+
+
+def expire(keyspace: Keyspace, now_ms: int, *, name: bytes) -> Decision[None]:
+    return streams.set_expiry(keyspace, name, now_ms + 5_000)
+
+
+@in_virtual_time
+async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
+    clock = VirtualClock()
+    engine = Driver(clock)
+    for number in range(20):
+        await use_key(engine, S, b"%d" % number)
+        await asyncio.sleep(1)
+    await asyncio.sleep(1000)
+    house = asyncio.create_task(engine.keep_house())
+    await asyncio.sleep(2)
+    house.cancel()
+
+    assert key_count(engine, S) == 0
+    await asyncio.wait([house])
+
+
+@in_virtual_time
+async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
+    clock = CountingClock()
+    async with kept(clock) as engine:
+        for number in range(1_000):
+            name = b"%d" % number
+            await engine.create_stream(name, StreamConfig(max_age_ms=60_000))
+            await use_key(engine, name, b"k")
+        await asyncio.sleep(2)
+        clock.count = 0
+        await asyncio.sleep(20)
+        assert clock.count < 20 * 10
+        await asyncio.sleep(60)
+        assert [await engine.length(b"%d" % number) for number in range(1_000)] == [0] * 1_000
+
+
+@in_virtual_time
+async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
+    clock = VirtualClock(10**9)
+    async with kept(clock) as engine:
+        await engine.create_stream(S, StreamConfig(idempotency_window_ms=WINDOW_MS))
+        await use_key(engine, S, b"a")
+        await asyncio.sleep(5)
+        clock.step(-20_000)
+        await use_key(engine, S, b"b")
+        assert key_count(engine, S) == 2
+        await asyncio.sleep(7)
+        assert list(engine.keyspace.stream(S).keys.by_producer[b"p"]) == [b"b"]
+        await asyncio.sleep(5)
+        assert key_count(engine, S) == 0
+
+
+@in_virtual_time
+async def test_a_shorter_window_or_age_holds_at_once() -> None:
+    async with kept(VirtualClock(10**9)) as engine:
+        await engine.create_stream(S, StreamConfig(max_age_ms=10**6))
+        await use_key(engine, S, b"a")
+        await asyncio.sleep(3)
+        await engine.configure_stream(S, StreamConfig(max_age_ms=5_000))
+        await asyncio.sleep(1)
+        assert await engine.length(S) == 1
+        await asyncio.sleep(3)
+        assert await engine.length(S) == 0
+        await engine.add(S, [Draft(EntryId(10**9 + 4_000, 0), (b"f", b"v"))])
+        await asyncio.sleep(4)
+        assert await engine.length(S) == 0
+
+
+@in_virtual_time
+async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
+    clock = VirtualClock(10**9)
+    async with kept(clock) as engine:
+        for number in range(10 * EXPIRED_AT_ONCE_MAX):
+            name = b"%d" % number
+            await engine.create_stream(name, StreamConfig())
+            await engine.perform(partial(expire, name=name))
+        clock.step(5_000)
+        before = len(engine.keyspace.streams)
+        assert before == 9 * EXPIRED_AT_ONCE_MAX
+        await asyncio.sleep(2)
+        assert len(engine.keyspace.streams) == 0
+
+
+@in_virtual_time
+async def test_many_consumers_that_are_idle_go() -> None:
+    async with kept(VirtualClock()) as engine:
+        await engine.start()
+        await engine.set_policy(S, G, GroupPolicy(consumer_ttl_ms=5_000))
+        for number in range(2 * CONSUMERS_AT_ONCE_MAX + 1):
+            await engine.create_consumer(S, G, b"%d" % number)
+        await asyncio.sleep(4)
+        assert len(await engine.consumers(S, G)) == 2 * CONSUMERS_AT_ONCE_MAX + 1
+        await asyncio.sleep(3)
+        assert await engine.consumers(S, G) == []
