@@ -21,7 +21,7 @@ from headgate.engine.journal.journal import Journal
 _RECONNECT_MS = 1000
 
 
-class Draining(asyncio.Event):
+class DrainSignal(asyncio.Event):
     """Set when the gateway is about to stop. Many may listen, at less than a task each."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Gateway:
     journal: Journal | None  # where this process keeps one
     sockets: Sockets
     random: random.Random  # for jitter and the names of nameless consumers
-    draining: Draining = field(default_factory=Draining)  # it is about to stop
+    draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # what it cannot do without has
 
     def check_room(self) -> None:

@@ -31,17 +31,17 @@ from headgate.app.live.frames import (
 from headgate.app.live.outbox import Outbox
 from headgate.app.live.session import (
     INSTANCE,
-    Ack,
-    AddCredit,
-    Append,
-    Extend,
+    AckIntent,
+    AppendIntent,
+    CreditIntent,
+    ExtendIntent,
     Intent,
-    Nack,
+    NackIntent,
     NotAFrameError,
     Session,
     Settlement,
-    Subscribe,
-    Unsubscribe,
+    SubscribeIntent,
+    UnsubscribeIntent,
 )
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.runtime.turns import Turn
@@ -135,7 +135,7 @@ class Connection:
         self._telling: asyncio.Task[None] | None = None
         self._is_short = False  # made for one subscription: it ends with it
 
-    async def serve(self, first: Callable[[], Subscribe] | None = None) -> None:
+    async def serve(self, first: Callable[[], SubscribeIntent] | None = None) -> None:
         """Converse until one side ends; then what was not settled goes back or is kept.
 
         Args:
@@ -186,7 +186,7 @@ class Connection:
 
         return _kept(self._tasks, run())
 
-    async def _converse(self, first: Callable[[], Subscribe] | None) -> None:
+    async def _converse(self, first: Callable[[], SubscribeIntent] | None) -> None:
         await self.send(self._welcome())
         if first is not None:
             await self._subscribe(first())
@@ -213,7 +213,7 @@ class Connection:
                 intent = self._session.receive(text)
             except NotAFrameError:
                 raise _bad_frame("a frame is one JSON object") from None
-            if isinstance(intent, Append) and len(text) <= _APPEND_LENGTH_MAX:
+            if isinstance(intent, AppendIntent) and len(text) <= _APPEND_LENGTH_MAX:
                 await self._appends_done(but=_APPENDS_MAX - 1)
                 self._appends.append(self._spawn(partial(self._carry_out, intent)))
                 bad_count = 0
@@ -235,19 +235,19 @@ class Connection:
 
     async def _carry_out(self, intent: Intent) -> None:
         match intent:
-            case AddCredit(sub, entries):
+            case CreditIntent(sub, entries):
                 self._feeds[sub].credit.add(entries)
                 return
-            case Unsubscribe(rid, sub):
+            case UnsubscribeIntent(rid, sub):
                 await self._leave(sub)
                 await self.send(Unsubscribed(rid=rid, sub=sub, reason="requested"))
                 return
-        about = None if isinstance(intent, Append) else intent.sub
+        about = None if isinstance(intent, AppendIntent) else intent.sub
         try:
             match intent:
-                case Subscribe():
+                case SubscribeIntent():
                     await self._subscribe(intent)
-                case Append(rid, stream, drafts):
+                case AppendIntent(rid, stream, drafts):
                     ids = await self._backend.add(stream, drafts)
                     self._gateway.metrics.appended.inc(len(ids))
                     await self.send(AppendedFrame(rid=rid, ids=list(map(str, ids))))
@@ -274,23 +274,23 @@ class Connection:
         assert subscriber is not None
         names, consumer = (subscriber.stream, subscriber.group), subscriber.consumer
         match intent:
-            case Ack(ids=ids):
+            case AckIntent(ids=ids):
                 return await self._backend.ack(*names, ids, consumer=consumer)
-            case Nack(ids=ids, mode=mode, delay_ms=delay_ms):
+            case NackIntent(ids=ids, mode=mode, delay_ms=delay_ms):
                 return await self._backend.nack(
                     *names, ids, mode=mode, delay_ms=delay_ms, consumer=consumer
                 )
-            case Extend(ids=ids):
+            case ExtendIntent(ids=ids):
                 return await self._backend.extend(*names, ids, consumer=consumer)
 
-    async def _subscribe(self, intent: Subscribe) -> None:
+    async def _subscribe(self, intent: SubscribeIntent) -> None:
         credit = Credit(intent.credit, most=self._gateway.limits.credit_max)
         if intent.group is None:
             await self._follow_stream(intent, credit)
         else:
             await self._follow_group(intent, intent.group, credit)
 
-    async def _follow_stream(self, intent: Subscribe, credit: Credit) -> None:
+    async def _follow_stream(self, intent: SubscribeIntent, credit: Credit) -> None:
         cursor = StreamCursor(intent.stream, intent.after)
         [now] = await self._backend.read([cursor], limit=1)
         if not isinstance(cursor.after, EntryId):  # from here on it is an id
@@ -308,7 +308,7 @@ class Connection:
         frame_of = partial(self._session.deliver_read, intent.sub)
         feed.task = self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of))
 
-    async def _follow_group(self, intent: Subscribe, group: bytes, credit: Credit) -> None:
+    async def _follow_group(self, intent: SubscribeIntent, group: bytes, credit: Credit) -> None:
         names = intent.stream, group
         info = await self._backend.group(*names)
         subscriber = Subscriber.named_or_new(

@@ -58,7 +58,7 @@ class NotAFrameError(Exception):
     """The client sent something that is no JSON object."""
 
 
-class Subscribe(NamedTuple):
+class SubscribeIntent(NamedTuple):
     """Intent: begin to read, then call `opened`."""
 
     rid: str | None
@@ -74,21 +74,21 @@ class Subscribe(NamedTuple):
     no_ack: bool
 
 
-class Unsubscribe(NamedTuple):
+class UnsubscribeIntent(NamedTuple):
     """Intent: stop to read, then call `closed`."""
 
     rid: str | None
     sub: str
 
 
-class AddCredit(NamedTuple):
+class CreditIntent(NamedTuple):
     """Intent: let more entries come."""
 
     sub: str
     entries: int
 
 
-class Append(NamedTuple):
+class AppendIntent(NamedTuple):
     """Intent: append at the backend."""
 
     rid: str | None
@@ -96,7 +96,7 @@ class Append(NamedTuple):
     drafts: list[Draft]
 
 
-class Ack(NamedTuple):
+class AckIntent(NamedTuple):
     """Intent: acknowledge at the backend, then call `settled`."""
 
     rid: str | None
@@ -104,7 +104,7 @@ class Ack(NamedTuple):
     ids: list[EntryId]
 
 
-class Nack(NamedTuple):
+class NackIntent(NamedTuple):
     """Intent: give back at the backend, then call `settled`."""
 
     rid: str | None
@@ -114,7 +114,7 @@ class Nack(NamedTuple):
     delay_ms: int | None
 
 
-class Extend(NamedTuple):
+class ExtendIntent(NamedTuple):
     """Intent: extend at the backend, then call `settled`."""
 
     rid: str | None
@@ -122,8 +122,8 @@ class Extend(NamedTuple):
     ids: list[EntryId]
 
 
-Settlement = Ack | Nack | Extend
-Intent = Subscribe | Unsubscribe | AddCredit | Append | Settlement
+Settlement = AckIntent | NackIntent | ExtendIntent
+Intent = SubscribeIntent | UnsubscribeIntent | CreditIntent | AppendIntent | Settlement
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Session:
         except (StreamError, GatewayError) as error:
             return _problem(value, problem_of(error, INSTANCE))
 
-    def opened(self, intent: Subscribe) -> None:
+    def opened(self, intent: SubscribeIntent) -> None:
         """Note that a subscription stands."""
         settles = intent.group is not None and not intent.no_ack
         self._subscriptions[intent.sub] = _Subscription(settles, intent.auto_credit)
@@ -195,7 +195,7 @@ class Session:
                 continue
             if subscription.held.pop(entry_id, None) is not None and subscription.auto_credit:
                 returned += 1
-        is_ack = isinstance(intent, Ack)
+        is_ack = isinstance(intent, AckIntent)
         if is_ack and intent.rid is None and _is_clean(outcomes):
             return None, returned
         kind: Literal["acked", "ok"] = "acked" if is_ack else "ok"
@@ -258,12 +258,12 @@ class Session:
                 return self._subscribe(frame)
             case UnsubscribeFrame(rid=rid, sub=sub):
                 self._subscription(sub)
-                return Unsubscribe(rid, sub)
+                return UnsubscribeIntent(rid, sub)
             case AppendFrame():
                 return self._append(frame)
             case CreditFrame(sub=sub, entries=entries):
                 self._subscription(sub)
-                return AddCredit(sub, entries)
+                return CreditIntent(sub, entries)
             case SubscriptionFrame(sub=sub):
                 return self._settlement(frame, self._subscription(sub))
         raise AssertionError(f"a frame of an unknown type: {frame!r}")
@@ -274,11 +274,11 @@ class Session:
             raise GatewayError("invalid_request", text, pointer="/body/sub")
         match frame:
             case AckFrame(rid=rid, sub=sub):
-                return Ack(rid, sub, _acked_ids(frame, subscription))
+                return AckIntent(rid, sub, _acked_ids(frame, subscription))
             case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms):
-                return Nack(rid, sub, parse_ids(ids), NackMode(mode), delay_ms)
+                return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms)
             case ExtendFrame(rid=rid, sub=sub, ids=ids):
-                return Extend(rid, sub, parse_ids(ids))
+                return ExtendIntent(rid, sub, parse_ids(ids))
         raise AssertionError(f"a frame of an unknown type: {frame!r}")
 
     def _subscription(self, sub: str) -> _Subscription:
@@ -288,7 +288,7 @@ class Session:
             raise GatewayError("not_found", text, pointer="/body/sub")
         return found
 
-    def _subscribe(self, frame: SubscribeFrame) -> Subscribe:
+    def _subscribe(self, frame: SubscribeFrame) -> SubscribeIntent:
         if frame.sub in self._subscriptions:
             text = f"there is a subscription {frame.sub!r} already"
             raise GatewayError("invalid_request", text, pointer="/body/sub")
@@ -299,7 +299,7 @@ class Session:
             text = f"at most {self._credit_max}, not {frame.credit}"
             raise GatewayError("invalid_request", text, pointer="/body/credit")
         _check_needs_group(frame)
-        return Subscribe(
+        return SubscribeIntent(
             frame.rid,
             frame.sub,
             check_name(frame.stream, pointer="/body/stream"),
@@ -313,13 +313,15 @@ class Session:
             no_ack=frame.ack == "none",
         )
 
-    def _plain_append(self, text: str) -> Append | None:
+    def _plain_append(self, text: str) -> AppendIntent | None:
         """Take a frame that appends plain entries; None if it does not, or something is wrong."""
         found = plain_append(text, self._batch_entries_max)
         if found is None or len(found.rid or "") > RID_LENGTH_MAX:
             return None
         with suppress(StreamError, GatewayError):
-            return Append(found.rid, check_name(found.stream, pointer="/body/stream"), found.drafts)
+            return AppendIntent(
+                found.rid, check_name(found.stream, pointer="/body/stream"), found.drafts
+            )
         return None
 
     def _check_count(self, value: dict[str, Any]) -> None:
@@ -329,11 +331,11 @@ class Session:
             text = f"at most {self._batch_entries_max} entries, not {len(entries)}"
             raise GatewayError("invalid_request", text, pointer="/body/entries")
 
-    def _append(self, frame: AppendFrame) -> Append:
+    def _append(self, frame: AppendFrame) -> AppendIntent:
         drafts = [
             entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)
         ]
-        return Append(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
+        return AppendIntent(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
 
 
 _GROUP_ONLY = ("consumer", "claim_idle_ms", "on_disconnect")

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headgate.app.redis_syntax.server import Server
-from headgate.app.redis_syntax.table import COMMANDS, AnyEntry, BoundedEntry, Entry, find
+from headgate.app.redis_syntax.server import ServerCommands
+from headgate.app.redis_syntax.table import COMMANDS, AnyCommand, LargeReply, SmallReply, find
 from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
 from headgate.app.runtime.turns import Turn
 from headgate.engine.decisions import Decision
@@ -25,11 +25,11 @@ class CommandRunner:
     def __init__(self, engine: Engine, bounds: Bounds | None = None) -> None:
         """Run commands against this engine; a reply keeps within the bounds."""
         self._engine = engine
-        self._server = Server(engine)
+        self._server = ServerCommands(engine)
         self._bounds = bounds or Bounds()
         self._commands = COMMANDS | {
-            b"INFO": Entry(-1, self._server.info, only_reads=True),
-            b"CONFIG": Entry(-2, self._server.config),
+            b"INFO": SmallReply(-1, self._server.info, only_reads=True),
+            b"CONFIG": SmallReply(-2, self._server.config),
         }
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
@@ -59,7 +59,7 @@ class CommandRunner:
                     await self._engine.wait_durable()
                 raise
 
-    async def _run(self, entry: AnyEntry, words: Sequence[bytes]) -> Reply:
+    async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         plan = entry.read(words, self._bounds)
         if plan.wait is None:
             reply = await self._engine.perform(plan.step)
@@ -89,7 +89,7 @@ class CommandRunner:
         except StreamError as error:
             text = "EXECABORT Transaction discarded because of previous errors."
             raise CommandError(f"{text} ({error})") from None
-        reads = sum(isinstance(entry, BoundedEntry) for entry, _ in found)
+        reads = sum(isinstance(entry, LargeReply) for entry, _ in found)
         bounds = self._bounds.shared(max(reads, 1))
         plans = []
         for (entry, _), words in zip(found, commands, strict=True):
@@ -104,7 +104,7 @@ class CommandRunner:
             await turn.pause()
         return replies
 
-    def _find(self, words: Sequence[bytes]) -> tuple[AnyEntry, str]:
+    def _find(self, words: Sequence[bytes]) -> tuple[AnyCommand, str]:
         name = None
         try:
             if len(words) > COMMAND_WORDS_MAX:
@@ -125,7 +125,7 @@ def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
         raise CommandError(f"ERR a transaction has KEYS and INFO at most {_ABOUT_ALL_MAX} times")
 
 
-def _plan(entry: AnyEntry, words: Sequence[bytes], bounds: Bounds) -> Plan:
+def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> Plan:
     """Return what a command does; if its words make no sense, that is to fail in its turn."""
     try:
         return entry.read(words, bounds)

@@ -45,7 +45,7 @@ class _CommandCounts:
         )
 
 
-class Server:
+class ServerCommands:
     """Counts commands, and answers INFO and CONFIG."""
 
     def __init__(self, engine: Engine) -> None:

@@ -23,7 +23,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Entry(Command):
+class SmallReply(Command):
     """A command whose reply is small, and who reads its words."""
 
     plan: Callable[[Sequence[bytes]], Plan]
@@ -36,7 +36,7 @@ class Entry(Command):
 
 
 @dataclass(frozen=True)
-class BoundedEntry(Command):
+class LargeReply(Command):
     """A command whose reply might become large, and who reads its words."""
 
     plan: Callable[[Sequence[bytes], Bounds], Plan]
@@ -47,67 +47,67 @@ class BoundedEntry(Command):
         return self.plan(words, bounds)
 
 
-AnyEntry = Entry | BoundedEntry
+AnyCommand = SmallReply | LargeReply
 
-COMMANDS: dict[bytes, AnyEntry] = {
-    b"XADD": Entry(-5, streams.xadd),
-    b"XTRIM": Entry(-4, streams.xtrim),
-    b"XLEN": Entry(2, streams.xlen, only_reads=True),
-    b"XRANGE": BoundedEntry(-4, streams.xrange, only_reads=True),
-    b"XREVRANGE": BoundedEntry(-4, streams.xrevrange, only_reads=True),
-    b"XREAD": BoundedEntry(-4, streams.xread, only_reads=True),
-    b"XDEL": Entry(-3, streams.xdel),
-    b"XDELEX": Entry(-5, streams.xdelex),
-    b"XSETID": Entry(-3, streams.xsetid),
-    b"XCFGSET": Entry(-2, streams.xcfgset),
-    b"XIDMPRECORD": Entry(5, streams.xidmprecord),
-    b"XREADGROUP": BoundedEntry(-7, groups.xreadgroup),
-    b"XACK": Entry(-4, groups.xack),
-    b"XACKDEL": Entry(-6, groups.xackdel),
-    b"XNACK": Entry(-7, groups.xnack),
-    b"XPENDING": BoundedEntry(-3, groups.xpending, only_reads=True),
-    b"XCLAIM": Entry(-6, groups.xclaim),
-    b"XAUTOCLAIM": BoundedEntry(-6, groups.xautoclaim),
-    b"PING": Entry(-1, keys.ping, only_reads=True),
-    b"ECHO": Entry(2, keys.echo, only_reads=True),
-    b"TIME": Entry(1, keys.time, only_reads=True),
-    b"DEL": Entry(-2, keys.delete),
-    b"UNLINK": Entry(-2, keys.delete),
-    b"EXISTS": Entry(-2, keys.exists, only_reads=True),
-    b"TYPE": Entry(2, keys.type_, only_reads=True),
-    b"KEYS": BoundedEntry(2, keys.keys, only_reads=True),
-    b"SCAN": BoundedEntry(-2, keys.scan, only_reads=True),
-    b"DBSIZE": Entry(1, keys.dbsize, only_reads=True),
-    b"RENAME": Entry(3, keys.rename),
-    b"EXPIRE": Entry(-3, keys.expire),
-    b"PEXPIRE": Entry(-3, keys.expire),
-    b"TTL": Entry(2, keys.ttl, only_reads=True),
-    b"PTTL": Entry(2, keys.ttl, only_reads=True),
-    b"PERSIST": Entry(2, keys.persist),
-    b"FLUSHALL": Entry(-1, keys.flush),
-    b"FLUSHDB": Entry(-1, keys.flush),
-    b"CONFIG": Entry(-2, keys.config),
+COMMANDS: dict[bytes, AnyCommand] = {
+    b"XADD": SmallReply(-5, streams.xadd),
+    b"XTRIM": SmallReply(-4, streams.xtrim),
+    b"XLEN": SmallReply(2, streams.xlen, only_reads=True),
+    b"XRANGE": LargeReply(-4, streams.xrange, only_reads=True),
+    b"XREVRANGE": LargeReply(-4, streams.xrevrange, only_reads=True),
+    b"XREAD": LargeReply(-4, streams.xread, only_reads=True),
+    b"XDEL": SmallReply(-3, streams.xdel),
+    b"XDELEX": SmallReply(-5, streams.xdelex),
+    b"XSETID": SmallReply(-3, streams.xsetid),
+    b"XCFGSET": SmallReply(-2, streams.xcfgset),
+    b"XIDMPRECORD": SmallReply(5, streams.xidmprecord),
+    b"XREADGROUP": LargeReply(-7, groups.xreadgroup),
+    b"XACK": SmallReply(-4, groups.xack),
+    b"XACKDEL": SmallReply(-6, groups.xackdel),
+    b"XNACK": SmallReply(-7, groups.xnack),
+    b"XPENDING": LargeReply(-3, groups.xpending, only_reads=True),
+    b"XCLAIM": SmallReply(-6, groups.xclaim),
+    b"XAUTOCLAIM": LargeReply(-6, groups.xautoclaim),
+    b"PING": SmallReply(-1, keys.ping, only_reads=True),
+    b"ECHO": SmallReply(2, keys.echo, only_reads=True),
+    b"TIME": SmallReply(1, keys.time, only_reads=True),
+    b"DEL": SmallReply(-2, keys.delete),
+    b"UNLINK": SmallReply(-2, keys.delete),
+    b"EXISTS": SmallReply(-2, keys.exists, only_reads=True),
+    b"TYPE": SmallReply(2, keys.type_, only_reads=True),
+    b"KEYS": LargeReply(2, keys.keys, only_reads=True),
+    b"SCAN": LargeReply(-2, keys.scan, only_reads=True),
+    b"DBSIZE": SmallReply(1, keys.dbsize, only_reads=True),
+    b"RENAME": SmallReply(3, keys.rename),
+    b"EXPIRE": SmallReply(-3, keys.expire),
+    b"PEXPIRE": SmallReply(-3, keys.expire),
+    b"TTL": SmallReply(2, keys.ttl, only_reads=True),
+    b"PTTL": SmallReply(2, keys.ttl, only_reads=True),
+    b"PERSIST": SmallReply(2, keys.persist),
+    b"FLUSHALL": SmallReply(-1, keys.flush),
+    b"FLUSHDB": SmallReply(-1, keys.flush),
+    b"CONFIG": SmallReply(-2, keys.config),
 }
 
-SUBCOMMANDS: dict[bytes, dict[bytes, AnyEntry]] = {
+SUBCOMMANDS: dict[bytes, dict[bytes, AnyCommand]] = {
     b"XGROUP": {
-        b"CREATE": Entry(-5, groups.xgroup),
-        b"SETID": Entry(-5, groups.xgroup),
-        b"DESTROY": Entry(4, groups.xgroup),
-        b"CREATECONSUMER": Entry(5, groups.xgroup),
-        b"DELCONSUMER": Entry(5, groups.xgroup),
-        b"HELP": Entry(2, help_, only_reads=True),
+        b"CREATE": SmallReply(-5, groups.xgroup),
+        b"SETID": SmallReply(-5, groups.xgroup),
+        b"DESTROY": SmallReply(4, groups.xgroup),
+        b"CREATECONSUMER": SmallReply(5, groups.xgroup),
+        b"DELCONSUMER": SmallReply(5, groups.xgroup),
+        b"HELP": SmallReply(2, help_, only_reads=True),
     },
     b"XINFO": {
-        b"STREAM": BoundedEntry(-3, info.xinfo, only_reads=True),
-        b"GROUPS": BoundedEntry(3, info.xinfo, only_reads=True),
-        b"CONSUMERS": BoundedEntry(4, info.xinfo, only_reads=True),
-        b"HELP": Entry(2, help_, only_reads=True),
+        b"STREAM": LargeReply(-3, info.xinfo, only_reads=True),
+        b"GROUPS": LargeReply(3, info.xinfo, only_reads=True),
+        b"CONSUMERS": LargeReply(4, info.xinfo, only_reads=True),
+        b"HELP": SmallReply(2, help_, only_reads=True),
     },
 }
 
 
-def find(words: Sequence[bytes], commands: Mapping[bytes, AnyEntry]) -> tuple[AnyEntry, str]:
+def find(words: Sequence[bytes], commands: Mapping[bytes, AnyCommand]) -> tuple[AnyCommand, str]:
     """Return a command and its full name.
 
     Args:

@@ -13,7 +13,7 @@ from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
 from headgate.app.live.connection import TRY_LATER, Connection
 from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
-from headgate.app.live.session import INSTANCE, Subscribe
+from headgate.app.live.session import INSTANCE, SubscribeIntent
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of
@@ -56,11 +56,11 @@ async def stream_socket(socket: WebSocket) -> None:
     """Send everything that comes after a cursor (XREAD BLOCK)."""
     stream = socket.path_params["stream"]
 
-    def first() -> Subscribe:
+    def first() -> SubscribeIntent:
         check_path(socket)
         query = StreamSocketQuery.model_validate(dict(socket.query_params))
         _check_credit(socket, query)
-        return Subscribe(
+        return SubscribeIntent(
             rid=None,
             sub=SHORT_FORM_SUB,
             stream=check_name(stream, pointer="/path/stream"),
@@ -81,12 +81,12 @@ async def group_socket(socket: WebSocket) -> None:
     """Send what a consumer of a group is given (XREADGROUP BLOCK), and take its acks."""
     stream, group = socket.path_params["stream"], socket.path_params["group"]
 
-    def first() -> Subscribe:
+    def first() -> SubscribeIntent:
         check_path(socket)
         query = GroupSocketQuery.model_validate(dict(socket.query_params))
         _check_credit(socket, query)
         consumer = query.consumer
-        return Subscribe(
+        return SubscribeIntent(
             rid=None,
             sub=SHORT_FORM_SUB,
             stream=check_name(stream, pointer="/path/stream"),
@@ -131,7 +131,7 @@ class SocketRoutes:
         await self._app(scope, receive, send)
 
 
-async def _serve(socket: WebSocket, first: Callable[[], Subscribe] | None) -> None:
+async def _serve(socket: WebSocket, first: Callable[[], SubscribeIntent] | None) -> None:
     gateway = gateway_of(socket)
     offered = socket.scope.get("subprotocols", [])
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)

@@ -87,7 +87,7 @@ class PendingRow(NamedTuple):
     is_hidden: bool  # its stream entry is gone, so nobody is given it
 
 
-class PendingItem(msgspec.Struct, frozen=True, array_like=True, tag=6):
+class PendingPage(msgspec.Struct, frozen=True, array_like=True, tag=6):
     """Pending entries of the group before it: those that wait longest first."""
 
     entries: list[PendingRow]
@@ -111,7 +111,7 @@ Item = (
     | ChunkItem
     | KeysItem
     | GroupItem
-    | PendingItem
+    | PendingPage
     | EndItem
     | WritersItem
 )
@@ -220,7 +220,7 @@ class Loading:
                 self._stream.groups[item.name] = self._group
                 if self._group.policy.acts_by_time:
                     self.keyspace.governed.add(self._stream.name)
-            case PendingItem(entries):
+            case PendingPage(entries):
                 _make_pending(self._group.pel, self._consumers, entries)
         self.item_count += 1
 
@@ -268,7 +268,7 @@ def _group_items(group: Group) -> Iterator[Item]:
         for one in pel.in_time_order()
     )
     while page := list(islice(rows, _PAGE)):
-        yield PendingItem(page)
+        yield PendingPage(page)
 
 
 _PAGE = 4096

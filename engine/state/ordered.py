@@ -31,7 +31,7 @@ _BLOCK_KEYS_MAX = 512
 """A block to be swept or to be inserted into costs some 50 µs; 1 M keys make 2000 blocks."""
 
 
-class Keys:
+class AscendingKeys:
     """Ascending keys in two columns: numbers side by side, so that a search touches no objects."""
 
     __slots__ = ("majors", "minors")
@@ -54,7 +54,7 @@ class Keys:
         return bisect_left(self.minors, minor, low, bisect_right(majors, major, low))
 
 
-class Block(Keys, Generic[V]):
+class KeyedRun(AscendingKeys, Generic[V]):
     """Neighbours: ascending keys, and the value of each at the same place. Never empty."""
 
     __slots__ = ("values",)
@@ -65,7 +65,7 @@ class Block(Keys, Generic[V]):
         self.values = values
 
 
-Living = Callable[[Block[V], int], Iterator[int]]
+Living = Callable[[KeyedRun[V], int], Iterator[int]]
 """Given a block and where to start, yields the places of those that are alive."""
 
 
@@ -93,8 +93,8 @@ class OrderedView(Generic[V]):
         """
         self._living = living
         self._block_max = block_max
-        self._blocks: list[Block[V]] = []
-        self._firsts = Keys()  # first key of each block, dead or alive
+        self._blocks: list[KeyedRun[V]] = []
+        self._firsts = AscendingKeys()  # first key of each block, dead or alive
         self.top: Key = (0, 0)  # no key is above it
         self._head = 0  # of the first block, everything before it is shadow
         self._hand = 0  # the block that is swept next
@@ -121,7 +121,7 @@ class OrderedView(Generic[V]):
             block.minors.append(minor)
             block.values.append(value)
         else:
-            self._put(len(blocks), len(blocks), Block((major,), (minor,), [value]))
+            self._put(len(blocks), len(blocks), KeyedRun((major,), (minor,), [value]))
 
     def note_left(self) -> None:
         """Take account of one value that is not alive any more, whichever it is."""
@@ -220,7 +220,7 @@ class OrderedView(Generic[V]):
             self._hand = index + 1
             return
         self._key_count -= len(block) - len(alive)
-        swept: Block[V] = Block(
+        swept: KeyedRun[V] = KeyedRun(
             [block.majors[at] for at in alive],
             [block.minors[at] for at in alive],
             [block.values[at] for at in alive],
@@ -231,7 +231,7 @@ class OrderedView(Generic[V]):
         elif alive and len(self._blocks[index - 1]) + len(alive) <= self._block_max:
             low = index - 1
             before = self._blocks[low]
-            swept = Block(
+            swept = KeyedRun(
                 before.majors + swept.majors,
                 before.minors + swept.minors,
                 before.values + swept.values,
@@ -239,16 +239,16 @@ class OrderedView(Generic[V]):
         self._put(low, index + 1, *([swept] if alive else []))
         self._hand = low + bool(alive)
 
-    def _put(self, low: int, high: int, *blocks: Block[V]) -> None:
+    def _put(self, low: int, high: int, *blocks: KeyedRun[V]) -> None:
         """Replace the blocks from `low` to before `high`."""
         self._blocks[low:high] = blocks
         self._firsts.majors[low:high] = array("Q", [block.majors[0] for block in blocks])
         self._firsts.minors[low:high] = array("Q", [block.minors[0] for block in blocks])
 
 
-def _nobody(_: Block[V], __: int) -> Iterator[int]:
+def _nobody(_: KeyedRun[V], __: int) -> Iterator[int]:
     return iter(())
 
 
-def _part(block: Block[V], part: slice) -> Block[V]:
-    return Block(block.majors[part], block.minors[part], block.values[part])
+def _part(block: KeyedRun[V], part: slice) -> KeyedRun[V]:
+    return KeyedRun(block.majors[part], block.minors[part], block.values[part])

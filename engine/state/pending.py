@@ -18,7 +18,7 @@ from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import FREED_AT_ONCE_MAX
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.memory import PENDING_BYTES, Memory
-from headgate.engine.state.ordered import Block, OrderedView
+from headgate.engine.state.ordered import KeyedRun, OrderedView
 
 
 class Consumer:
@@ -37,7 +37,7 @@ class Consumer:
         """Let go of what it holds; that knows the consumer, which knows it."""
         return self.pending.dismantle()
 
-    def _holds(self, block: Block[PendingEntry], start: int) -> Iterator[int]:
+    def _holds(self, block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
         found = block.values
         return (at for at in range(start, len(found)) if found[at].owner is self)
 
@@ -258,12 +258,12 @@ class Pel:
         self._queue(pending).insert((at_ms, pending.serial), pending)
 
 
-def _pending(block: Block[PendingEntry], start: int) -> Iterator[int]:
+def _pending(block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
     found = block.values
     return (at for at in range(start, len(found)) if found[at].is_pending)
 
 
-def _waiting(block: Block[PendingEntry], start: int) -> Iterator[int]:
+def _waiting(block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
     found, serials = block.values, block.minors
     places = range(start, len(found))
     return (at for at in places if found[at].is_waiting and found[at].serial == serials[at])

@@ -9,16 +9,16 @@ from pydantic import BaseModel
 
 from headgate.app.live.frames import Acked, Entries, Ok, Pong, ProblemFrame
 from headgate.app.live.session import (
-    Ack,
-    AddCredit,
-    Append,
-    Extend,
+    AckIntent,
+    AppendIntent,
+    CreditIntent,
+    ExtendIntent,
     Intent,
-    Nack,
+    NackIntent,
     NotAFrameError,
     Session,
-    Subscribe,
-    Unsubscribe,
+    SubscribeIntent,
+    UnsubscribeIntent,
 )
 from headgate.app.wire.schemas import EntryInput
 from headgate.engine.decisions.deliveries import NackMode
@@ -29,7 +29,9 @@ from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome, St
 ACKED, CLAIMED, NOT_PENDING = Outcome.ACKED, Outcome.CLAIMED, Outcome.NOT_PENDING
 
 
-STREAM = Subscribe(None, "s", b"orders", None, None, From.NOW, 64, False, None, None, no_ack=False)
+STREAM = SubscribeIntent(
+    None, "s", b"orders", None, None, From.NOW, 64, False, None, None, no_ack=False
+)
 GROUP = STREAM._replace(sub="g", group=b"billing", consumer=b"me", auto_credit=True)
 
 
@@ -118,7 +120,7 @@ def ids(*numbers: int) -> list[EntryId]:
                 "on_disconnect": "keep",
                 "ack": "none",
             },
-            Subscribe(
+            SubscribeIntent(
                 None,
                 "x",
                 b"orders",
@@ -136,14 +138,14 @@ def ids(*numbers: int) -> list[EntryId]:
             {"type": "subscribe", "sub": "x", "stream": "orders", "group": "billing"},
             GROUP._replace(sub="x", consumer=None, auto_credit=False),
         ),
-        ({"type": "unsubscribe", "rid": "r", "sub": "s"}, Unsubscribe("r", "s")),
-        ({"type": "credit", "sub": "g", "entries": 32}, AddCredit("g", 32)),
-        ({"type": "credit", "sub": "s", "entries": 1}, AddCredit("s", 1)),
-        ({"type": "ack", "sub": "g", "ids": ["1-0", "2"]}, Ack(None, "g", ids(1, 2))),
-        ({"type": "ack", "rid": "r", "sub": "g", "ids": ["9-0"]}, Ack("r", "g", ids(9))),
+        ({"type": "unsubscribe", "rid": "r", "sub": "s"}, UnsubscribeIntent("r", "s")),
+        ({"type": "credit", "sub": "g", "entries": 32}, CreditIntent("g", 32)),
+        ({"type": "credit", "sub": "s", "entries": 1}, CreditIntent("s", 1)),
+        ({"type": "ack", "sub": "g", "ids": ["1-0", "2"]}, AckIntent(None, "g", ids(1, 2))),
+        ({"type": "ack", "rid": "r", "sub": "g", "ids": ["9-0"]}, AckIntent("r", "g", ids(9))),
         (
             {"type": "nack", "sub": "g", "ids": ["1-0"]},
-            Nack(None, "g", ids(1), NackMode.FAIL, None),
+            NackIntent(None, "g", ids(1), NackMode.FAIL, None),
         ),
         (
             {
@@ -154,9 +156,12 @@ def ids(*numbers: int) -> list[EntryId]:
                 "mode": "silent",
                 "delay_ms": 5,
             },
-            Nack("r", "g", ids(1), NackMode.SILENT, 5),
+            NackIntent("r", "g", ids(1), NackMode.SILENT, 5),
         ),
-        ({"type": "extend", "rid": "r", "sub": "g", "ids": ["1-0"]}, Extend("r", "g", ids(1))),
+        (
+            {"type": "extend", "rid": "r", "sub": "g", "ids": ["1-0"]},
+            ExtendIntent("r", "g", ids(1)),
+        ),
     ],
 )
 def test_a_frame_says_what_to_do(frame: dict[str, Any], intent: Intent) -> None:
@@ -167,9 +172,9 @@ def test_a_subscription_that_is_not_named_is_that_of_the_short_form() -> None:
     session = new_session()
     session.opened(GROUP._replace(sub="0"))
 
-    assert receive(session, {"type": "credit", "entries": 5}) == AddCredit("0", 5)
-    assert receive(session, {"type": "ack", "ids": ["1-0"]}) == Ack(None, "0", ids(1))
-    assert receive(session, {"type": "extend", "ids": ["1"]}) == Extend(None, "0", ids(1))
+    assert receive(session, {"type": "credit", "entries": 5}) == CreditIntent("0", 5)
+    assert receive(session, {"type": "ack", "ids": ["1-0"]}) == AckIntent(None, "0", ids(1))
+    assert receive(session, {"type": "extend", "ids": ["1"]}) == ExtendIntent(None, "0", ids(1))
 
 
 def test_an_append_has_its_drafts() -> None:
@@ -180,7 +185,7 @@ def test_an_append_has_its_drafts() -> None:
     )
 
     drafts = [EntryInput.model_validate(entry).to_draft() for entry in entries]
-    assert intent == Append("r", b"orders", drafts)
+    assert intent == AppendIntent("r", b"orders", drafts)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,7 @@ def test_a_long_append_has_its_drafts(rid: str | None, more: dict[str, Any]) -> 
     )
 
     drafts = [EntryInput.model_validate(entry).to_draft() for entry in entries]
-    assert intent == Append(rid, b"orders", drafts)
+    assert intent == AppendIntent(rid, b"orders", drafts)
 
 
 @pytest.mark.parametrize(
@@ -235,15 +240,17 @@ def test_up_to_acknowledges_what_is_held_so_far() -> None:
     session.deliver_group("g", delivered(0), credit=1)  # claimed: older than what came before
 
     frame = {"type": "ack", "sub": "g"}
-    assert receive(session, {**frame, "up_to": "2-0"}) == Ack(None, "g", ids(1, 2, 0))
-    assert receive(session, {**frame, "up_to": "0-0"}) == Ack(None, "g", ids(0))
+    assert receive(session, {**frame, "up_to": "2-0"}) == AckIntent(None, "g", ids(1, 2, 0))
+    assert receive(session, {**frame, "up_to": "0-0"}) == AckIntent(None, "g", ids(0))
 
 
 def test_up_to_leaves_alone_what_is_settled() -> None:
     session = group_session(1, 2)
-    session.settled(Ack(None, "g", ids(1)), [ACKED])
+    session.settled(AckIntent(None, "g", ids(1)), [ACKED])
 
-    assert receive(session, {"type": "ack", "sub": "g", "up_to": "2-0"}) == Ack(None, "g", ids(2))
+    assert receive(session, {"type": "ack", "sub": "g", "up_to": "2-0"}) == AckIntent(
+        None, "g", ids(2)
+    )
 
 
 def test_up_to_leaves_alone_what_other_subscriptions_hold() -> None:
@@ -251,7 +258,9 @@ def test_up_to_leaves_alone_what_other_subscriptions_hold() -> None:
     session.opened(GROUP._replace(sub="h"))
     session.deliver_group("h", delivered(0), credit=1)
 
-    assert receive(session, {"type": "ack", "sub": "h", "up_to": "9-0"}) == Ack(None, "h", ids(0))
+    assert receive(session, {"type": "ack", "sub": "h", "up_to": "9-0"}) == AckIntent(
+        None, "h", ids(0)
+    )
 
 
 @pytest.mark.parametrize("kind", ["ack", "nack", "extend"])
@@ -377,7 +386,7 @@ def test_there_are_no_more_subscriptions_than_were_promised() -> None:
 
     assert problem_of(session, SUBSCRIBE)[1:] == ("invalid_request", "/body/sub")
     session.closed("t")
-    assert isinstance(receive(session, SUBSCRIBE), Subscribe)
+    assert isinstance(receive(session, SUBSCRIBE), SubscribeIntent)
 
 
 @pytest.mark.parametrize(
@@ -420,7 +429,7 @@ def test_what_is_no_json_object_ends_the_conversation(text: str) -> None:
 def test_what_is_settled_is_held_no_more_and_returns_its_credit() -> None:
     session = group_session(1, 2, 3)
 
-    answer, returned = session.settled(Ack("r", "g", ids(2, 1)), [ACKED, ACKED])
+    answer, returned = session.settled(AckIntent("r", "g", ids(2, 1)), [ACKED, ACKED])
 
     assert held(session) == ids(3)
     assert returned == 2
@@ -436,7 +445,7 @@ def test_what_is_settled_is_held_no_more_and_returns_its_credit() -> None:
 def test_without_auto_credit_nothing_returns() -> None:
     session = group_session(1, auto_credit=False)
 
-    assert session.settled(Ack(None, "g", ids(1)), [ACKED]) == (None, 0)
+    assert session.settled(AckIntent(None, "g", ids(1)), [ACKED]) == (None, 0)
     assert held(session) == []
 
 
@@ -444,7 +453,7 @@ def test_without_auto_credit_nothing_returns() -> None:
 def test_what_is_lost_is_held_no_more_and_returns_its_credit(outcome: Outcome) -> None:
     session = group_session(1)
 
-    answer, returned = session.settled(Ack(None, "g", ids(1)), [outcome])
+    answer, returned = session.settled(AckIntent(None, "g", ids(1)), [outcome])
 
     assert (held(session), returned) == ([], 1)
     assert answer is not None  # bad news is told even if nobody asked
@@ -453,14 +462,14 @@ def test_what_is_lost_is_held_no_more_and_returns_its_credit(outcome: Outcome) -
 def test_what_was_not_held_returns_no_credit() -> None:
     session = group_session(1)
 
-    assert session.settled(Ack(None, "g", ids(9, 1, 1)), [ACKED, ACKED, ACKED]) == (None, 1)
-    assert session.settled(Ack(None, "g", ids(1)), [ACKED]) == (None, 0)
+    assert session.settled(AckIntent(None, "g", ids(9, 1, 1)), [ACKED, ACKED, ACKED]) == (None, 1)
+    assert session.settled(AckIntent(None, "g", ids(1)), [ACKED]) == (None, 0)
 
 
 def test_what_is_given_back_is_held_no_more() -> None:
     session = group_session(1, 2)
 
-    nack = Nack("r", "g", ids(1), NackMode.FAIL, None)
+    nack = NackIntent("r", "g", ids(1), NackMode.FAIL, None)
     answer, returned = session.settled(nack, [Outcome.RELEASED])
 
     assert (held(session), returned) == (ids(2), 1)
@@ -471,7 +480,9 @@ def test_what_is_given_back_is_held_no_more() -> None:
 def test_what_is_extended_is_still_held() -> None:
     session = group_session(1, 2)
 
-    answer, returned = session.settled(Extend("r", "g", ids(1, 2)), [Outcome.EXTENDED, CLAIMED])
+    answer, returned = session.settled(
+        ExtendIntent("r", "g", ids(1, 2)), [Outcome.EXTENDED, CLAIMED]
+    )
 
     assert (held(session), returned) == (ids(1), 1)
     assert answer is not None
@@ -481,7 +492,7 @@ def test_what_is_extended_is_still_held() -> None:
 
 def test_a_repeated_ack_returns_credit_once() -> None:
     session = group_session(1)
-    ack = Ack("r", "g", ids(1))
+    ack = AckIntent("r", "g", ids(1))
 
     first = session.settled(ack, [ACKED])[1]
     second = session.settled(ack, [NOT_PENDING])[1]
@@ -493,7 +504,7 @@ def test_what_is_settled_after_its_subscription_ended_is_answered_and_returns_no
     session = group_session(1)
     session.closed("g")  # its stream was deleted while the ack was under way
 
-    answer, returned = session.settled(Ack("r", "g", ids(1)), [ACKED])
+    answer, returned = session.settled(AckIntent("r", "g", ids(1)), [ACKED])
 
     assert returned == 0
     assert answer is not None
@@ -509,7 +520,7 @@ def test_what_another_consumer_took_over_is_held_no_more() -> None:
     assert claimed is not None
     assert (claimed.sub, claimed.ids, claimed.by) == ("g", ["3-0", "1-0"], "thief")
     assert session.taken_over("g", dict.fromkeys(ids(1), 1), b"thief") is None
-    assert session.settled(Ack(None, "g", ids(1)), [CLAIMED])[1] == 0
+    assert session.settled(AckIntent(None, "g", ids(1)), [CLAIMED])[1] == 0
     assert held(session) == ids(2)
 
 
@@ -588,7 +599,7 @@ def test_what_is_delivered_again_is_held_once() -> None:
 
     session.deliver_group("g", delivered(1), credit=10)
 
-    assert session.settled(Ack(None, "g", ids(1)), [ACKED])[1] == 1
+    assert session.settled(AckIntent(None, "g", ids(1)), [ACKED])[1] == 1
     assert held(session) == ids(2)
 
 

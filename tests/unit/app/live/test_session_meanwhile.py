@@ -1,7 +1,7 @@
 """Session: what happens while something is under way at the backend."""
 
 from headgate.app.live.frames import Acked
-from headgate.app.live.session import Ack, Session, Subscribe
+from headgate.app.live.session import AckIntent, Session, SubscribeIntent
 from headgate.engine.decisions.views import From
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome
@@ -14,7 +14,7 @@ def group_session() -> Session:
     session = Session(subscriptions_max=1, credit_max=64, batch_entries_max=1)
     names = b"orders", b"billing", b"me"
     session.opened(
-        Subscribe(
+        SubscribeIntent(
             "1",
             "s",
             *names,
@@ -37,7 +37,7 @@ def delivered(delivered_before: int) -> GroupRead:
 def test_an_ack_is_answered_though_its_subscription_has_ended_meanwhile() -> None:
     session = group_session()
     session.deliver_group("s", delivered(0), credit=64)
-    intent = Ack("2", "s", [ONE])
+    intent = AckIntent("2", "s", [ONE])
     session.closed("s")
 
     answer, returned = session.settled(intent, [Outcome.ACKED])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.engine.limits import U64_MAX
-from headgate.engine.state.ordered import Block, Key, OrderedView
+from headgate.engine.state.ordered import Key, KeyedRun, OrderedView
 
 
 class Guest:
@@ -18,7 +18,7 @@ class Guest:
         self.is_there = True
 
 
-def living(block: Block[Guest], start: int) -> Iterator[int]:
+def living(block: KeyedRun[Guest], start: int) -> Iterator[int]:
     return (at for at in range(start, len(block)) if block.values[at].is_there)
 
 
