@@ -114,7 +114,6 @@ class StreamNotFound(NotFound):
     """No stream of that name."""
 
     def __init__(self, stream: bytes) -> None:
-        """Keep the name."""
         super().__init__("ERR no such key")
         self.stream = stream
 
@@ -145,7 +144,6 @@ class StreamExists(Conflict):
     """A stream of that name exists with another configuration."""
 
     def __init__(self, stream: bytes) -> None:
-        """Keep the name."""
         name = stream.decode(errors="replace")
         super().__init__(f"stream {name!r} exists with another configuration")
         self.stream = stream

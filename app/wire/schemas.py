@@ -188,7 +188,7 @@ class Entry(BaseModel):
 
     @classmethod
     def of(cls, entry: EngineEntry) -> Self:
-        """Return the wire form."""
+        """Return an entry with its fields as text, or in base64 if they are none."""
         return cls(id=str(entry.id), **wire_fields(entry.fields))
 
 
@@ -202,7 +202,7 @@ class Gap(BaseModel):
 
     @classmethod
     def of(cls, gap: EngineGap | None) -> Self | None:
-        """Return the wire form."""
+        """Return what a reader has missed; None if it has missed nothing."""
         if gap is None:
             return None
         return cls(after=str(gap.after), through=str(gap.through))
@@ -313,7 +313,7 @@ class Portion(BaseModel):
 
     @classmethod
     def of(cls, portion: EnginePortion) -> Self:
-        """Return the wire form."""
+        """Return up to where one stream is to be read next."""
         return cls(
             stream=text_of(portion.stream),
             epoch=None if portion.epoch is None else str(portion.epoch),
@@ -408,7 +408,7 @@ class Committed(BaseModel):
 
     @classmethod
     def of(cls, committed: EngineCommitted) -> Self:
-        """Return the wire form."""
+        """Return what became of a batch."""
         return cls(
             repeated=committed.is_repeat,
             entries=sum(one.entries for one in committed.streams),
@@ -474,7 +474,7 @@ class Stream(BaseModel):
 
     @classmethod
     def of(cls, info: EngineStreamInfo) -> Self:
-        """Return the wire form."""
+        """Return a stream as XINFO STREAM describes it."""
         return cls(**_wire_stream(info))
 
 
@@ -653,7 +653,7 @@ class Group(BaseModel):
 
     @classmethod
     def of(cls, info: EngineGroupInfo) -> Self:
-        """Return the wire form."""
+        """Return a group as XINFO GROUPS describes it."""
         return cls(**_wire_group(info))
 
 
@@ -674,7 +674,7 @@ class GroupConsumer(BaseModel):
 
     @classmethod
     def of(cls, info: EngineConsumerInfo) -> Self:
-        """Return the wire form."""
+        """Return a consumer as XINFO CONSUMERS describes it."""
         return cls(
             name=text_of(info.name),
             pending=info.pending_count,
@@ -708,7 +708,7 @@ class Delivery(Entry):
 
     @classmethod
     def of_delivery(cls, delivery: EngineDelivery) -> Self:
-        """Return the wire form."""
+        """Return an entry with how often it was delivered."""
         found: dict[str, Any] = wire_fields(delivery.fields or ())
         if delivery.claimed_from is not None:
             found["claimed_from"] = text_of(delivery.claimed_from)
@@ -850,7 +850,7 @@ class PendingEntry(BaseModel):
 
     @classmethod
     def of(cls, item: EnginePendingItem) -> Self:
-        """Return the wire form."""
+        """Return a pending entry as XPENDING lists it."""
         return cls(
             id=str(item.id),
             consumer=None if item.consumer is None else text_of(item.consumer),
@@ -891,7 +891,7 @@ class GroupDetail(Group):
 
     @classmethod
     def of_detail(cls, detail: EngineGroupDetail) -> Self:
-        """Return the wire form."""
+        """Return a group as XINFO STREAM FULL describes it."""
         return cls(
             **_wire_group(detail.info),
             pending_entries=[PendingEntry.of(item) for item in detail.pending],
@@ -1000,5 +1000,5 @@ class JournalState(BaseModel):
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
-        """Return the wire form."""
+        """Return what the journal says of itself."""
         return cls.model_validate(status._asdict())

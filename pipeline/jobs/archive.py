@@ -18,7 +18,7 @@ import pyarrow as pa
 from headgate.pipeline.checkpoint import Checkpoint
 from headgate.pipeline.client import Client, Cursor
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake, is_lake
 from headgate.pipeline.lakefile import WRITTEN, files_of, write_rows
 from headgate.pipeline.offsets import BEGINNING, Position, earlier, is_before
@@ -64,7 +64,7 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
         ]
         answer(rows, as_json=flags.as_json)
         return
-    progress = Progress("archive", sum(todo.values()) if flags.trigger == "once" else None)
+    progress = ProgressLine("archive", sum(todo.values()) if flags.trigger == "once" else None)
     run(flags, lake, start, allow_gap=allow_gap, told=progress.advance)
     progress.finish()
     rows = []

@@ -9,7 +9,7 @@ import click
 
 from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +43,7 @@ def main(flags: Flags, *, key: str, deleted: str | None, out: str | None) -> Non
         plans = flags.plans(client, streams)
         total = count(client, flags, plans)
     spark = flags.spark("changes")
-    progress = Progress("changes", total)
+    progress = ProgressLine("changes", total)
     table = transform(read(spark, flags, plans), names, ending)
     if out is None:
         rows = [row.asDict() for row in table.orderBy(*names).limit(_SHOWN_MAX).collect()]

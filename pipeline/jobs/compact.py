@@ -11,7 +11,7 @@ import click
 
 from headgate.pipeline.jobs.archive import schema_text
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, merge_files
 
@@ -50,7 +50,7 @@ def main(flags: Flags, *, file_mb: int, retention_h: int) -> None:
     before = lake.files(flags.names() if flags.streams else None)
     bins = bins_by_date(before, file_mb * _MIB)
     if not flags.dry_run and bins:
-        progress = Progress("compact", sum(len(files) for files in bins), "files")
+        progress = ProgressLine("compact", sum(len(files) for files in bins), "files")
         run(flags.spark("compact"), lake, bins, file_mb * _MIB, told=progress.advance)
         progress.finish()
     deleted = lake.vacuum(retention_h, dry_run=flags.dry_run)

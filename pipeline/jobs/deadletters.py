@@ -9,7 +9,7 @@ import click
 from headgate.pipeline.client import Client
 from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.jobs.trim import group_path
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def main(flags: Flags, *, redrive: bool, out: str | None) -> None:
             table.write.mode("overwrite").parquet(out)
         if redrive:
             origins = table.select("origin", "group").distinct().orderBy("origin", "group")
-            progress = Progress("deadletters", total)
+            progress = ProgressLine("deadletters", total)
             rows = [
                 {
                     "origin": one["origin"],
@@ -90,7 +90,7 @@ def transform(entries: DataFrame) -> DataFrame:
     ).where("origin IS NOT NULL AND `group` IS NOT NULL")
 
 
-def _redrive(client: Client, stream: str, group: str, progress: Progress) -> int:
+def _redrive(client: Client, stream: str, group: str, progress: ProgressLine) -> int:
     """Send all dead letters of a group back, a thousand at a time."""
     count = 0
     path = f"{group_path(stream, group)}/dead-letters/redrive"

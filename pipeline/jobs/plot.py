@@ -11,7 +11,7 @@ import click
 from headgate.pipeline.jobs.entries import count, pairs, read
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.lag import group_rows
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,7 +91,7 @@ def main(flags: Flags, *, out: str) -> None:
         total = count(client, flags, plans)
         groups = [row for stream in streams for row in group_rows(client, stream)]
     spark = flags.spark("plot")
-    progress = Progress("plot", total)
+    progress = ProgressLine("plot", total)
     entries = read(spark, flags, plans).cache()
     bounds = entries.selectExpr("count(*) n", "min(ms) low", "max(ms) high").first()
     if bounds is None or not bounds["n"]:

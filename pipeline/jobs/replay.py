@@ -14,7 +14,7 @@ from headgate.pipeline.checkpoint import Checkpoint
 from headgate.pipeline.client import Client, Cursor
 from headgate.pipeline.jobs.entries import pairs, read_range, texts
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import (
     BEGINNING,
@@ -44,7 +44,7 @@ class Slice(NamedTuple):
     entries: int
 
 
-class Plan(NamedTuple):
+class ReplayPlan(NamedTuple):
     """What a replay writes, and under which name; the same however often it is run.
 
     Attributes:
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     @classmethod
     def begin(
         cls, flags: Flags, purpose: Mapping[str, str], after: str, to: str, size: int
-    ) -> Plan:
+    ) -> ReplayPlan:
         """Return the plan of the checkpoint; make it, and keep it there, if there is none yet."""
         checkpoint = None if flags.checkpoint is None else Checkpoint(flags.checkpoint)
         if checkpoint is not None and not flags.dry_run:
@@ -132,7 +132,7 @@ def main(
         "job": "replay", "streams": flags.streams, "lake": flags.lake, "to": target, "ids": ids,
         "start": start or "", "end": end or "", "where": where or "", "rename": " ".join(rename),
     }  # fmt: skip
-    plan = Plan.begin(flags, purpose, after, to, size)
+    plan = ReplayPlan.begin(flags, purpose, after, to, size)
     slices = plan.slices
     total = sum(one.entries for one in slices)
     row = {"to": target, "slices": len(slices), "entries_read_max": total}
@@ -140,7 +140,7 @@ def main(
         answer([row], as_json=flags.as_json)
         return
     spark = flags.spark("replay")
-    progress = Progress("replay", total)
+    progress = ProgressLine("replay", total)
     due_s = time.monotonic()
     for number, one in enumerate(slices):
         if rate is not None:  # what a slow write left undone is not made up for

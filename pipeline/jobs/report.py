@@ -41,7 +41,7 @@ def answer(rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing") -> N
         click.echo("  ".join(cells).rstrip())
 
 
-class Progress:
+class ProgressLine:
     """Entries done of entries to do, on standard error: in place on a terminal, else line by line.
 
     Args:

@@ -9,7 +9,7 @@ import click
 from headgate.pipeline.jobs.archive import until_end
 from headgate.pipeline.jobs.entries import count, pairs, read
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,7 @@ def main(flags: Flags, *, window: str, watermark: str, is_fields: bool) -> None:
             reader = reader.option("maxOffsetsPerTrigger", flags.max_offsets)
         _follow(flags, transform(reader.load(), window=window, watermark=watermark))
         return
-    progress = Progress("stats", total)
+    progress = ProgressLine("stats", total)
     entries = read(spark, flags, plans)
     table = cardinalities(entries) if is_fields else transform(entries, window=window)
     found = table.orderBy(*table.columns[:2]).limit(_WINDOWS_MAX).collect()

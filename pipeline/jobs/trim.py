@@ -9,7 +9,7 @@ import click
 
 from headgate.pipeline.client import Client, Plan, stream_path
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.jobs.verify import common_range, missing
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import (
@@ -52,7 +52,7 @@ def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
         spark = flags.spark("trim")
-        progress = Progress("trim", len(streams), "streams")
+        progress = ProgressLine("trim", len(streams), "streams")
         rows: list[dict[str, object]] = []
         for stream in streams:
             to, why = _limit(client, lake, plans[stream], keep, past_groups=past_groups)

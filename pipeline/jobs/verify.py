@@ -9,7 +9,7 @@ import click
 from headgate.pipeline.client import Plan
 from headgate.pipeline.jobs.entries import pairs, read_range
 from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import Progress, answer
+from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.offsets import is_before, just_before, later, parse_id
 
@@ -38,7 +38,7 @@ def main(flags: Flags) -> None:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
     spark = flags.spark("verify")
-    progress = Progress("verify", sum(plan.backlog for plan in plans.values()))
+    progress = ProgressLine("verify", sum(plan.backlog for plan in plans.values()))
     rows = []
     for stream in streams:
         plan, held = plans[stream], lake.held(stream)
