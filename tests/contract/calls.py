@@ -1,0 +1,88 @@
+"""Calls of the port as the suite makes them: one stream, one group, fields of one number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from headgate.app.backends.port import Backend
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.views import PendingRequest, StreamCursor
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.replies import Delivery
+
+S = b"orders"
+G = b"billing"
+ANA, BEN = b"ana", b"ben"
+
+
+def entry_id(number: int) -> EntryId:
+    return EntryId(number, 0)
+
+
+def drafts(*numbers: int) -> list[Draft]:
+    """Return entries with these ids."""
+    return [Draft(entry_id(number), (b"n", b"%d" % number)) for number in numbers]
+
+
+def ids(*numbers: int) -> list[EntryId]:
+    return [entry_id(number) for number in numbers]
+
+
+async def filled(backend: Backend, *numbers: int) -> None:
+    """Append entries, and make a group that has seen none of them."""
+    await backend.add(S, drafts(*numbers))
+    await backend.create_group(S, G, GroupStart(MIN_ID))
+
+
+async def held(backend: Backend, consumer: bytes | None = None) -> dict[int, bytes | None]:
+    """Return what is pending, and with whom."""
+    items = await backend.pending(S, G, PendingRequest(consumer=consumer))
+    return {item.id.ms: item.consumer for item in items}
+
+
+async def numbers(backend: Backend, stream: bytes = S) -> list[int]:
+    """Return the ids of all entries of a stream."""
+    return [entry.id.ms for entry in await backend.range(stream)]
+
+
+def take(
+    consumer: bytes, limit: int | None = None, *, claim_idle_ms: int | None = None
+) -> GroupRequest:
+    """Return the request of a consumer for what is new, or idle for so long."""
+    return GroupRequest(G, consumer, [GroupCursor(S)], limit, claim_idle_ms)
+
+
+async def taken(backend: Backend, request: GroupRequest, wait_ms: int | None = 0) -> list[Delivery]:
+    """Read as a consumer; returns what it was given."""
+    [read] = await backend.read_group(request, wait_ms=wait_ms)
+    return read.deliveries
+
+
+async def got(backend: Backend, request: GroupRequest, wait_ms: int | None = 0) -> list[int]:
+    """Read as a consumer; returns the ids of what it was given."""
+    return [delivery.id.ms for delivery in await taken(backend, request, wait_ms)]
+
+
+async def read_after(
+    backend: Backend, after: EntryId, wait_ms: int | None = 0, stream: bytes = S
+) -> list[int]:
+    """Read as anybody; returns the ids."""
+    [read] = await backend.read([StreamCursor(stream, after)], wait_ms=wait_ms, missing_ok=True)
+    return [entry.id.ms for entry in read.entries]
+
+
+async def blocked(
+    backend: Backend, *reads: Coroutine[Any, Any, list[int]]
+) -> Sequence[asyncio.Task[list[int]]]:
+    """Begin to read, one after the other, until each is blocked."""
+    tasks = []
+    for read in reads:
+        before = backend.waiter_count
+        tasks.append(asyncio.create_task(read))
+        async with asyncio.timeout(10):
+            while backend.waiter_count == before:
+                await asyncio.sleep(0)
+    return tasks

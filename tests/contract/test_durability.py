@@ -1,0 +1,50 @@
+"""What was answered is there after a restart; a backend that drains ends its reads."""
+
+from pathlib import Path
+
+import pytest
+
+from headgate.app.backends.port import Backend
+from headgate.engine.errors import Draining
+from tests.contract.backends import Ability, Kind
+from tests.contract.calls import (
+    ANA,
+    G,
+    S,
+    blocked,
+    drafts,
+    filled,
+    got,
+    held,
+    ids,
+    numbers,
+    take,
+)
+
+
+@pytest.mark.needs(Ability.SURVIVES)
+async def test_what_was_answered_is_there_after_a_restart(kind: Kind, tmp_path: Path) -> None:
+    async with kind.running(tmp_path) as backend:
+        await filled(backend, 1, 2, 3)
+        await backend.read_group(take(ANA))
+        await backend.ack(S, G, ids(2))
+        before = await backend.stream_info(S)
+    async with kind.running(tmp_path) as backend:
+        assert await numbers(backend) == [1, 2, 3]
+        assert await held(backend) == {1: ANA, 3: ANA}
+        assert await backend.stream_info(S) == before
+        await backend.add(S, drafts(4))
+        assert await got(backend, take(ANA)) == [4]
+
+
+async def test_a_backend_that_drains_ends_its_reads_and_answers_on(backend: Backend) -> None:
+    await filled(backend)
+    [task] = await blocked(backend, got(backend, take(ANA), None))
+    backend.drain()
+    with pytest.raises(Draining):
+        await task
+    with pytest.raises(Draining):
+        await got(backend, take(ANA), None)
+    await backend.add(S, drafts(1))
+    assert await got(backend, take(ANA)) == [1]
+    assert (backend.is_draining, backend.waiter_count) == (True, 0)

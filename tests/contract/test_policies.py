@@ -1,0 +1,76 @@
+"""What a group does by itself about entries that fail."""
+
+import asyncio
+
+import pytest
+
+from headgate.app.backends.port import Backend
+from headgate.engine.decisions.deliveries import NackMode
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import Invalid
+from headgate.engine.state.policy import GroupPolicy
+from tests.contract.backends import Ability
+from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
+
+pytestmark = pytest.mark.needs(Ability.POLICIES)
+
+DEAD = b"orders-dead"
+TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=DEAD)
+
+
+async def governed(backend: Backend, policy: GroupPolicy, *numbers: int) -> None:
+    await backend.add(S, drafts(*numbers))
+    await backend.create_group(S, G, GroupStart(MIN_ID), policy=policy)
+
+
+async def test_what_fails_too_often_becomes_a_dead_letter_in_one_step(backend: Backend) -> None:
+    await governed(backend, TWICE, 1)
+    for _ in range(2):
+        assert await got(backend, take(ANA, claim_idle_ms=3_600_000)) == [1]
+        await backend.nack(S, G, ids(1), mode=NackMode.FAIL)
+    assert await held(backend) == {}
+    [letter] = await backend.range(DEAD)
+    assert letter.fields[:2] == (b"n", b"1")
+
+
+async def test_what_is_claimed_too_often_becomes_a_dead_letter(backend: Backend) -> None:
+    await governed(backend, TWICE, 1)
+    assert await got(backend, take(ANA)) == [1]
+    assert await got(backend, take(BEN, claim_idle_ms=0)) == [1]
+    assert await got(backend, take(ANA, claim_idle_ms=0)) == []
+    assert len(await numbers(backend, DEAD)) == 1
+
+
+async def test_dead_letters_are_sent_back(backend: Backend) -> None:
+    await governed(backend, TWICE, 1)
+    await backend.read_group(take(ANA))
+    await backend.nack(S, G, ids(1), mode=NackMode.FATAL)
+    [redriven] = await backend.redrive(S, G)
+    assert await numbers(backend, DEAD) == []
+    assert await got(backend, take(BEN, claim_idle_ms=3_600_000)) == [redriven.entry_id.ms]
+
+
+async def test_what_failed_waits_for_its_delay(backend: Backend) -> None:
+    await governed(backend, GroupPolicy(backoff_ms=(50,)), 1)
+    await backend.read_group(take(ANA))
+    await backend.nack(S, G, ids(1), mode=NackMode.FAIL)
+    assert await got(backend, take(BEN, claim_idle_ms=3_600_000)) == []
+    async with asyncio.timeout(10):
+        assert await got(backend, take(BEN, claim_idle_ms=3_600_000), None) == [1]
+
+
+async def test_a_policy_that_contradicts_itself_changes_nothing(backend: Backend) -> None:
+    await governed(backend, TWICE, 1)
+    with pytest.raises(Invalid):
+        await backend.create_group(
+            S, b"other", GroupStart(MIN_ID), policy=GroupPolicy(max_deliveries=2)
+        )
+    assert [info.name for info in await backend.groups(S)] == [G]
+    assert (await backend.group(S, G)).policy == TWICE
+
+
+async def test_dead_letters_need_a_stream(backend: Backend) -> None:
+    await governed(backend, GroupPolicy(), 1)
+    with pytest.raises(Invalid):
+        await backend.redrive(S, G)
