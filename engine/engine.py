@@ -10,9 +10,10 @@ without the X.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import wraps
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from headgate.engine import commands as c
 from headgate.engine import signals
@@ -90,6 +91,7 @@ from headgate.engine.state.writers import Commit
 from headgate.engine.waiters import Claimable, Waiters
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
 class _Named(Protocol):
@@ -116,6 +118,43 @@ class _Wanted(NamedTuple):
     limit: int | None
     size_bytes_max: int | None
     missing_ok: bool
+
+
+class _TakenOver(NamedTuple):
+    """Entries that another consumer has now, and who is to be told."""
+
+    told: ClaimTold
+    counts: dict[EntryId, int]  # delivery counts before
+    by: bytes
+
+    def tell(self) -> None:
+        """Tell the watcher; if it fails, that is no matter of what it watches."""
+        try:
+            self.told(self.counts, self.by)
+        except Exception as error:  # noqa: BLE001
+            context = {"message": "a watcher of claims failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _with_durable_errors(method: Method) -> Method:
+    """Hold back a method's errors until the state that they tell of is durable, like its replies.
+
+    If that state is lost, the method raises `Unavailable` instead.
+    """
+
+    @wraps(method)
+    async def call(self: Engine, *args: Any, **kwargs: Any) -> Any:
+        calling = method(self, *args, **kwargs)
+        del args, kwargs  # what waits for the disk holds nothing it does not need
+        try:
+            return await calling
+        except Unavailable:  # it tells of the storage, which may not come back
+            raise
+        except StreamError:
+            await self._durable(None)
+            raise
+
+    return cast("Method", call)
 
 
 class Engine:
@@ -155,6 +194,8 @@ class Engine:
         self._broken: BaseException | None = None  # why the state is not what the records say
         self._is_broken = asyncio.Event()
         self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
+        self._taken_over: list[_TakenOver] = []  # not told yet
+        self._has_taken_over = asyncio.Event()
         self._waiters = Waiters(self._steady_ms, self._claimable, waiters_max)
         self._last_read: tuple[tuple[int, _Wanted] | None, list[StreamRead]] = None, []
 
@@ -196,6 +237,7 @@ class Engine:
 
     # Streams
 
+    @_with_durable_errors
     async def list_streams(
         self, *, prefix: bytes = b"", after: bytes | None = None, limit: int = 100
     ) -> list[StreamInfo]:
@@ -208,24 +250,29 @@ class Engine:
 
         return await self._listed(page, after, limit)
 
+    @_with_durable_errors
     async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
         """Create a stream; tells whether it is new. See `decisions.streams.create_stream`."""
         now_ms = self._now_ms()
         return await self._run(streams.create_stream(self._keyspace, stream, config, now_ms))
 
+    @_with_durable_errors
     async def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
         """Give a stream another configuration. See `decisions.streams.configure_stream`."""
         now_ms = self._now_ms()
         await self._run(streams.configure_stream(self._keyspace, stream, config, now_ms))
 
+    @_with_durable_errors
     async def delete_stream(self, stream: bytes) -> bool:
         """Delete a stream with its groups (DEL); tells whether it was there."""
         return await self._run(streams.delete_stream(self._keyspace, stream))
 
+    @_with_durable_errors
     async def stream_info(self, stream: bytes) -> StreamInfo:
         """Describe a stream (XINFO STREAM). Raises `StreamNotFound`."""
         return await self._durable(views.stream_info(self._keyspace, stream))
 
+    @_with_durable_errors
     async def stream_detail(
         self,
         stream: bytes,
@@ -275,6 +322,7 @@ class Engine:
         )
         return added.ids
 
+    @_with_durable_errors
     async def add_once(
         self,
         stream: bytes,
@@ -305,11 +353,13 @@ class Engine:
         del drafts  # what waits for the disk holds nothing it does not need
         return await adding
 
+    @_with_durable_errors
     async def length(self, stream: bytes) -> int:
         """Return the number of live entries (XLEN), 0 if there is no such stream."""
         found = self._keyspace.find(stream)
         return await self._durable(0 if found is None else found.log.length)
 
+    @_with_durable_errors
     async def range(
         self,
         stream: bytes,
@@ -324,6 +374,7 @@ class Engine:
             self._keyspace.stream(stream).log.range(start, end, limit, ReadRoom(size_bytes_max))
         )
 
+    @_with_durable_errors
     async def reverse_range(
         self,
         stream: bytes,
@@ -338,6 +389,7 @@ class Engine:
         room = ReadRoom(size_bytes_max)
         return await self._durable(log.reverse_range(end, start, limit, room))
 
+    @_with_durable_errors
     async def read(
         self,
         cursors: Sequence[StreamCursor],
@@ -405,18 +457,21 @@ class Engine:
                 return later
         return found  # some of it is gone by now, and was promised
 
+    @_with_durable_errors
     async def delete(
         self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
     ) -> list[Deletion]:
         """Delete entries (XDEL, XDELEX); tells per id what became of it."""
         return await self._run(streams.delete(self._keyspace, stream, ids, references))
 
+    @_with_durable_errors
     async def trim(self, stream: bytes, request: TrimRequest) -> int:
         """Trim a stream (XTRIM); returns how many entries went. See `decisions.streams.trim`."""
         return await self._run(streams.trim(self._keyspace, stream, request))
 
     # Bulk
 
+    @_with_durable_errors
     async def plan(
         self, cursors: Sequence[BulkCursor], *, entries_max: int | None = None, wait_ms: int = 0
     ) -> list[Portion]:
@@ -439,6 +494,7 @@ class Engine:
             reply = await self._block(Waiter(lanes, attempt), wait_ms)
         return await self._durable(reply or bulk.plan(self._keyspace, cursors, entries_max))
 
+    @_with_durable_errors
     async def split(
         self, stream: bytes, after: EntryId, through: EntryId, parts: int
     ) -> list[Split]:
@@ -461,6 +517,7 @@ class Engine:
             after = cut.through
         return await self._durable(splits)
 
+    @_with_durable_errors
     async def commit_batch(
         self,
         writer: bytes,
@@ -494,6 +551,7 @@ class Engine:
             return PackedDrafts(drafts, chunks)
         return drafts
 
+    @_with_durable_errors
     async def last_commit(self, writer: bytes) -> Commit | None:
         """Return what a writer has committed last; None if nothing is known of it."""
         last = self._keyspace.writers.by_name.get(writer)
@@ -503,6 +561,7 @@ class Engine:
 
     # Groups and consumers
 
+    @_with_durable_errors
     async def create_group(
         self,
         stream: bytes,
@@ -524,10 +583,12 @@ class Engine:
         )
         await self._run(decision)
 
+    @_with_durable_errors
     async def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
         """Give a group other rules. See `decisions.policies.set_policy`."""
         await self._run(policies.set_policy(self._keyspace, stream, group, policy))
 
+    @_with_durable_errors
     async def redrive(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId] | None = None, *, limit: int = 100
     ) -> list[Redriven]:
@@ -535,14 +596,17 @@ class Engine:
         now_ms = self._now_ms()
         return await self._run(policies.redrive(self._keyspace, stream, group, ids, limit, now_ms))
 
+    @_with_durable_errors
     async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
         """Set a group's position (XGROUP SETID). Raises `GroupNotFound`."""
         await self._run(groups.set_group(self._keyspace, stream, group, start))
 
+    @_with_durable_errors
     async def destroy_group(self, stream: bytes, group: bytes) -> bool:
         """Destroy a group (XGROUP DESTROY); tells whether it was there. Raises `StreamNotFound`."""
         return await self._run(groups.destroy_group(self._keyspace, stream, group))
 
+    @_with_durable_errors
     async def groups(
         self, stream: bytes, *, after: bytes | None = None, limit: int | None = None
     ) -> list[GroupInfo]:
@@ -553,16 +617,19 @@ class Engine:
 
         return await self._listed(page, after, limit)
 
+    @_with_durable_errors
     async def group(self, stream: bytes, group: bytes) -> GroupInfo:
         """Describe one group. Raises `GroupNotFound`."""
         return await self._durable(views.group(self._keyspace, stream, group))
 
+    @_with_durable_errors
     async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
         """Create a consumer (XGROUP CREATECONSUMER); tells whether it is new."""
         now_ms = self._now_ms()
         decision = groups.create_consumer(self._keyspace, stream, group, consumer, now_ms)
         return await self._run(decision)
 
+    @_with_durable_errors
     async def delete_consumer(
         self, stream: bytes, group: bytes, consumer: bytes, *, release: bool
     ) -> int | None:
@@ -571,6 +638,7 @@ class Engine:
             groups.delete_consumer(self._keyspace, stream, group, consumer, release=release)
         )
 
+    @_with_durable_errors
     async def consumers(
         self, stream: bytes, group: bytes, *, after: bytes | None = None, limit: int | None = None
     ) -> list[ConsumerInfo]:
@@ -581,6 +649,7 @@ class Engine:
 
         return await self._listed(page, after, limit)
 
+    @_with_durable_errors
     async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:
         """Describe one consumer, None if there is none. Raises `GroupNotFound`."""
         now_ms = self._now_ms()
@@ -588,6 +657,7 @@ class Engine:
 
     # Delivery
 
+    @_with_durable_errors
     async def read_group(
         self, request: GroupRequest, *, wait_ms: int | None = 0, acked: Sequence[EntryId] = ()
     ) -> list[GroupRead]:
@@ -721,9 +791,9 @@ class Engine:
     def watch_claims(
         self, stream: bytes, group: bytes, consumer: bytes, told: ClaimTold
     ) -> Callable[[], None]:
-        """Call `told` whenever another consumer takes over what this one holds.
+        """Call `told` whenever another consumer has taken over what this one held.
 
-        It is told at once: whoever passes it on waits until it is durable (`wait_durable`).
+        It is told once that is durable, by `run`.
 
         Returns:
             How to stop.
@@ -739,28 +809,28 @@ class Engine:
 
         return stop
 
-    async def wait_durable(self) -> None:
-        """Return once everything that has been decided so far is durable."""
-        await self._durable(None)
-
+    @_with_durable_errors
     async def give_back(
         self, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
     ) -> None:
         """Undo deliveries nobody received or settled. See `decisions.deliveries.give_back`."""
         await self._run(deliveries.give_back(self._keyspace, stream, group, consumer, counts))
 
+    @_with_durable_errors
     async def ack(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes | None = None
     ) -> list[Outcome]:
         """Acknowledge (XACK); fenced if a consumer is named. Raises `GroupNotFound`."""
         return await self._run(deliveries.ack(self._keyspace, stream, group, ids, consumer))
 
+    @_with_durable_errors
     async def ack_through(
         self, stream: bytes, group: bytes, consumer: bytes, seen: EntryId
     ) -> None:
         """Acknowledge what came before one entry. See `decisions.deliveries.ack_through`."""
         await self._run(deliveries.ack_through(self._keyspace, stream, group, consumer, seen))
 
+    @_with_durable_errors
     async def nack(
         self,
         stream: bytes,
@@ -806,6 +876,7 @@ class Engine:
             raise outcomes
         return outcomes
 
+    @_with_durable_errors
     async def extend(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
     ) -> list[Outcome]:
@@ -814,6 +885,7 @@ class Engine:
         decision = deliveries.extend(self._keyspace, stream, group, ids, consumer, now_ms)
         return await self._run(decision)
 
+    @_with_durable_errors
     async def claim(
         self,
         stream: bytes,
@@ -827,6 +899,7 @@ class Engine:
         decision = deliveries.claim(self._keyspace, stream, group, consumer, ids, request, now_ms)
         return await self._run(decision)
 
+    @_with_durable_errors
     async def autoclaim(
         self,
         stream: bytes,
@@ -856,6 +929,7 @@ class Engine:
         )
         return await self._run(decision)
 
+    @_with_durable_errors
     async def pending(
         self, stream: bytes, group: bytes, request: PendingRequest
     ) -> list[PendingItem]:
@@ -863,6 +937,7 @@ class Engine:
         now_ms = self._now_ms()
         return await self._run(views.pending(self._keyspace, stream, group, request, now_ms))
 
+    @_with_durable_errors
     async def pending_summary(self, stream: bytes, group: bytes) -> PendingSummary:
         """Sum up what is pending (XPENDING, short form). Raises `GroupNotFound`."""
         return await self._durable(views.pending_summary(self._keyspace, stream, group))
@@ -900,6 +975,7 @@ class Engine:
                     tasks.create_task(self.keep_house()),
                     tasks.create_task(self._until_broken()),
                     tasks.create_task(self._disposal.run()),
+                    tasks.create_task(self._tell_claims()),
                 ]
                 try:
                     await self._storage.run(self._go_back)
@@ -914,6 +990,7 @@ class Engine:
 
     def _go_back(self, keyspace: Keyspace | None) -> None:
         """Take a state for the one there is; who waits may wait for what was given up."""
+        self._taken_over.clear()
         self._waiters.fail(Unavailable(self.refusal or ""))
         if keyspace is None:
             return
@@ -945,6 +1022,7 @@ class Engine:
 
     # Steps: decisions of the caller's own making
 
+    @_with_durable_errors
     async def perform(self, step: Step[T]) -> T:
         """Decide, record, apply and serve; returns the reply once it is durable.
 
@@ -953,6 +1031,7 @@ class Engine:
         await self._waiters.wait_turn()
         return await self._run(step(self._keyspace, self._now_ms()))
 
+    @_with_durable_errors
     async def perform_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
         """Perform steps at one moment with nothing in between; waiters are served at the end.
 
@@ -983,6 +1062,7 @@ class Engine:
             self._waiters.serve()
         return await self._durable(replies)
 
+    @_with_durable_errors
     async def perform_blocking(
         self,
         step: Step[T | None],
@@ -1096,8 +1176,9 @@ class Engine:
                 signals.tell(self._waiters, command)
                 for names in freed:
                     self._waiters.freed(*names)
-                for told, counts, consumer in lost:
-                    _tell(told, counts, consumer)
+                if lost:
+                    self._taken_over += lost
+                    self._has_taken_over.set()
         except BaseException as error:
             self._break(error)
             raise
@@ -1109,7 +1190,7 @@ class Engine:
         self._storage.abandon(_BROKEN)
         self._waiters.fail(Unavailable(_BROKEN))
 
-    def _lost_by(self, command: c.Command) -> list[tuple[ClaimTold, dict[EntryId, int], bytes]]:
+    def _lost_by(self, command: c.Command) -> list[_TakenOver]:
         """Return who is to be told that entries are about to change hands, and what."""
         match command:
             case c.Deliver(claimed=taken):
@@ -1127,10 +1208,21 @@ class Engine:
             if pending is not None and owner is not None and owner.name != command.consumer:
                 lost.setdefault(owner.name, {})[entry_id] = pending.delivery_count
         return [
-            (told, counts, command.consumer)
+            _TakenOver(told, counts, command.consumer)
             for consumer, counts in lost.items()
             for told in self._claim_watchers.get((*names, consumer), ())
         ]
+
+    async def _tell_claims(self) -> None:
+        """Tell watchers what has changed hands, once that is durable, until cancelled."""
+        while True:
+            await self._has_taken_over.wait()
+            self._has_taken_over.clear()
+            taken_over, self._taken_over = self._taken_over, []
+            with suppress(Unavailable):  # then it never happened
+                await self._durable(None)
+                for one in taken_over:
+                    one.tell()
 
     async def _listed(
         self,
@@ -1201,15 +1293,6 @@ class Engine:
             key.stream, group, waiter.claim_idle_ms, own, self._steady_ms()
         )
         return Claimable(at_ms, is_for_all)
-
-
-def _tell(told: ClaimTold, counts: dict[EntryId, int], consumer: bytes) -> None:
-    """Tell a watcher; if it fails, that is no matter of what it watches."""
-    try:
-        told(counts, consumer)
-    except Exception as error:  # noqa: BLE001
-        context = {"message": "a watcher of claims failed", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(context)
 
 
 def _lanes_of(request: GroupRequest) -> list[LaneKey]:

@@ -5,7 +5,8 @@ The engine satisfies it as it stands. What every backend promises:
 - **Atomic.** Each call happens as a whole or, when it raises, not at all. What settles, deletes or
   trims many entries may happen in parts with other calls in between; each part is whole.
 - **Ordered.** The entries of a stream have one order, that of their ids, and every reader sees it.
-- **Durable.** A call returns when what it changed, and what it saw, cannot be lost any more.
+- **Durable.** A call returns, or raises, when what it changed and what it saw cannot be lost any
+  more: an error tells of the state as a reply does.
 - **Cancellable.** A blocked read that is cancelled leaves nothing behind; entries that were handed
   to it in its last moment are given back.
 
@@ -456,15 +457,11 @@ class Backend(Protocol):
         consumer: bytes,
         told: Callable[[Mapping[EntryId, int], bytes], None],
     ) -> Callable[[], None]:
-        """Call `told` whenever another consumer takes over entries of this one; returns its end.
+        """Call `told` whenever another consumer has taken over what this one held.
 
-        It is told the ids, with the delivery counts they had, and who has them now, perhaps before
-        that is durable (`wait_durable`). By then an entry may have come back: with a greater count.
+        Returns how to stop. It is told the ids, with the delivery counts they had, and who has them
+        now, once that is durable. By then an entry may have come back: with a greater count.
         """
-        ...
-
-    async def wait_durable(self) -> None:
-        """Return once everything that has been done so far is durable."""
         ...
 
     async def extend(

@@ -3,7 +3,6 @@
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.operation import path_of
 from headgate.app.wire.problems import (
     Code,
@@ -22,7 +20,7 @@ from headgate.app.wire.problems import (
     problem_of,
     validation_problem,
 )
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import StreamError
 
 log = logging.getLogger("headgate")
 
@@ -46,13 +44,6 @@ def problem_response(problem: Problem) -> Response:
         headers,
         media_type="application/problem+json",
     )
-
-
-async def _refuse_by_state(request: Request, error: Exception) -> Response:
-    # A problem tells of the state as an answer does, so it must not tell what a crash may undo.
-    with suppress(Unavailable):
-        await gateway_of(request).backend.wait_durable()
-    return await _refuse(request, error)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -90,7 +81,7 @@ async def _fail(request: Request, error: Exception) -> Response:
 
 
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
-    StreamError: _refuse_by_state,
+    StreamError: _refuse,
     GatewayError: _refuse,
     RequestValidationError: _refuse_parts,
     HTTPException: _refuse_route,

@@ -256,8 +256,6 @@ class Connection:
         except errors.Draining:
             raise
         except (StreamError, GatewayError) as error:
-            with suppress(errors.Unavailable):
-                await self._backend.wait_durable()  # a problem tells of the state too
             problem = problem_of(error, INSTANCE)
             await self.send(ProblemFrame(rid=intent.rid, sub=about, problem=problem))
 
@@ -396,7 +394,6 @@ class Connection:
 
     async def _tell_claims(self) -> None:
         while self._claims:
-            await self._backend.wait_durable()
             claims, self._claims = self._claims, []
             for sub, counts, by in claims:
                 frame = self._session.taken_over(sub, counts, by) if sub in self._feeds else None

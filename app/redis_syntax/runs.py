@@ -1,7 +1,6 @@
 """Commands: Redis words run against the engine, one by one or all at one moment."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.table import COMMANDS, AnyCommand, LargeReply, SmallReply, find
@@ -9,7 +8,7 @@ from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, Reply, a
 from headgate.app.runtime.turns import Turn
 from headgate.engine.decisions import Decision
 from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import StreamError
 from headgate.engine.limits import COMMAND_WORDS_MAX
 from headgate.engine.state.keyspace import Keyspace
 
@@ -52,12 +51,7 @@ class CommandRunner:
         """
         entry, name = self._find(words)
         with self._server.running(name):
-            try:
-                return await self._run(entry, words)
-            except StreamError:
-                with suppress(Unavailable):  # an error tells of the state as a reply does
-                    await self._engine.wait_durable()
-                raise
+            return await self._run(entry, words)
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         plan = entry.read(words, self._bounds)

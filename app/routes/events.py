@@ -379,7 +379,6 @@ class _GroupEvents:
         """Yield what another consumer has taken over."""
         while True:
             counts, by = await self._claims.get()
-            await self._backend.wait_durable()
             lost = take_away(self._held, counts)
             if lost:
                 claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(by))

@@ -135,7 +135,11 @@ async def test_a_watcher_that_raises_is_in_nobodys_way() -> None:
         raise ValueError("a mistake in a watcher")
 
     engine.watch_claims(S, G, b"a", watch)
+    running = asyncio.create_task(engine.run())
     await engine.take(b"b", claim=0)
+    await asyncio.sleep(0)
+    await engine.close()
+    await running
     assert [item.consumer for item in await engine.held()] == [b"b"]
     assert [str(context["exception"]) for context in told] == ["a mistake in a watcher"]
 

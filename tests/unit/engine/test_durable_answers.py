@@ -1,0 +1,212 @@
+"""Durable answers: nothing leaves the engine, errors included, before what it tells of is safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+import pytest
+
+from headgate.engine.decisions import Decision
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.views import StreamCursor
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.errors import (
+    GroupExists,
+    GroupNotFound,
+    StreamError,
+    StreamExists,
+    StreamNotFound,
+    Unavailable,
+)
+from headgate.engine.journal.storage import GoBack, MemoryStorage
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.stream import StreamConfig
+from tests.unit.driver import G, S
+
+FIELDS = (b"n", b"1")
+MISSING = b"missing"
+
+
+class SlowStorage(MemoryStorage):
+    """Takes records at once; they are durable when `settle` says so, or never after `fail`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settled = 0
+        self._moved = asyncio.Event()
+        self._closed = asyncio.Event()
+
+    @property
+    def durable_position(self) -> int:
+        return self._settled
+
+    def settle(self) -> None:
+        """Make durable what was taken."""
+        self._settled = self.position
+        self._moved.set()
+
+    def fail(self) -> None:
+        """Lose what is not durable."""
+        self.failure = "the disk is gone"
+        self._moved.set()
+
+    async def wait_durable(self, position: int) -> None:
+        while position > self._settled:
+            if self.failure is not None:
+                raise Unavailable(self.failure)
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def run(self, go_back: GoBack) -> None:
+        await self._closed.wait()
+
+    async def close(self) -> None:
+        self._closed.set()
+
+
+class Slow:
+    """An engine on a slow storage, with a stream and a group that are safe."""
+
+    def __init__(self) -> None:
+        self.storage = SlowStorage()
+        self.engine = Engine(self.storage)
+
+    async def safely(self, call: Awaitable[object]) -> None:
+        """Let a call return, and what it did be safe."""
+        task = asyncio.ensure_future(call)
+        await turns()
+        self.storage.settle()
+        await task
+
+
+async def turns() -> None:
+    """Let everybody go on who can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def slow() -> AsyncIterator[Slow]:
+    found = Slow()
+    running = asyncio.create_task(found.engine.run())
+    await found.safely(found.engine.add(S, [Draft(None, FIELDS), Draft(None, FIELDS)]))
+    await found.safely(found.engine.create_group(S, G, GroupStart(MIN_ID)))
+    yield found
+    await found.engine.close()
+    await running
+
+
+def failing_step(keyspace: Keyspace, now_ms: int) -> Decision[None]:
+    """Decide about a stream that is not there."""
+    del now_ms
+    keyspace.stream(MISSING)
+    return Decision(None, [])
+
+
+def group_request(stream: bytes, group: bytes) -> GroupRequest:
+    return GroupRequest(group, b"a", [GroupCursor(stream)])
+
+
+Call = Callable[[Engine], Coroutine[Any, Any, object]]
+DRAFTS = [Draft(None, FIELDS)]
+REFUSED: list[tuple[type[StreamError], Call]] = [
+    (StreamNotFound, lambda engine: engine.stream_info(MISSING)),
+    (StreamNotFound, lambda engine: engine.stream_detail(MISSING)),
+    (StreamNotFound, lambda engine: engine.add(MISSING, DRAFTS, create_stream=False)),
+    (StreamNotFound, lambda engine: engine.add_once(MISSING, DRAFTS, None, create_stream=False)),
+    (
+        StreamNotFound,
+        lambda engine: engine.commit_batch(b"w", 1, {MISSING: DRAFTS}, create_streams=False),
+    ),
+    (StreamNotFound, lambda engine: engine.range(MISSING)),
+    (StreamNotFound, lambda engine: engine.reverse_range(MISSING)),
+    (StreamNotFound, lambda engine: engine.read([StreamCursor(MISSING, MIN_ID)])),
+    (StreamNotFound, lambda engine: engine.split(MISSING, MIN_ID, EntryId(9, 9), 2)),
+    (StreamNotFound, lambda engine: engine.groups(MISSING)),
+    (StreamNotFound, lambda engine: engine.create_group(MISSING, G, GroupStart(None))),
+    (GroupExists, lambda engine: engine.create_group(S, G, GroupStart(None))),
+    (StreamExists, lambda engine: engine.create_stream(S, StreamConfig(max_length=1))),
+    (GroupNotFound, lambda engine: engine.group(S, MISSING)),
+    (GroupNotFound, lambda engine: engine.consumers(S, MISSING)),
+    (GroupNotFound, lambda engine: engine.read_group(group_request(S, MISSING))),
+    (GroupNotFound, lambda engine: engine.ack(S, MISSING, [EntryId(1, 0)])),
+    (GroupNotFound, lambda engine: engine.pending_summary(S, MISSING)),
+    (StreamNotFound, lambda engine: engine.perform(failing_step)),
+]
+
+
+@pytest.mark.parametrize(("kind", "refused"), REFUSED)
+async def test_an_error_waits_until_what_it_tells_of_is_durable(
+    slow: Slow, kind: type[StreamError], refused: Call
+) -> None:
+    adding = asyncio.create_task(slow.engine.add(S, DRAFTS))
+    await turns()
+
+    asking = asyncio.create_task(refused(slow.engine))
+    await turns()
+    was_told_early = asking.done()
+    slow.storage.settle()
+
+    with pytest.raises(kind):
+        await asking
+    await adding
+    assert not was_told_early
+
+
+async def test_an_error_that_tells_of_what_is_lost_is_not_told(slow: Slow) -> None:
+    deleting = asyncio.create_task(slow.engine.delete_stream(S))
+    await turns()
+    asking = asyncio.create_task(slow.engine.stream_info(S))
+    await turns()
+
+    slow.storage.fail()
+
+    with pytest.raises(Unavailable):
+        await deleting
+    with pytest.raises(Unavailable):
+        await asking
+
+
+async def test_an_error_is_told_at_once_if_all_is_durable(slow: Slow) -> None:
+    with pytest.raises(StreamNotFound):
+        await slow.engine.stream_info(MISSING)
+
+
+async def test_a_claim_is_told_once_it_is_durable(slow: Slow) -> None:
+    engine = slow.engine
+    await slow.safely(engine.read_group(group_request(S, G)))
+    told: list[tuple[int, bytes]] = []
+
+    def note(counts: Mapping[EntryId, int], by: bytes) -> None:
+        told.append((len(counts), by))
+
+    engine.watch_claims(S, G, b"a", note)
+    claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
+    await turns()
+    told_early = list(told)
+    slow.storage.settle()
+    await claiming
+    await turns()
+
+    assert told_early == []
+    assert told == [(2, b"b")]
+
+
+async def test_a_claim_that_is_lost_is_never_told(slow: Slow) -> None:
+    engine = slow.engine
+    await slow.safely(engine.read_group(group_request(S, G)))
+    told: list[bytes] = []
+    engine.watch_claims(S, G, b"a", lambda _, by: told.append(by))
+    claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
+    await turns()
+
+    slow.storage.fail()
+
+    with pytest.raises(Unavailable):
+        await claiming
+    await turns()
+    assert told == []
