@@ -67,6 +67,7 @@ from headgate.engine.replies import (
     Claimed,
     Committed,
     ConsumerInfo,
+    Created,
     GroupInfo,
     GroupRead,
     GroupState,
@@ -79,12 +80,13 @@ from headgate.engine.replies import (
     StreamInfo,
     StreamRead,
 )
+from headgate.engine.requests import UpdateGroup, UpdateStream
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds, WhenFull
 from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.read_room import ReadRoom
 from headgate.engine.state.stream import StreamConfig
 from headgate.engine.state.writers import Commit
@@ -251,16 +253,20 @@ class Engine:
         return await self._listed(page, after, limit)
 
     @_with_durable_errors
-    async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
-        """Create a stream; tells whether it is new. See `decisions.streams.create_stream`."""
-        now_ms = self._now_ms()
-        return await self._run(streams.create_stream(self._keyspace, stream, config, now_ms))
+    async def create_stream(self, stream: bytes, config: StreamConfig) -> Created[StreamInfo]:
+        """Create a stream unless it is there. See `decisions.streams.create_stream`."""
+        now_ms, keyspace = self._now_ms(), self._keyspace
+        decision = streams.create_stream(keyspace, stream, config, now_ms)
+        self._commit(decision.commands)
+        info = views.stream_info(keyspace, stream)
+        return await self._durable(Created(decision.reply, info))
 
     @_with_durable_errors
-    async def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
-        """Give a stream another configuration. See `decisions.streams.configure_stream`."""
-        now_ms = self._now_ms()
-        await self._run(streams.configure_stream(self._keyspace, stream, config, now_ms))
+    async def update_stream(self, request: UpdateStream) -> StreamInfo:
+        """Change a stream's configuration. See `decisions.streams.update_stream`."""
+        now_ms, keyspace = self._now_ms(), self._keyspace
+        self._commit(streams.update_stream(keyspace, request, now_ms).commands)
+        return await self._durable(views.stream_info(keyspace, request.stream))
 
     @_with_durable_errors
     async def delete_stream(self, stream: bytes) -> bool:
@@ -462,12 +468,17 @@ class Engine:
         self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
     ) -> list[Deletion]:
         """Delete entries (XDEL, XDELEX); tells per id what became of it."""
-        return await self._run(streams.delete(self._keyspace, stream, ids, references))
+        keyspace = self._keyspace
+        keyspace.stream(stream)  # here a missing stream is an error
+        return await self._run(streams.delete(keyspace, stream, ids, references))
 
     @_with_durable_errors
     async def trim(self, stream: bytes, request: TrimRequest) -> int:
         """Trim a stream (XTRIM); returns how many entries went. See `decisions.streams.trim`."""
-        return await self._run(streams.trim(self._keyspace, stream, request))
+        keyspace = self._keyspace
+        decision = streams.trim(keyspace, stream, request)
+        keyspace.stream(stream)  # here a missing stream is an error
+        return await self._run(decision)
 
     # Bulk
 
@@ -569,24 +580,29 @@ class Engine:
         start: GroupStart,
         *,
         create_stream: bool = False,
-        policy: GroupPolicy = NO_POLICY,
-    ) -> None:
-        """Create a group (XGROUP CREATE). See `decisions.groups.create_group`."""
-        decision = groups.create_group(
-            self._keyspace,
+        policy: GroupPolicy | None = None,
+    ) -> Created[GroupInfo]:
+        """Create a group unless it is there. See `decisions.groups.ensure_group`."""
+        now_ms, keyspace = self._now_ms(), self._keyspace
+        decision = groups.ensure_group(
+            keyspace,
             stream,
             group,
             start,
             create_stream=create_stream,
             policy=policy,
-            now_ms=self._now_ms(),
+            now_ms=now_ms,
         )
-        await self._run(decision)
+        self._commit(decision.commands)
+        info = views.group(keyspace, stream, group)
+        return await self._durable(Created(decision.reply, info))
 
     @_with_durable_errors
-    async def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
-        """Give a group other rules. See `decisions.policies.set_policy`."""
-        await self._run(policies.set_policy(self._keyspace, stream, group, policy))
+    async def update_group(self, request: UpdateGroup) -> GroupInfo:
+        """Change a group's position or policy. See `decisions.groups.update_group`."""
+        keyspace = self._keyspace
+        self._commit(groups.update_group(keyspace, request).commands)
+        return await self._durable(views.group(keyspace, request.stream, request.group))
 
     @_with_durable_errors
     async def redrive(
@@ -595,11 +611,6 @@ class Engine:
         """Send dead letters of a group back. See `decisions.policies.redrive`."""
         now_ms = self._now_ms()
         return await self._run(policies.redrive(self._keyspace, stream, group, ids, limit, now_ms))
-
-    @_with_durable_errors
-    async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
-        """Set a group's position (XGROUP SETID). Raises `GroupNotFound`."""
-        await self._run(groups.set_group(self._keyspace, stream, group, start))
 
     @_with_durable_errors
     async def destroy_group(self, stream: bytes, group: bytes) -> bool:
@@ -623,11 +634,16 @@ class Engine:
         return await self._durable(views.group(self._keyspace, stream, group))
 
     @_with_durable_errors
-    async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
-        """Create a consumer (XGROUP CREATECONSUMER); tells whether it is new."""
-        now_ms = self._now_ms()
-        decision = groups.create_consumer(self._keyspace, stream, group, consumer, now_ms)
-        return await self._run(decision)
+    async def create_consumer(
+        self, stream: bytes, group: bytes, consumer: bytes
+    ) -> Created[ConsumerInfo]:
+        """Create a consumer (XGROUP CREATECONSUMER) unless it is there. Raises `GroupNotFound`."""
+        now_ms, keyspace = self._now_ms(), self._keyspace
+        decision = groups.create_consumer(keyspace, stream, group, consumer, now_ms)
+        self._commit(decision.commands)
+        info = views.consumer(keyspace, stream, group, consumer, now_ms)
+        assert info is not None
+        return await self._durable(Created(decision.reply, info))
 
     @_with_durable_errors
     async def delete_consumer(

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.entry import Entry, EntryId, Fields
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+
+T = TypeVar("T")
+
+
+class Created(NamedTuple, Generic[T]):
+    """What was to be created, as it is now; it may have been there."""
+
+    is_new: bool
+    info: T
 
 
 class Added(NamedTuple):

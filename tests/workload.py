@@ -23,6 +23,7 @@ from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import acting_by, configured
 from tests.virtual_time import HandClock
 
 STREAMS = [b"a", b"b", b"c"]
@@ -159,7 +160,7 @@ class Workload:
             keeps=self._random.random() < 0.5,
             consumer_ttl_ms=self._random.choice([None, None, 100]),
         )
-        return await self._engine.set_policy(self._stream(), self._group(), policy)
+        return await self._engine.update_group(acting_by(self._stream(), self._group(), policy))
 
     async def _redrive(self) -> Any:
         limit = self._random.choice([1, 3])
@@ -179,7 +180,7 @@ class Workload:
             max_age_ms=self._random.choice([None, None, 500]),
             idempotency_max=self._random.choice([None, 4]),
         )
-        return await self._engine.configure_stream(self._stream(), config)
+        return await self._engine.update_stream(configured(self._stream(), config))
 
     async def _expire(self) -> Any:
         name, delay_ms = self._stream(), self._random.choice([30, 10**6])

@@ -31,6 +31,7 @@ from headgate.engine.replies import (
     Claimed,
     Committed,
     ConsumerInfo,
+    Created,
     GroupInfo,
     GroupRead,
     Outcome,
@@ -42,8 +43,9 @@ from headgate.engine.replies import (
     StreamInfo,
     StreamRead,
 )
+from headgate.engine.requests import UpdateGroup, UpdateStream
 from headgate.engine.state.idempotency import Idempotent
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from headgate.engine.state.writers import Commit
 
@@ -76,8 +78,8 @@ class Backend(Protocol):
         """
         ...
 
-    async def create_stream(self, stream: bytes, config: StreamConfig) -> bool:
-        """Create an empty stream; true if it is new, false if it was there with this configuration.
+    async def create_stream(self, stream: bytes, config: StreamConfig) -> Created[StreamInfo]:
+        """Create an empty stream, unless it is there with this configuration.
 
         Raises:
             StreamExists: it is there with another configuration.
@@ -85,8 +87,8 @@ class Backend(Protocol):
         """
         ...
 
-    async def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
-        """Give a stream another configuration; entries it no longer allows go at once.
+    async def update_stream(self, request: UpdateStream) -> StreamInfo:
+        """Change a stream's configuration; entries it no longer allows go at once.
 
         Raises:
             StreamNotFound: there is none.
@@ -231,13 +233,18 @@ class Backend(Protocol):
     async def delete(
         self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
     ) -> list[Deletion]:
-        """Delete entries; tells per id what became of it. A missing stream has none."""
+        """Delete entries; tells per id what became of it.
+
+        Raises:
+            StreamNotFound: there is no stream.
+        """
         ...
 
     async def trim(self, stream: bytes, request: TrimRequest) -> int:
-        """Remove the oldest entries; returns how many went. A missing stream has none.
+        """Remove the oldest entries; returns how many went.
 
         Raises:
+            StreamNotFound: there is no stream.
             Invalid: the request contradicts itself.
         """
         ...
@@ -307,27 +314,25 @@ class Backend(Protocol):
         start: GroupStart,
         *,
         create_stream: bool = False,
-        policy: GroupPolicy = NO_POLICY,
-    ) -> None:
-        """Create a group that acts by a policy.
+        policy: GroupPolicy | None = None,
+    ) -> Created[GroupInfo]:
+        """Create a group that acts by a policy, unless it is there: then it stays as it is.
 
         Raises:
             Invalid: the policy contradicts itself.
             StreamNotFound: there is no stream and `create_stream` is false.
-            GroupExists: the stream has such a group.
+            GroupExists: it is there with another policy than this one; None: any will do.
             LimitReached: the stream or the group would be one too many.
         """
         ...
 
-    async def set_group(self, stream: bytes, group: bytes, start: GroupStart) -> None:
-        """Set a group's position, forward or back; what is pending stays so, nobody is woken."""
-        ...
+    async def update_group(self, request: UpdateGroup) -> GroupInfo:
+        """Set a group's position, forward or back, or change its policy; all or nothing.
 
-    async def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
-        """Give a group another policy, which holds from the next read on.
+        What is pending stays so, and nobody is woken. The policy holds from the next read on.
 
         Raises:
-            Invalid: the policy contradicts itself.
+            Invalid: the policy would contradict itself.
         """
         ...
 
@@ -353,8 +358,10 @@ class Backend(Protocol):
         """Describe one group."""
         ...
 
-    async def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
-        """Create a consumer; false if it was there.
+    async def create_consumer(
+        self, stream: bytes, group: bytes, consumer: bytes
+    ) -> Created[ConsumerInfo]:
+        """Create a consumer, unless it is there.
 
         Raises:
             LimitReached: the group has as many consumers as it may have.

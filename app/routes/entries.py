@@ -391,8 +391,9 @@ async def read_entries(
             text = "only a read after a cursor can wait: give after"
             raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
         if wanted == _NDJSON:
-            await backend.stream_info(stream)
-            lines = _range_lines(request, stream, bounds or _EVERYTHING, limit)
+            whole = bounds or _EVERYTHING
+            first = await _page(backend, stream, whole, min(limit, _PAGE))
+            lines = _range_lines(request, stream, whole, limit, first)
             patience_ms = limits.send_ms_max
             return PatientResponse(lines, media_type=_NDJSON, patience_ms=patience_ms)
         return await _read_range(request, stream, bounds or _EVERYTHING, limit)
@@ -531,7 +532,6 @@ async def delete_entry(
     references: Annotated[References, Query(description=REFERENCES)] = References.KEEP,
 ) -> None:
     """Delete one entry (XDELEX). Where it is pending it stays so, unless asked otherwise."""
-    await backend.stream_info(stream)
     [outcome] = await backend.delete(stream, [entry_id], references)
     if outcome is Deletion.REFERENCED:
         raise GatewayError("entry_referenced", f"a group still needs {entry_id}")
@@ -556,7 +556,6 @@ async def delete_entries(
     """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
-    await backend.stream_info(stream)
     return await outcomes_answer(ids, await backend.delete(stream, ids, request.references))
 
 
@@ -587,20 +586,18 @@ async def _wire_read(read: StreamRead, turn: Turn | None = None) -> dict[str, An
 
 
 async def _range_lines(
-    request: Request, stream: bytes, bounds: EntryRange, limit: int
+    request: Request, stream: bytes, bounds: EntryRange, limit: int, page: list[EngineEntry]
 ) -> AsyncGenerator[bytes, None]:
     """Yield a range a page at a time, so that its size does not matter to anybody else.
 
-    If the stream goes meanwhile, the last line is the problem instead of an entry.
+    If the stream goes meanwhile, the last line is the problem instead of an entry. `page` is the
+    first one: it was read before the answer began, so that a missing stream is a 404.
     """
     backend = gateway_of(request).backend
     low, high, is_down = bounds
     left = limit
     try:
-        while left > 0 and low <= high:
-            page = await _page(backend, stream, (low, high, is_down), min(left, _PAGE))
-            if not page:
-                break
+        while page:
             yield await lines_in_turns(page, entry_wire)
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
             _count(request, len(page))
@@ -611,6 +608,9 @@ async def _range_lines(
                 high = page[-1].id.previous()
             else:
                 low = page[-1].id.next()
+            if left <= 0 or low > high:
+                break
+            page = await _page(backend, stream, (low, high, is_down), min(left, _PAGE))
     except StreamError as error:
         problem = problem_of(error, path_of(request.scope))
         yield problem.model_dump_json(exclude_none=True).encode() + b"\n"

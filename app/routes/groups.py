@@ -20,7 +20,7 @@ from headgate.app.wire.schemas import (
     GroupPatch,
     Groups,
 )
-from headgate.engine.errors import GroupExists, GroupNotFound
+from headgate.engine.errors import GroupNotFound
 from headgate.engine.replies import ConsumerInfo, GroupInfo
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
@@ -60,16 +60,11 @@ async def create_group(
     If it exists with another policy than the one asked for: 409.
     """
     new = new or GroupInput()
-    start, policy = new.to_start(), new.to_policy()
-    try:
-        await backend.create_group(
-            stream, group, start, create_stream=new.create_stream, policy=policy
-        )
-    except GroupExists:
-        if (await backend.group(stream, group)).policy != policy and new.policy is not None:
-            raise
-        response.status_code = 200
-    return Group.of(await backend.group(stream, group))
+    created = await backend.create_group(
+        stream, group, new.to_start(), create_stream=new.create_stream, policy=new.to_policy()
+    )
+    response.status_code = 201 if created.is_new else 200
+    return Group.of(created.info)
 
 
 @patches.patch(
@@ -85,12 +80,7 @@ async def update_group(
 
     What is pending stays so.
     """
-    info = await backend.group(stream, group)
-    if patch.policy is not None:
-        await backend.set_policy(stream, group, patch.policy.merged_into(info.policy))
-    if patch.moves:
-        await backend.set_group(stream, group, patch.to_start(info.last_id))
-    return Group.of(await backend.group(stream, group))
+    return Group.of(await backend.update_group(patch.to_request(stream, group)))
 
 
 @router.get(
@@ -171,11 +161,9 @@ async def create_consumer(
     response: Response,
 ) -> GroupConsumer:
     """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
-    is_new = await backend.create_consumer(stream, group, consumer)
-    response.status_code = 201 if is_new else 200
-    found = await backend.consumer(stream, group, consumer)
-    assert found is not None
-    return GroupConsumer.of(found)
+    created = await backend.create_consumer(stream, group, consumer)
+    response.status_code = 201 if created.is_new else 200
+    return GroupConsumer.of(created.info)
 
 
 @router.delete(

@@ -24,6 +24,7 @@ from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import GroupDetail as EngineGroupDetail
 from headgate.engine.replies import StreamInfo
+from headgate.engine.requests import UpdateStream
 
 router = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOperation)
@@ -76,9 +77,9 @@ async def create_stream(
     backend: BackendDep, stream: StreamDep, response: Response, config: StreamConfig | None = None
 ) -> Stream:
     """Create an empty stream. A stream is also created by its first append."""
-    is_new = await backend.create_stream(stream, (config or StreamConfig()).to_engine())
-    response.status_code = 201 if is_new else 200
-    return Stream.of(await backend.stream_info(stream))
+    created = await backend.create_stream(stream, (config or StreamConfig()).to_engine())
+    response.status_code = 201 if created.is_new else 200
+    return Stream.of(created.info)
 
 
 @router.get(
@@ -139,9 +140,7 @@ def _wire_group_detail(detail: EngineGroupDetail) -> msgspec.Raw:
 )
 async def update_stream(backend: BackendDep, stream: StreamDep, patch: StreamConfig) -> Stream:
     """Change a stream's configuration by a merge patch: null removes a bound."""
-    info = await backend.stream_info(stream)
-    await backend.configure_stream(stream, patch.merged_into(info.config))
-    return Stream.of(await backend.stream_info(stream))
+    return Stream.of(await backend.update_stream(UpdateStream(stream, patch.to_patch())))
 
 
 @router.delete(
@@ -165,5 +164,4 @@ async def delete_stream(backend: BackendDep, stream: StreamDep) -> None:
 )
 async def trim_stream(backend: BackendDep, stream: StreamDep, trim: Trim) -> Trimmed:
     """Remove the oldest entries (XTRIM)."""
-    await backend.stream_info(stream)
     return Trimmed(removed=await backend.trim(stream, trim.to_request("/body")))

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
+from msgspec import UNSET
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
@@ -15,7 +16,7 @@ from headgate.app.wire.problems import pointer_to
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.policies import RedriveOutcome
 from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.entry import Draft, EntryId
+from headgate.engine.entry import Draft
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Committed as EngineCommitted
@@ -32,7 +33,8 @@ from headgate.engine.replies import JournalStatus as EngineJournalStatus
 from headgate.engine.replies import PendingItem as EnginePendingItem
 from headgate.engine.replies import Portion as EnginePortion
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
-from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.requests import PolicyPatch, StreamPatch, UpdateGroup, patched
+from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import StreamConfig as EngineStreamConfig
 
 # The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
@@ -453,9 +455,9 @@ class StreamConfig(Request):
         """Return the engine's form."""
         return EngineStreamConfig(**self.model_dump())
 
-    def merged_into(self, config: EngineStreamConfig) -> EngineStreamConfig:
-        """Return `config` with what was said here changed (RFC 7396: null removes)."""
-        return msgspec.structs.replace(config, **self.model_dump(exclude_unset=True))
+    def to_patch(self) -> StreamPatch:
+        """Return what was said here as changes (RFC 7396: null removes)."""
+        return StreamPatch(**self.model_dump(exclude_unset=True))
 
 
 class Stream(BaseModel):
@@ -557,23 +559,20 @@ class Policy(Request):
 
     def to_engine(self) -> GroupPolicy:
         """Return the engine's form."""
-        letters = self.dead_letter_stream
-        return GroupPolicy(
-            claim_idle_ms=self.claim_idle_ms,
-            max_deliveries=self.max_deliveries,
-            dead_letter_stream=None
-            if letters is None
-            else check_name(letters, pointer="/body/policy/dead_letter_stream"),
-            backoff_ms=tuple(self.backoff_ms or ()),
-            max_pending=self.max_pending,
-            keeps=self.on_disconnect == "keep",
-            consumer_ttl_ms=self.consumer_ttl_ms,
-        )
+        return patched(NO_POLICY, self.to_patch())
 
-    def merged_into(self, policy: GroupPolicy) -> GroupPolicy:
-        """Return `policy` with what was said here changed (RFC 7396: null removes)."""
-        known = Policy.of(policy).model_dump()
-        return Policy(**known | self.model_dump(exclude_unset=True)).to_engine()
+    def to_patch(self) -> PolicyPatch:
+        """Return what was said here as changes (RFC 7396: null removes)."""
+        said: dict[str, Any] = self.model_dump(exclude_unset=True)
+        letters = said.get("dead_letter_stream")
+        if letters is not None:
+            place = "/body/policy/dead_letter_stream"
+            said["dead_letter_stream"] = check_name(letters, pointer=place)
+        if "backoff_ms" in said:
+            said["backoff_ms"] = tuple(said["backoff_ms"] or ())
+        if "on_disconnect" in said:
+            said["keeps"] = said.pop("on_disconnect") == "keep"
+        return PolicyPatch(**said)
 
     @classmethod
     def of(cls, policy: GroupPolicy) -> Self:
@@ -601,9 +600,9 @@ class GroupInput(Request):
     )
     policy: Policy | None = None
 
-    def to_policy(self) -> GroupPolicy:
-        """Return the policy in the engine's form."""
-        return (self.policy or Policy()).to_engine()
+    def to_policy(self) -> GroupPolicy | None:
+        """Return the policy in the engine's form, if there is one."""
+        return None if self.policy is None else self.policy.to_engine()
 
     def to_start(self) -> GroupStart:
         """Return the engine's form."""
@@ -622,21 +621,21 @@ class GroupPatch(Request):
         None, description="The parts to change; a part that is null is removed."
     )
 
-    @property
-    def moves(self) -> bool:
-        """Tell whether it changes the position."""
-        return self.start is not None or self.entries_read is not None
-
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
-        if not self.moves and self.policy is None:
+        if self.start is None and self.entries_read is None and self.policy is None:
             raise ValueError("give start, entries_read or policy")
         return self
 
-    def to_start(self, last_id: EntryId) -> GroupStart:
-        """Return the engine's form; `last_id` is where the group is now."""
-        position = last_id if self.start is None else parse_group_start(self.start)
-        return GroupStart(position, self.entries_read)
+    def to_request(self, stream: bytes, group: bytes) -> UpdateGroup:
+        """Return the engine's form."""
+        return UpdateGroup(
+            stream,
+            group,
+            UNSET if self.start is None else parse_group_start(self.start),
+            UNSET if self.entries_read is None else self.entries_read,
+            PolicyPatch() if self.policy is None else self.policy.to_patch(),
+        )
 
 
 class Group(BaseModel):

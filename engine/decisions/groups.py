@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from headgate.engine.commands import (
     Ack,
     Command,
@@ -22,6 +24,7 @@ from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
 from headgate.engine.limits import SETTLED_AT_ONCE_MAX
+from headgate.engine.requests import UpdateGroup, patched
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
@@ -69,6 +72,69 @@ def create_group(
     commands.append(CreateGroup(name, group, *_position(stream, start)))
     if policy != NO_POLICY:
         commands.append(SetPolicy(name, group, policy))
+    return Decision(None, commands)
+
+
+def ensure_group(
+    keyspace: Keyspace,
+    name: bytes,
+    group: bytes,
+    start: GroupStart,
+    *,
+    create_stream: bool,
+    policy: GroupPolicy | None,
+    now_ms: int,
+) -> Decision[bool]:
+    """Decide to create a group unless it is there; replies whether it is new.
+
+    One that is there keeps its position.
+
+    Raises:
+        Invalid: the policy contradicts itself.
+        StreamNotFound: there is no stream and `create_stream` is false.
+        GroupExists: it is there with another policy than this one; None: any will do.
+        LimitReached: the stream or the group is one too many.
+    """
+    stream = keyspace.find(name)
+    found = None if stream is None else stream.groups.get(group)
+    if found is None:
+        wanted = NO_POLICY if policy is None else policy
+        creation = create_group(
+            keyspace,
+            name,
+            group,
+            start,
+            create_stream=create_stream,
+            policy=wanted,
+            now_ms=now_ms,
+        )
+        return creation.replied_as(lambda _: True)
+    if policy is not None:
+        check_policy(name, policy)
+        if policy != found.policy:
+            raise GroupExists(name, group)
+    return Decision(False, [])
+
+
+def update_group(keyspace: Keyspace, request: UpdateGroup) -> Decision[None]:
+    """Decide to change a group's position or its policy, all or nothing; what is pending stays so.
+
+    Raises:
+        GroupNotFound: there is no such group.
+        Invalid: the policy would contradict itself.
+    """
+    name, group = request.stream, request.group
+    found = keyspace.group(name, group)
+    policy = patched(found.policy, request.policy)
+    commands: list[Command] = []
+    if policy != found.policy:
+        check_policy(name, policy)
+        commands.append(SetPolicy(name, group, policy))
+    if request.moves:
+        last_id = found.last_id if request.last_id is UNSET else request.last_id
+        entries_read = None if request.entries_read is UNSET else request.entries_read
+        start = GroupStart(last_id, entries_read)
+        commands += set_group(keyspace, name, group, start).commands
     return Decision(None, commands)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from headgate.engine.commands import Ack, Command, Delete, DeleteConsumer, Release, SetPolicy
+from headgate.engine.commands import Ack, Command, Delete, DeleteConsumer, Release
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions import streams as stream_decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
@@ -44,21 +44,6 @@ class Redriven(NamedTuple):
     id: EntryId  # in the dead letter stream, where it is no more
     outcome: RedriveOutcome
     entry_id: EntryId  # in the stream it came from
-
-
-def set_policy(
-    keyspace: Keyspace, name: bytes, group: bytes, policy: GroupPolicy
-) -> Decision[None]:
-    """Decide to give a group other rules.
-
-    Raises:
-        GroupNotFound: there is no such group.
-        Invalid: the rules contradict each other.
-    """
-    check_policy(name, policy)
-    if keyspace.group(name, group).policy == policy:
-        return Decision(None, [])
-    return Decision(None, [SetPolicy(name, group, policy)])
 
 
 def check_policy(name: bytes, policy: GroupPolicy) -> None:

@@ -69,6 +69,7 @@ from headgate.engine.limits import (
     U64_MAX,
 )
 from headgate.engine.replies import Added, Written
+from headgate.engine.requests import UpdateStream, patched
 from headgate.engine.state.idempotency import Idempotent, Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Cut, Log, NodeLimits
@@ -138,6 +139,16 @@ def configure_stream(
         forgotten.append(ForgetKeys(name, None))  # Redis: a changed value wipes the history
     trims = _trim_command(name, _retention_cuts(stream, [], config, now_ms))
     return Decision(None, [ConfigureStream(name, config), *forgotten, *trims])
+
+
+def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Decision[None]:
+    """Decide to change what a patch says of a stream's configuration, which holds at once.
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    config = patched(keyspace.stream(request.stream).config, request.config)
+    return configure_stream(keyspace, request.stream, config, now_ms)
 
 
 def delete_stream(keyspace: Keyspace, name: bytes) -> Decision[bool]:

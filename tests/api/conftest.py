@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from headgate.app.backends.port import Backend
 from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
 from headgate.app.server import Server
@@ -97,11 +98,11 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Live]:
+async def running(settings: Settings, backend: Backend | None = None) -> AsyncIterator[Live]:
     """Run a gateway with these settings while the context lasts; it keeps nothing unless told."""
     if "data_dir" not in settings.model_fields_set:
         settings = settings.model_copy(update={"data_dir": MEMORY})
-    app = await asyncio.to_thread(create_app, settings)
+    app = await asyncio.to_thread(create_app, settings, backend)
     # The protocol must be named, or asyncio leaves Nagle's delay of 40 ms on every answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))

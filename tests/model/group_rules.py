@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
+from msgspec import UNSET, UnsetType
 
 from headgate.engine.decisions import deliveries
 from headgate.engine.decisions.deliveries import (
@@ -18,6 +19,7 @@ from headgate.engine.decisions.policies import RedriveOutcome
 from headgate.engine.decisions.streams import References
 from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.requests import PolicyPatch, UpdateGroup
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from tests.model.machine import (
     START_MS,
@@ -76,7 +78,7 @@ class GroupRules(Machine):
         start=st.one_of(st.none(), picks, st.just(MIN_ID)),
         entries_read=st.one_of(st.none(), st.integers(0, 9)),
         create=st.booleans(),
-        policy=st.one_of(st.just(NO_POLICY), policies),
+        policy=st.one_of(st.none(), policies),
     )
     def create_group(
         self,
@@ -85,11 +87,13 @@ class GroupRules(Machine):
         start: Pick | EntryId | None,
         entries_read: int | None,
         create: bool,
-        policy: GroupPolicy,
+        policy: GroupPolicy | None,
     ) -> None:
         begin = GroupStart(None if start is None else self.pick(stream, start), entries_read)
         self.both(
-            self.engine.create_group(stream, group, begin, create_stream=create, policy=policy),
+            self.is_new(
+                self.engine.create_group(stream, group, begin, create_stream=create, policy=policy)
+            ),
             lambda: self.reference.create_group(
                 stream,
                 group,
@@ -103,24 +107,24 @@ class GroupRules(Machine):
     @rule(
         stream=streams,
         group=groups,
-        start=st.one_of(st.none(), picks),
-        entries_read=st.one_of(st.none(), st.none(), st.integers(0, 9)),
+        start=st.one_of(st.just(UNSET), st.none(), picks),
+        entries_read=st.one_of(st.just(UNSET), st.just(UNSET), st.integers(0, 9)),
+        policy=policies,
+        changed=st.sets(st.sampled_from(GroupPolicy.__struct_fields__)),
     )
-    def set_group(
-        self, stream: bytes, group: bytes, start: Pick | EntryId | None, entries_read: int | None
+    def update_group(
+        self,
+        stream: bytes,
+        group: bytes,
+        start: Pick | EntryId | UnsetType | None,
+        entries_read: int | UnsetType,
+        policy: GroupPolicy,
+        changed: set[str],
     ) -> None:
-        begin = GroupStart(None if start is None else self.pick(stream, start), entries_read)
-        self.both(
-            self.engine.set_group(stream, group, begin),
-            lambda: self.reference.set_group(stream, group, begin),
-        )
-
-    @rule(stream=streams, group=groups, policy=policies)
-    def set_policy(self, stream: bytes, group: bytes, policy: GroupPolicy) -> None:
-        self.both(
-            self.engine.set_policy(stream, group, policy),
-            lambda: self.reference.set_policy(stream, group, policy),
-        )
+        last_id = start if start is UNSET or start is None else self.pick(stream, start)
+        patch = PolicyPatch(**{name: getattr(policy, name) for name in changed})
+        request = UpdateGroup(stream, group, last_id, entries_read, patch)
+        self.both(self.engine.update_group(request), lambda: self.reference.update_group(request))
 
     @rule(
         stream=streams,
@@ -156,7 +160,7 @@ class GroupRules(Machine):
     @rule(stream=streams, group=groups, consumer=consumers)
     def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> None:
         self.both(
-            self.engine.create_consumer(stream, group, consumer),
+            self.is_new(self.engine.create_consumer(stream, group, consumer)),
             lambda: self.reference.create_consumer(stream, group, consumer, self.clock.now_ms),
         )
 

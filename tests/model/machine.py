@@ -25,6 +25,7 @@ from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import U64_MAX
+from headgate.engine.replies import Created
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
@@ -98,6 +99,11 @@ class Machine(RuleBasedStateMachine):
         expected = answer_of(expect)
         assert answer == expected, f"\n  engine:    {answer}\n  reference: {expected}"
         return answer
+
+    @staticmethod
+    async def is_new(creating: Awaitable[Created[Any]]) -> bool:
+        """Return whether what was to be created is new."""
+        return (await creating).is_new
 
     def pass_time(self, delta_ms: int) -> None:
         self.clock.now_ms += delta_ms

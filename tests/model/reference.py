@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from msgspec import UNSET
+from msgspec.structs import asdict
+
 from headgate.engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.policies import Redriven, RedriveOutcome
@@ -30,6 +33,7 @@ from headgate.engine.replies import (
     PendingSummary,
     StreamDetail,
 )
+from headgate.engine.requests import UpdateGroup
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.model.reference_keyspace import RefKeyspace
@@ -63,24 +67,33 @@ class Reference(RefKeyspace):
         start: GroupStart,
         *,
         create_stream: bool,
-        policy: GroupPolicy = NO_POLICY,
+        policy: GroupPolicy | None = None,
         now_ms: int,
-    ) -> None:
-        check_policy(name, policy)
+    ) -> bool:
+        check_policy(name, policy or NO_POLICY)
         if name not in self.streams and not create_stream:
             raise StreamNotFound(name)
         stream = self.streams.get(name) or self._make(name, StreamConfig(), now_ms)
-        if group in stream.groups:
+        if group not in stream.groups:
+            stream.groups[group] = RefGroup(*position(stream, start), policy or NO_POLICY)
+            return True
+        if policy not in (None, stream.groups[group].policy):
             raise GroupExists(name, group)
-        stream.groups[group] = RefGroup(*position(stream, start), policy)
+        return False
 
-    def set_policy(self, name: bytes, group: bytes, policy: GroupPolicy) -> None:
-        check_policy(name, policy)
-        self._group(name, group)[1].policy = policy
-
-    def set_group(self, name: bytes, group: bytes, start: GroupStart) -> None:
-        stream, found = self._group(name, group)
-        found.last_id, found.entries_read = position(stream, start)
+    def update_group(self, request: UpdateGroup) -> GroupInfo:
+        stream, found = self._group(request.stream, request.group)
+        said = {name: new for name, new in asdict(request.policy).items() if new is not UNSET}
+        policy = GroupPolicy(**asdict(found.policy) | said)
+        if policy != found.policy:
+            check_policy(request.stream, policy)
+        found.policy = policy
+        if request.moves:
+            last_id = found.last_id if request.last_id is UNSET else request.last_id
+            entries_read = None if request.entries_read is UNSET else request.entries_read
+            start = GroupStart(last_id, entries_read)
+            found.last_id, found.entries_read = position(stream, start)
+        return self.group(request.stream, request.group)
 
     def destroy_group(self, name: bytes, group: bytes) -> bool:
         return self._stream(name).groups.pop(group, None) is not None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
+from msgspec import UNSET
+from msgspec.structs import asdict
+
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.decisions.bulk import BulkCursor, shares
 from headgate.engine.decisions.streams import Deletion, References, TrimRequest
@@ -40,6 +43,7 @@ from headgate.engine.replies import (
     StreamRead,
     Written,
 )
+from headgate.engine.requests import StreamPatch
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.stream import StreamConfig
@@ -85,10 +89,13 @@ class RefKeyspace:
             raise StreamExists(name)
         return False
 
-    def configure_stream(self, name: bytes, config: StreamConfig, now_ms: int) -> None:
-        stream = self._stream(name)
-        if stream.config == config:
-            return
+    def update_stream(self, name: bytes, patch: StreamPatch, now_ms: int) -> StreamConfig:
+        said = {name: value for name, value in asdict(patch).items() if value is not UNSET}
+        config = StreamConfig(**asdict(self._stream(name).config) | said)
+        self._configure(self._stream(name), config, now_ms)
+        return config
+
+    def _configure(self, stream: RefStream, config: StreamConfig, now_ms: int) -> None:
         before = self._window_ms(stream), self._keys_max(stream)
         stream.config = config
         if (self._window_ms(stream), self._keys_max(stream)) != before:
@@ -450,7 +457,16 @@ class RefKeyspace:
 
     # Removing
 
-    def delete(self, name: bytes, ids: Sequence[EntryId], references: References) -> list[Deletion]:
+    def delete(
+        self,
+        name: bytes,
+        ids: Sequence[EntryId],
+        references: References,
+        *,
+        missing_ok: bool = True,
+    ) -> list[Deletion]:
+        if name not in self.streams and not missing_ok:
+            raise StreamNotFound(name)
         if name not in self.streams:
             return [Deletion.NOT_FOUND for _ in ids]
         return [self._delete(self.streams[name], entry_id, references) for entry_id in ids]
@@ -466,8 +482,10 @@ class RefKeyspace:
         stream.deleted_max = max(stream.deleted_max, entry_id)
         return Deletion.DELETED
 
-    def trim(self, name: bytes, request: TrimRequest) -> int:
+    def trim(self, name: bytes, request: TrimRequest, *, missing_ok: bool = True) -> int:
         check_trim(request)
+        if name not in self.streams and not missing_ok:
+            raise StreamNotFound(name)
         return self._trim(self.streams[name], request) if name in self.streams else 0
 
     def set_stream(

@@ -14,6 +14,7 @@ from headgate.engine.decisions.streams import References, TrimRequest
 from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.limits import U64_MAX
+from headgate.engine.requests import StreamPatch, UpdateStream
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.stream import StreamConfig
 from tests.model.machine import (
@@ -58,6 +59,7 @@ configs = st.builds(
     idempotency_window_ms=st.sampled_from([None, None, 10, 60]),
     idempotency_max=st.sampled_from([None, None, 1, 2]),
 )
+CONFIG_FIELDS = StreamConfig.__struct_fields__
 idempotents = st.builds(
     Idempotent,
     producer=st.sampled_from([b"p", b"p", b"q"]),
@@ -227,12 +229,15 @@ class StreamRules(Machine):
         ids = self.pick_all(stream, choices)
         self.both(
             self.engine.delete(stream, ids, spared),
-            lambda: self.reference.delete(stream, ids, spared),
+            lambda: self.reference.delete(stream, ids, spared, missing_ok=False),
         )
 
     @rule(stream=streams, request=trims)
     def trim(self, stream: bytes, request: TrimRequest) -> None:
-        self.both(self.engine.trim(stream, request), lambda: self.reference.trim(stream, request))
+        self.both(
+            self.engine.trim(stream, request),
+            lambda: self.reference.trim(stream, request, missing_ok=False),
+        )
 
     @rule(
         stream=streams,
@@ -316,16 +321,18 @@ class StreamRules(Machine):
     @rule(stream=streams, config=configs)
     def create_stream(self, stream: bytes, config: StreamConfig) -> None:
         self.both(
-            self.engine.create_stream(stream, config),
+            self.is_new(self.engine.create_stream(stream, config)),
             lambda: self.reference.create_stream(stream, config, self.clock.now_ms),
         )
 
-    @rule(stream=streams, config=configs)
-    def configure_stream(self, stream: bytes, config: StreamConfig) -> None:
-        self.both(
-            self.engine.configure_stream(stream, config),
-            lambda: self.reference.configure_stream(stream, config, self.clock.now_ms),
-        )
+    @rule(stream=streams, config=configs, changed=st.sets(st.sampled_from(CONFIG_FIELDS)))
+    def update_stream(self, stream: bytes, config: StreamConfig, changed: set[str]) -> None:
+        patch = StreamPatch(**{name: getattr(config, name) for name in changed})
+
+        async def update() -> StreamConfig:
+            return (await self.engine.update_stream(UpdateStream(stream, patch))).config
+
+        self.both(update(), lambda: self.reference.update_stream(stream, patch, self.clock.now_ms))
 
     @rule(stream=streams, really=st.integers(0, 9))
     def delete_stream(self, stream: bytes, really: int) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
+from msgspec import UNSET
 
 from headgate.engine.decisions import deliveries as group_decisions
 from headgate.engine.decisions import streams as stream_decisions
@@ -92,7 +93,7 @@ class EngineMachine(StreamRules, GroupRules):
     ) -> None:
         """Let both groups be at the end, so that only what is pending is still needed."""
         self.read_group_plainly(b"g", b"a", None, 0)
-        self.set_group(b"s", b"h", None, None)
+        self.update_group(b"s", b"h", None, UNSET, NO_POLICY, set())
         self.ack(b"s", b"g", choices, None)
         max_length = max(self.reference.length(b"s") - excess, 0)
         limit = limit if approximate else None

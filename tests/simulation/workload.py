@@ -33,6 +33,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import Stream, StreamConfig
+from tests.changes import acting_by, configured, moved
 from tests.simulation.history import Reader
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]
@@ -246,7 +247,7 @@ class Workload:
 
     def configure_stream(self) -> Ask:
         stream, config = self._stream(), self._config()
-        return lambda: self._engine.configure_stream(stream, config)
+        return lambda: self._engine.update_stream(configured(stream, config))
 
     def delete_stream(self) -> Ask:
         stream = self._stream()
@@ -298,7 +299,7 @@ class Workload:
     def set_policy(self) -> Ask:
         stream, group = self._names()
         policy = self._policy()
-        return lambda: self._engine.set_policy(stream, group, policy)
+        return lambda: self._engine.update_group(acting_by(stream, group, policy))
 
     def redrive(self) -> Ask:
         stream, group = self._names()
@@ -308,7 +309,7 @@ class Workload:
     def set_group(self) -> Ask:
         stream, group = self._names()
         start = GroupStart(self._random.choice([None, MIN_ID, self._id(stream)]))
-        return lambda: self._engine.set_group(stream, group, start)
+        return lambda: self._engine.update_group(moved(stream, group, start))
 
     def destroy_group(self) -> Ask:
         stream, group = self._names()

@@ -24,6 +24,7 @@ from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import acting_by
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
 
@@ -202,7 +203,7 @@ async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
     )
     async with kept(engine):
         await engine.start(1)
-        await engine.set_policy(S, G, policy)
+        await engine.update_group(acting_by(S, G, policy))
         await engine.take(b"b")
         await asyncio.sleep(10)
         clock.step(by_ms)

@@ -11,6 +11,7 @@ import pytest
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.decisions.streams import TrimRequest
 from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
@@ -22,50 +23,15 @@ from headgate.engine.errors import (
     StreamNotFound,
     Unavailable,
 )
-from headgate.engine.journal.storage import GoBack, MemoryStorage
+from headgate.engine.requests import StreamPatch, UpdateGroup, UpdateStream
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+from tests.slow_storage import SlowStorage
 from tests.unit.driver import G, S
 
 FIELDS = (b"n", b"1")
 MISSING = b"missing"
-
-
-class SlowStorage(MemoryStorage):
-    """Takes records at once; they are durable when `settle` says so, or never after `fail`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._settled = 0
-        self._moved = asyncio.Event()
-        self._closed = asyncio.Event()
-
-    @property
-    def durable_position(self) -> int:
-        return self._settled
-
-    def settle(self) -> None:
-        """Make durable what was taken."""
-        self._settled = self.position
-        self._moved.set()
-
-    def fail(self) -> None:
-        """Lose what is not durable."""
-        self.failure = "the disk is gone"
-        self._moved.set()
-
-    async def wait_durable(self, position: int) -> None:
-        while position > self._settled:
-            if self.failure is not None:
-                raise Unavailable(self.failure)
-            self._moved.clear()
-            await self._moved.wait()
-
-    async def run(self, go_back: GoBack) -> None:
-        await self._closed.wait()
-
-    async def close(self) -> None:
-        self._closed.set()
 
 
 class Slow:
@@ -128,7 +94,14 @@ REFUSED: list[tuple[type[StreamError], Call]] = [
     (StreamNotFound, lambda engine: engine.split(MISSING, MIN_ID, EntryId(9, 9), 2)),
     (StreamNotFound, lambda engine: engine.groups(MISSING)),
     (StreamNotFound, lambda engine: engine.create_group(MISSING, G, GroupStart(None))),
-    (GroupExists, lambda engine: engine.create_group(S, G, GroupStart(None))),
+    (
+        GroupExists,
+        lambda engine: engine.create_group(S, G, GroupStart(None), policy=GroupPolicy(keeps=True)),
+    ),
+    (StreamNotFound, lambda engine: engine.update_stream(UpdateStream(MISSING, StreamPatch()))),
+    (StreamNotFound, lambda engine: engine.delete(MISSING, [MIN_ID])),
+    (StreamNotFound, lambda engine: engine.trim(MISSING, TrimRequest(0))),
+    (GroupNotFound, lambda engine: engine.update_group(UpdateGroup(S, MISSING))),
     (StreamExists, lambda engine: engine.create_stream(S, StreamConfig(max_length=1))),
     (GroupNotFound, lambda engine: engine.group(S, MISSING)),
     (GroupNotFound, lambda engine: engine.consumers(S, MISSING)),

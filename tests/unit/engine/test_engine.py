@@ -21,7 +21,9 @@ from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Gap, GroupState, Outcome, PendingSummary
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import configured, moved
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 
 PAIR = (b"f", b"v")
@@ -203,9 +205,13 @@ async def test_a_trim_that_contradicts_itself_is_refused_also_on_a_missing_strea
     assert await engine.list_streams() == []
 
 
-async def test_a_missing_stream_has_nothing_to_trim_to_delete_or_to_count(engine: Driver) -> None:
-    assert await engine.trim(S, TrimRequest(max_length=0)) == 0
-    assert await engine.delete(S, [entry_id(1)]) == [Deletion.NOT_FOUND]
+async def test_a_missing_stream_cannot_be_trimmed_and_nothing_can_be_deleted_from_it(
+    engine: Driver,
+) -> None:
+    with pytest.raises(StreamNotFound):
+        await engine.trim(S, TrimRequest(max_length=0))
+    with pytest.raises(StreamNotFound):
+        await engine.delete(S, [entry_id(1)])
     assert await engine.length(S) == 0
 
 
@@ -222,8 +228,8 @@ async def test_a_stream_is_made_once_and_refused_with_another_configuration(
     engine: Driver,
 ) -> None:
     config = StreamConfig(max_length=5)
-    assert await engine.create_stream(S, config)
-    assert not await engine.create_stream(S, config)
+    assert (await engine.create_stream(S, config)).is_new
+    assert not (await engine.create_stream(S, config)).is_new
     with pytest.raises(StreamExists):
         await engine.create_stream(S, StreamConfig())
 
@@ -232,7 +238,7 @@ async def test_a_stream_keeps_the_number_of_entries_it_is_configured_for(engine:
     await engine.create_stream(S, StreamConfig(max_length=2))
     await engine.put(1, 2, 3)
     assert await all_ids(engine) == [2, 3]
-    await engine.configure_stream(S, StreamConfig(max_length=1))
+    await engine.update_stream(configured(S, StreamConfig(max_length=1)))
     assert await all_ids(engine) == [3]
 
 
@@ -342,7 +348,8 @@ async def test_a_group_needs_a_stream_and_a_free_name(engine: Driver) -> None:
         await engine.create_group(S, G, GroupStart(None))
     await engine.create_group(S, G, GroupStart(None), create_stream=True)
     with pytest.raises(GroupExists, match="BUSYGROUP"):
-        await engine.create_group(S, G, GroupStart(None), create_stream=True)
+        await engine.create_group(S, G, GroupStart(None), policy=GroupPolicy(keeps=True))
+    assert not (await engine.create_group(S, G, GroupStart(MIN_ID))).is_new
     assert (await engine.stream_info(S)).length == 0
 
 
@@ -355,7 +362,7 @@ async def test_every_group_command_says_which_group_of_which_stream_is_missing(
             await engine.take(streams=(stream,))
         assert (refusal.value.stream, refusal.value.group) == (stream, G)
         with pytest.raises(GroupNotFound):
-            await engine.set_group(stream, G, GroupStart(None))
+            await engine.update_group(moved(stream, G, GroupStart(None)))
     with pytest.raises(StreamNotFound):
         await engine.destroy_group(b"missing", G)
     assert not await engine.destroy_group(S, G)
@@ -387,7 +394,7 @@ async def test_moving_a_group_back_delivers_again_with_a_fresh_count_to_the_new_
     await engine.start(1, 2)
     await engine.take(b"a")
     await engine.take(b"a", after=MIN_ID)
-    await engine.set_group(S, G, GroupStart(MIN_ID))
+    await engine.update_group(moved(S, G, GroupStart(MIN_ID)))
     assert await engine.held_numbers(b"a") == [1, 2]
     assert numbers(await engine.take(b"b")) == [1, 2]
     assert [(item.consumer, item.delivery_count) for item in await engine.held()] == [
@@ -538,7 +545,7 @@ async def test_a_claiming_read_skips_what_was_deleted_and_leaves_it_pending(
 async def test_after_a_step_back_an_entry_can_come_twice_in_one_reply(engine: Driver) -> None:
     await engine.start(1)
     await engine.take(b"b")
-    await engine.set_group(S, G, GroupStart(MIN_ID))
+    await engine.update_group(moved(S, G, GroupStart(MIN_ID)))
     (read,) = await engine.take(b"a", claim=0)
     assert [(one.id.ms, one.delivered_before) for one in read.deliveries] == [(1, 1), (1, 0)]
     assert read.pending_count == 1

@@ -20,6 +20,7 @@ from headgate.engine.errors import (
 )
 from headgate.engine.replies import GroupRead
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import moved
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
 
@@ -252,7 +253,7 @@ async def test_moving_a_group_back_wakes_nobody_but_the_next_append_delivers_the
     engine, _ = blocking_driver()
     await engine.start(1, 2, after=None)
     (task,) = await started(engine.take(wait_ms=None))
-    await engine.set_group(S, G, GroupStart(MIN_ID))
+    await engine.update_group(moved(S, G, GroupStart(MIN_ID)))
     await settle()
     assert not task.done()
     await engine.put(3)

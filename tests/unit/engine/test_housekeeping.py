@@ -12,6 +12,7 @@ from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import acting_by, configured
 from tests.unit.driver import Driver, G, S
 from tests.virtual_time import VirtualClock, in_virtual_time
 
@@ -105,7 +106,7 @@ async def test_a_shorter_window_or_age_holds_at_once() -> None:
         await engine.create_stream(S, StreamConfig(max_age_ms=10**6))
         await use_key(engine, S, b"a")
         await asyncio.sleep(3)
-        await engine.configure_stream(S, StreamConfig(max_age_ms=5_000))
+        await engine.update_stream(configured(S, StreamConfig(max_age_ms=5_000)))
         await asyncio.sleep(1)
         assert await engine.length(S) == 1
         await asyncio.sleep(3)
@@ -134,7 +135,7 @@ async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
 async def test_many_consumers_that_are_idle_go() -> None:
     async with kept(VirtualClock()) as engine:
         await engine.start()
-        await engine.set_policy(S, G, GroupPolicy(consumer_ttl_ms=5_000))
+        await engine.update_group(acting_by(S, G, GroupPolicy(consumer_ttl_ms=5_000)))
         for number in range(2 * CONSUMERS_AT_ONCE_MAX + 1):
             await engine.create_consumer(S, G, b"%d" % number)
         await asyncio.sleep(4)

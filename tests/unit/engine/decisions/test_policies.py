@@ -9,6 +9,7 @@ from headgate.engine.decisions.policies import ORIGIN
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.state.policy import GroupPolicy
+from tests.changes import acting_by
 from tests.unit.driver import Driver, G, S, entry_id
 
 D = b"d"
@@ -21,7 +22,7 @@ def engine() -> Driver:
 
 async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
     await engine.start(*added)
-    await engine.set_policy(S, G, policy)
+    await engine.update_group(acting_by(S, G, policy))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
     await under(engine, GroupPolicy(), 1)
     await engine.take()
     await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL, delay_ms=100)
-    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D))
+    await engine.update_group(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
     at_ms = engine.hand.now_ms + 100
     ids = [entry_id(1)]
     for nacked in (None, ids):
@@ -182,7 +183,7 @@ async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> N
         DeleteConsumer(S, G, b"a", release=True),
         DeleteConsumer(S, G, b"b", release=True),
     ]
-    await engine.set_policy(S, G, GroupPolicy())
+    await engine.update_group(acting_by(S, G, GroupPolicy()))
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms).commands == []
 
 

@@ -19,6 +19,7 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import acting_by, configured
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 DRAFT = Draft(None, (b"k", b"v"))
@@ -75,8 +76,8 @@ async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
 
 async def test_streams_that_are_there_go_on_at_the_bound() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=1))
-    assert await engine.create_stream(S, StreamConfig())
-    assert not await engine.create_stream(S, StreamConfig())
+    assert (await engine.create_stream(S, StreamConfig())).is_new
+    assert not (await engine.create_stream(S, StreamConfig())).is_new
     with pytest.raises(StreamExists):
         await engine.create_stream(S, StreamConfig(max_length=1))
     await engine.start(1)
@@ -95,7 +96,9 @@ async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
 async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=2))
     await engine.start(1)
-    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"dead"))
+    await engine.update_group(
+        acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"dead"))
+    )
     await engine.put(1, stream=b"other")
     await engine.take(limit=1)
     await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
@@ -155,7 +158,7 @@ async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
     engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1, 2)
     assert numbers(await engine.take(limit=1)) == [1]
-    assert not await engine.create_consumer(S, G, b"a")
+    assert not (await engine.create_consumer(S, G, b"a")).is_new
     assert numbers(await engine.take(after=MIN_ID)) == [1]
     claimed = await engine.claim(S, G, b"a", [entry_id(1)], ClaimRequest(0))
     assert [one.id for one in claimed.deliveries] == [entry_id(1)]
@@ -212,7 +215,9 @@ async def test_a_producer_too_many_is_refused_until_one_goes() -> None:
     await engine.add(S, [DRAFT])
     assert await engine.length(S) == 4
 
-    await engine.configure_stream(S, StreamConfig(idempotency_max=5))  # which forgets all keys
+    await engine.update_stream(
+        configured(S, StreamConfig(idempotency_max=5))
+    )  # which forgets all keys
     await engine.add_once(S, [DRAFT], Idempotent(b"new", b"1"))
 
 
@@ -231,7 +236,7 @@ async def test_what_is_there_goes_on_when_a_bound_is_lowered() -> None:
 
     engine = Engine(MemoryStorage(), keyspace=wide.keyspace, bounds=KeyspaceBounds(1, 1, 1, 1))
     await engine.add_once(b"t", [DRAFT], Idempotent(b"q", b"2"))
-    assert not await engine.create_consumer(b"t", G, b"b")
+    assert not (await engine.create_consumer(b"t", G, b"b")).is_new
     for one in (
         lambda: engine.add(b"new", [DRAFT]),
         lambda: engine.create_group(S, b"new", START),

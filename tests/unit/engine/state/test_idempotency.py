@@ -16,6 +16,7 @@ from headgate.engine.limits import FORGOTTEN_KEYS_MS
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.idempotency import Digest, Idempotent
 from headgate.engine.state.stream import StreamConfig
+from tests.changes import configured
 from tests.unit.driver import Driver, S
 
 KEY = WriterKey(b"p", b"k")
@@ -74,7 +75,7 @@ async def test_keys_that_a_changed_configuration_wipes_are_freed_bit_by_bit() ->
     pieces: list[Pieces] = []
     engine.keyspace.dispose = pieces.append
 
-    await engine.configure_stream(S, StreamConfig(idempotency_max=5))
+    await engine.update_stream(configured(S, StreamConfig(idempotency_max=5)))
 
     assert len(engine.keyspace.stream(S).keys) == 0
     [keys] = pieces

@@ -21,6 +21,7 @@ from headgate.engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_R
 from headgate.engine.replies import GroupState, Outcome
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
+from tests.changes import acting_by, moved
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
@@ -56,7 +57,7 @@ def engine() -> Driver:
 async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
     """Add entries and create the group under a policy."""
     await engine.start(*added)
-    await engine.set_policy(S, G, policy)
+    await engine.update_group(acting_by(S, G, policy))
 
 
 async def nack(
@@ -366,7 +367,9 @@ async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Dri
 async def test_dead_letters_go_where_the_policy_says_at_that_moment(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     await engine.take()
-    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e"))
+    await engine.update_group(
+        acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e"))
+    )
     await nack(engine, 1)
     assert (await engine.length(D), await engine.length(b"e")) == (0, 1)
 
@@ -529,7 +532,7 @@ async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
     await under(engine, ONCE, 1)
     await engine.take()
     await nack(engine, 1)
-    await engine.set_group(S, G, GroupStart(MIN_ID))
+    await engine.update_group(moved(S, G, GroupStart(MIN_ID)))
     await engine.take(b"b")
     await engine.redrive(S, G)
     assert [(one.consumer, one.delivery_count) for one in await engine.held()] == [(None, 0)]
@@ -541,7 +544,7 @@ async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(engine
         await engine.redrive(S, G)
     with pytest.raises(GroupNotFound):
         await engine.redrive(S, b"nobody")
-    await engine.set_policy(S, G, ONCE)
+    await engine.update_group(acting_by(S, G, ONCE))
     assert await engine.redrive(S, G) == []
 
 
@@ -657,7 +660,7 @@ async def test_a_group_is_created_with_its_policy_in_one_record(engine: Driver) 
 async def test_a_policy_that_is_in_force_is_not_recorded_again(engine: Driver) -> None:
     await under(engine, ONCE)
     position = engine.storage.position
-    await engine.set_policy(S, G, ONCE)
+    await engine.update_group(acting_by(S, G, ONCE))
     assert engine.storage.position == position
 
 
@@ -665,7 +668,7 @@ async def test_what_acts_by_time_is_known_by_name(engine: Driver) -> None:
     governed = engine.keyspace.governed
     await under(engine, GroupPolicy(claim_idle_ms=5, backoff_ms=(1,), max_pending=2), 1)
     assert governed == set()
-    await engine.set_policy(S, G, ONCE)
+    await engine.update_group(acting_by(S, G, ONCE))
     await engine.create_group(S, b"h", GroupStart(None), policy=GroupPolicy(consumer_ttl_ms=5))
     assert governed == {S}
 
@@ -674,10 +677,10 @@ async def test_what_acts_by_time_is_known_by_name(engine: Driver) -> None:
     await engine.perform(lambda keyspace, _: streams.rename(keyspace, S, b"new"))
     assert governed == {b"new"}
     assert replayed(engine).governed == reloaded(engine.keyspace).governed == {b"new"}
-    await engine.set_policy(b"new", b"h", GroupPolicy())
+    await engine.update_group(acting_by(b"new", b"h", GroupPolicy()))
     assert governed == set()
 
-    await engine.set_policy(b"new", b"h", TWICE)
+    await engine.update_group(acting_by(b"new", b"h", TWICE))
     await engine.perform(lambda keyspace, _: streams.rename(keyspace, b"new", b"newer"))
     await engine.delete_stream(b"newer")
     assert governed == set()
@@ -709,7 +712,7 @@ async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
         engine = Driver(clock := TickingClock())
         await under(engine, ONCE, 1)
         await engine.start(1, stream=b"t")
-        await engine.set_policy(b"t", G, ONCE)
+        await engine.update_group(acting_by(b"t", G, ONCE))
         expire = partial(set_expiry, at_ms=clock.ticks + left_ms)
         await engine.perform(expire)
         house = asyncio.create_task(engine.keep_house())
@@ -735,7 +738,7 @@ async def test_a_policy_that_contradicts_itself_is_refused(
     asked = (
         engine.create_group(S, b"new", GroupStart(None), policy=policy)
         if is_new
-        else engine.set_policy(S, G, policy)
+        else engine.update_group(acting_by(S, G, policy))
     )
     with pytest.raises(Invalid) as refusal:
         await asked
@@ -745,7 +748,7 @@ async def test_a_policy_that_contradicts_itself_is_refused(
 
 async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: Driver) -> None:
     await engine.start(1, 2)
-    await engine.set_policy(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D))
+    await engine.update_group(acting_by(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D)))
     await engine.take(limit=1)
     await engine.take(claim=0)
     engine.hand.now_ms += 100
@@ -759,7 +762,7 @@ async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: D
 async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Driver) -> None:
     """An operator who asks for this very entry gets it, as from Redis."""
     await engine.start(1)
-    await engine.set_policy(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D))
+    await engine.update_group(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
     await engine.take()
     engine.hand.now_ms += 100
 

@@ -6,6 +6,7 @@ from headgate.engine.decisions.deliveries import ClaimRequest
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.streams import TrimRequest
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from tests.changes import moved
 from tests.unit.driver import Driver, G, S, entry_id
 
 
@@ -126,9 +127,9 @@ async def test_raising_the_position_by_a_claim_leaves_a_stale_count_and_so_a_wro
 async def test_setting_a_group_forgets_its_count_unless_one_is_given(engine: Driver) -> None:
     await engine.create_group(S, G, GroupStart(MIN_ID, 0))
     await engine.take(limit=2)
-    await engine.set_group(S, G, GroupStart(entry_id(2)))
+    await engine.update_group(moved(S, G, GroupStart(entry_id(2))))
     assert await place(engine) == (None, None)
-    await engine.set_group(S, G, GroupStart(entry_id(2), 2))
+    await engine.update_group(moved(S, G, GroupStart(entry_id(2), 2)))
     assert await place(engine) == (2, 3)
 
 

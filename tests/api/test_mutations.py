@@ -1,0 +1,140 @@
+"""Mutations: a change happens as a whole or not at all, whoever else asks at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from headgate.app.settings import Settings
+from headgate.engine.engine import Engine
+from tests.api.conftest import Live, running, said, until
+from tests.slow_storage import SlowStorage
+
+ORDERS = "/v1/streams/orders"
+BILLING = f"{ORDERS}/groups/billing"
+
+
+@dataclass
+class Slow:
+    """A gateway whose disk takes its time, with a stream and a group."""
+
+    live: Live
+    storage: SlowStorage
+
+    async def at_once(self, *asks: Coroutine[Any, Any, httpx.Response]) -> list[httpx.Response]:
+        """Ask in this order; what comes first waits for the disk until all have been asked."""
+        tasks: list[asyncio.Task[httpx.Response]] = []
+        for ask in asks:
+            tasks.append(asyncio.create_task(ask))
+            await until(lambda: self.storage.waiting_count == len(tasks))
+        while not all(task.done() for task in tasks):
+            self.storage.settle()
+            await asyncio.sleep(0.001)
+        return [task.result() for task in tasks]
+
+
+@pytest.fixture
+async def slow() -> AsyncIterator[Slow]:
+    storage = SlowStorage()
+    async with running(Settings(), Engine(storage)) as live:
+        found = Slow(live, storage)
+        await found.at_once(live.http.put(ORDERS))
+        await found.at_once(live.http.put(BILLING, json={"start": "0"}))
+        yield found
+        storage.settle()
+
+
+async def test_a_group_whose_patch_is_refused_keeps_its_policy(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    patch = {"policy": {"max_pending": 3}, "start": "nowhere"}
+
+    refused = await live.http.patch(BILLING, json=patch)
+
+    assert said(refused) == (400, "invalid_id", "/body/start")
+    assert (await live.group("orders", "billing"))["policy"] == {}
+
+
+async def test_a_group_whose_policy_is_refused_keeps_its_position(live: Live) -> None:
+    await live.append("orders", "a", "b")
+    await live.create_group("orders", "billing")
+    patch = {"policy": {"max_deliveries": 3}, "start": "$"}
+
+    refused = await live.http.patch(BILLING, json=patch)
+
+    assert said(refused) == (422, "invalid_request", "/body/policy")
+    assert (await live.group("orders", "billing"))["last_id"] == "0-0"
+
+
+async def test_a_group_is_moved_and_given_a_policy_in_one_step(live: Live) -> None:
+    [entry_id] = await live.append("orders", "a")
+    await live.create_group("orders", "billing")
+
+    patch = {"policy": {"max_pending": 3}, "start": "$", "entries_read": 1}
+    answer = await live.http.patch(BILLING, json=patch)
+
+    found = answer.json()
+    assert answer.status_code == 200
+    assert (found["last_id"], found["entries_read"], found["lag"]) == (entry_id, 1, 0)
+    assert found["policy"] == {"max_pending": 3}
+
+
+async def test_two_patches_of_a_stream_at_once_both_count(slow: Slow) -> None:
+    http = slow.live.http
+    entry = {"fields": {"n": "1"}}
+
+    await slow.at_once(
+        http.post(f"{ORDERS}/entries", json=entry),
+        http.patch(ORDERS, json={"max_length": 5}),
+        http.patch(ORDERS, json={"max_age_ms": 60_000}),
+    )
+
+    config = (await slow.live.stream("orders"))["config"]
+    assert (config["max_length"], config["max_age_ms"]) == (5, 60_000)
+
+
+async def test_two_patches_of_a_policy_at_once_both_count(slow: Slow) -> None:
+    http = slow.live.http
+
+    await slow.at_once(
+        http.post(f"{ORDERS}/entries", json={"fields": {"n": "1"}}),
+        http.patch(BILLING, json={"policy": {"max_pending": 5}}),
+        http.patch(BILLING, json={"policy": {"claim_idle_ms": 100}}),
+    )
+
+    policy = (await slow.live.group("orders", "billing"))["policy"]
+    assert policy == {"max_pending": 5, "claim_idle_ms": 100}
+
+
+@pytest.mark.parametrize("path", [ORDERS.replace("orders", "new"), f"{BILLING}/consumers/me"])
+async def test_what_was_created_is_answered_though_it_is_deleted_at_once(
+    slow: Slow, path: str
+) -> None:
+    http = slow.live.http
+
+    created, deleted = await slow.at_once(http.put(path), http.delete(path))
+
+    assert created.status_code == 201
+    assert deleted.is_success
+    assert created.json()["name"] == path.rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", f"{ORDERS}/trim", {"max_length": 0}),
+        ("POST", f"{ORDERS}/entries/delete", {"ids": ["1-0"]}),
+        ("DELETE", f"{ORDERS}/entries/1-0", None),
+        ("PATCH", ORDERS, {"max_length": 1}),
+    ],
+)
+async def test_a_change_of_a_missing_stream_says_so(
+    live: Live, method: str, path: str, body: object
+) -> None:
+    answer = await live.http.request(method, path, json=body)
+
+    assert said(answer)[:2] == (404, "stream_not_found")

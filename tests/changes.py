@@ -1,0 +1,28 @@
+"""Changes: requests that set all of a configuration, of a policy, or of a position."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from headgate.engine.decisions.groups import GroupStart
+from headgate.engine.requests import PolicyPatch, StreamPatch, UpdateGroup, UpdateStream
+from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.state.stream import StreamConfig
+
+
+def configured(stream: bytes, config: StreamConfig) -> UpdateStream:
+    """Return the request that gives a stream this configuration."""
+    return UpdateStream(stream, StreamPatch(**msgspec.structs.asdict(config)))
+
+
+def acting_by(stream: bytes, group: bytes, policy: GroupPolicy) -> UpdateGroup:
+    """Return the request that gives a group this policy."""
+    patch = PolicyPatch(**msgspec.structs.asdict(policy))
+    return UpdateGroup(stream, group, policy=patch)
+
+
+def moved(stream: bytes, group: bytes, start: GroupStart) -> UpdateGroup:
+    """Return the request that sets a group's position."""
+    entries_read = UNSET if start.entries_read is None else start.entries_read
+    return UpdateGroup(stream, group, start.last_id, entries_read)
