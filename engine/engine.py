@@ -31,7 +31,6 @@ from headgate.engine.decisions import (
 )
 from headgate.engine.decisions.bulk import BulkCursor
 from headgate.engine.decisions.deliveries import (
-    RELEASED_ONLY,
     ClaimRequest,
     GroupRequest,
     NackMode,
@@ -751,7 +750,7 @@ class Engine:
         waiter = Waiter(
             _lanes_of(request),
             attempt,
-            claim_idle_ms=request.claim_idle_ms,
+            claim_idle_ms=request.idle_ms_min,
             consumer=request.consumer,
             spares_own=not request.claim_own,
         )
@@ -777,7 +776,7 @@ class Engine:
         name = request.cursors[0].stream
         policy = self._keyspace.group(name, request.group).policy
         idle_ms, most = request.claim_idle_ms, request.max_pending
-        if policy.claim_idle_ms is not None and idle_ms in (None, RELEASED_ONLY):
+        if idle_ms is None:
             idle_ms = policy.claim_idle_ms
         if policy.max_pending is not None:
             most = policy.max_pending if most is None else min(most, policy.max_pending)

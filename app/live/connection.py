@@ -55,7 +55,7 @@ from headgate.app.wire.problems import (
 )
 from headgate.app.wire.schemas import Gap
 from headgate.engine import errors
-from headgate.engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -334,7 +334,8 @@ class Connection:
             group,
             subscriber.consumer,
             [GroupCursor(subscriber.stream)],
-            claim_idle_ms=RELEASED_ONLY if intent.claim_idle_ms is None else intent.claim_idle_ms,
+            claim_idle_ms=intent.claim_idle_ms,
+            claim_released=True,
             no_ack=intent.no_ack,
         )
         batches = follow_group(self._backend, request, credit=credit, beat_ms=None)

@@ -41,7 +41,6 @@ from headgate.app.wire.schemas import (
     SettledEntries,
 )
 from headgate.engine.decisions.deliveries import (
-    RELEASED_ONLY,
     ClaimRequest,
     GroupCursor,
     GroupRequest,
@@ -104,7 +103,8 @@ async def read_group(
         consumer,
         [GroupCursor(stream, after)],
         limit=read.limit,
-        claim_idle_ms=RELEASED_ONLY if read.claim_idle_ms is None else read.claim_idle_ms,
+        claim_idle_ms=read.claim_idle_ms,
+        claim_released=True,
         no_ack=read.no_ack,
         size_bytes_max=limits.read_bytes_max,
     )

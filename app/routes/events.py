@@ -29,7 +29,7 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
 from headgate.app.wire.schemas import Gap, IdText, Limits, OnDisconnect
 from headgate.engine import errors
-from headgate.engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -238,7 +238,8 @@ async def group_events(
         subscriber.group,
         subscriber.consumer,
         [GroupCursor(subscriber.stream)],
-        claim_idle_ms=RELEASED_ONLY if claim_idle_ms is None else claim_idle_ms,
+        claim_idle_ms=claim_idle_ms,
+        claim_released=True,
         max_pending=credit,
     )
     conversation = _GroupEvents(gateway, path_of(request.scope), subscriber, wanted, ack)

@@ -62,10 +62,14 @@ class GroupRequest(NamedTuple):
     max_pending: int | None = None  # the consumer may hold so many; then it gets no more
     size_bytes_max: int | None = None  # names and values at most, but for the first entry read
     claim_own: bool = True  # claim also what the consumer holds itself
+    claim_released: bool = False  # first take what nobody owns, as `claim_idle_ms` does as well
 
-
-RELEASED_ONLY = COUNT_MAX
-"""As `claim_idle_ms`: take what nobody owns, and nothing that somebody does."""
+    @property
+    def idle_ms_min(self) -> int | None:
+        """Return how long an owned entry must be idle to be taken; None: nothing pending is."""
+        if self.claim_idle_ms is None and self.claim_released:
+            return COUNT_MAX  # nothing is idle for so long, and what nobody owns is taken at once
+        return self.claim_idle_ms
 
 
 class NackMode(StrEnum):
@@ -107,7 +111,7 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
             group.note(command)
         if cursor.after is not None:
             # Redis: a stream read as history switches claiming off for those that follow.
-            request = request._replace(claim_idle_ms=None)
+            request = request._replace(claim_idle_ms=None, claim_released=False)
     return Decision(reads, commands)
 
 
@@ -690,7 +694,8 @@ def _read_history(
 def _claimable(
     stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, steady_ms: int
 ) -> list[Delivery]:
-    if request.claim_idle_ms is None or limit == 0:
+    idle_ms_min = request.idle_ms_min
+    if idle_ms_min is None or limit == 0:
         return []
     taken: list[Delivery] = []
     dangling: list[PendingEntry] = []
@@ -698,7 +703,7 @@ def _claimable(
     for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
         if pending.id in group.counts:  # Redis: a read claims an entry once
             continue
-        if not pending.is_claimable(steady_ms, request.claim_idle_ms) or len(taken) == limit:
+        if not pending.is_claimable(steady_ms, idle_ms_min) or len(taken) == limit:
             break
         if group.policy.is_spent(pending.delivery_count):  # it is about to be a dead letter
             continue

@@ -184,6 +184,7 @@ class GroupRules(Machine):
             cursors=st.just(()),
             limit=counts,
             claim_idle_ms=st.one_of(st.none(), durations),
+            claim_released=st.booleans(),
             no_ack=st.sampled_from([False, False, True]),
             max_pending=st.one_of(st.none(), st.none(), st.integers(1, 4)),
             size_bytes_max=sizes,

@@ -175,15 +175,15 @@ class Reference(RefKeyspace):
         for _, group in pairs:
             group.turns_before = group.turns
         reads = []
-        claim_idle_ms = request.claim_idle_ms
+        asked = request
         for cursor, (stream, group) in zip(request.cursors, pairs, strict=True):
             reader = group.see(request.consumer, now_ms)
             if cursor.after is None:
-                asked = request._replace(claim_idle_ms=claim_idle_ms)
                 found, room = self._take(stream, group, reader, asked, now_ms)
             else:
                 found, room = self._history(stream, group, request, cursor.after, now_ms)
-                claim_idle_ms = None  # for all streams that follow
+                # For all streams that follow.
+                asked = request._replace(claim_idle_ms=None, claim_released=False)
             state = self._state(stream, group, request, cursor.after is None, room)
             held = len(group.held_by(request.consumer))
             served = bool(found) if cursor.after is None else room != 0
@@ -238,12 +238,13 @@ class Reference(RefKeyspace):
         room: int | None,
         now_ms: int,
     ) -> list[Delivery]:
-        if request.claim_idle_ms is None:
+        if request.claim_idle_ms is None and not request.claim_released:
             return []
+        idle_ms = COUNT_MAX if request.claim_idle_ms is None else request.claim_idle_ms
         taken: list[Delivery] = []
         for one in group.longest_idle_first(now_ms):
             entry = stream.get(one.id)
-            if entry is None or not is_idle(one, request.claim_idle_ms, now_ms):
+            if entry is None or not is_idle(one, idle_ms, now_ms):
                 continue
             if not request.claim_own and one.owner == request.consumer:
                 continue

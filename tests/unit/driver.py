@@ -51,6 +51,7 @@ class Driver(Engine):
         *,
         after: EntryId | None = None,
         claim: int | None = None,
+        released: bool = False,
         wait_ms: int | None = 0,
         no_ack: bool = False,
         max_pending: int | None = None,
@@ -59,7 +60,9 @@ class Driver(Engine):
     ) -> list[GroupRead]:
         """Read as a consumer of the group."""
         cursors = [GroupCursor(stream, after) for stream in streams]
-        request = GroupRequest(G, consumer, cursors, limit, claim, no_ack, max_pending)
+        request = GroupRequest(
+            G, consumer, cursors, limit, claim, no_ack, max_pending, claim_released=released
+        )
         return await self.read_group(request, wait_ms=wait_ms, acked=acked)
 
     async def follow(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.engine.decisions.deliveries import RELEASED_ONLY, GroupCursor, GroupRequest
+from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.engine import Engine
@@ -89,7 +89,7 @@ async def test_a_lower_id_that_was_sent_later_may_be_lost_though_it_was_the_same
     await driver.take(b"other", limit=1)
     await driver.take()
     await driver.give_back(S, G, b"other", {number_id(1): 1})
-    await driver.take(claim=RELEASED_ONLY)
+    await driver.take(released=True)
 
     assert await through(driver, 2) == [1]
 
@@ -101,7 +101,7 @@ async def test_a_clock_that_steps_back_does_not_make_a_later_delivery_an_earlier
     await driver.take()
     await driver.give_back(S, G, b"other", {number_id(1): 1})
     driver.hand.now_ms -= 1000
-    await driver.take(claim=RELEASED_ONLY)
+    await driver.take(released=True)
 
     assert await through(driver, 2) == [1]
 

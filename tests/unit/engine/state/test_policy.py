@@ -9,7 +9,7 @@ import pytest
 
 from headgate.engine import commands
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.deliveries import RELEASED_ONLY, ClaimRequest, NackMode
+from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.decisions.policies import Redriven, RedriveOutcome
 from headgate.engine.decisions.views import StreamCursor
@@ -117,7 +117,7 @@ async def test_who_rests_is_left_out_by_all_that_take_and_comes_first_when_due(
     claimed = await engine.claim(S, G, b"b", [entry_id(3)], ClaimRequest(0))
     autoclaimed = await engine.autoclaim(S, G, b"b", min_idle_ms=0, start=entry_id(3))
     assert (claimed.deliveries, autoclaimed.deliveries) == ([], [])
-    assert numbers(await engine.take(b"b", limit=1, claim=RELEASED_ONLY)) == [2]
+    assert numbers(await engine.take(b"b", limit=1, released=True)) == [2]
     await nack(engine, 2)
 
     engine.hand.now_ms += 1
@@ -162,7 +162,7 @@ async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_rep
 ) -> None:
     await under(engine, GroupPolicy(backoff_ms=(10, 30)), 1)
     for rest_ms in (10, 30, 30, 30):
-        assert await taken(engine, claim=RELEASED_ONLY) == [1]
+        assert numbers(await engine.take(b"b", released=True)) == [1]
         await nack(engine, 1)
         engine.hand.now_ms += rest_ms - 1
         assert await taken(engine) == []
@@ -215,7 +215,7 @@ async def test_a_blocked_reader_gets_an_entry_exactly_when_its_rest_is_over() ->
     engine = Driver(VirtualClock())
     await engine.start(1)
     await engine.take()
-    task = asyncio.create_task(engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None))
+    task = asyncio.create_task(engine.take(b"b", released=True, wait_ms=None))
     await settle()
     await nack(engine, 1, delay_ms=250)
     assert deliveries(await task)[0].delivery_count == 2
@@ -229,9 +229,9 @@ async def test_a_reader_that_comes_while_an_entry_rests_waits_for_the_end_of_it(
     await engine.take()
     await nack(engine, 1, delay_ms=250)
     await nack(engine, 2, delay_ms=100)
-    assert numbers(await engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None)) == [2]
+    assert numbers(await engine.take(b"b", released=True, wait_ms=None)) == [2]
     assert now_ms() == 100
-    assert numbers(await engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None)) == [1]
+    assert numbers(await engine.take(b"b", released=True, wait_ms=None)) == [1]
     assert now_ms() == 250
 
 
@@ -309,7 +309,7 @@ async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> N
 async def test_what_was_never_tried_is_no_dead_letter(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     for _ in range(3):
-        assert await taken(engine, claim=RELEASED_ONLY) == [1]
+        assert numbers(await engine.take(b"b", released=True)) == [1]
         await nack(engine, 1, mode=NackMode.SILENT)
     assert await letters(engine) == []
 
@@ -465,7 +465,7 @@ async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine
     assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
     assert await engine.length(D) == 0
     assert (await engine.group(S, b"h")).pending_count == 0
-    assert await taken(engine, claim=RELEASED_ONLY) == [1]
+    assert numbers(await engine.take(b"b", released=True)) == [1]
     assert await engine.redrive(S, G) == []
 
 
@@ -481,7 +481,7 @@ async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> 
     appended = (await engine.range(S))[-1]
     assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
     assert [one.entry_id for one in redriven[1:]] == [entry_id(2)]
-    assert numbers(await engine.take(b"b", claim=RELEASED_ONLY)) == [2, appended.id.ms]
+    assert numbers(await engine.take(b"b", released=True)) == [2, appended.id.ms]
 
 
 async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limit(
@@ -520,7 +520,7 @@ async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
 async def test_a_redriven_entry_may_fail_again(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     for _ in range(3):
-        assert await taken(engine, claim=RELEASED_ONLY) == [1]
+        assert numbers(await engine.take(b"b", released=True)) == [1]
         await nack(engine, 1)
         assert await dead_numbers(engine) == [1]
         await engine.redrive(S, G)
@@ -554,7 +554,7 @@ async def test_a_redrive_wakes_a_blocked_reader() -> None:
     await under(engine, ONCE, 1)
     await engine.take()
     await nack(engine, 1)
-    blocked = asyncio.create_task(engine.take(b"b", claim=RELEASED_ONLY, wait_ms=None))
+    blocked = asyncio.create_task(engine.take(b"b", released=True, wait_ms=None))
     await settle()
     await engine.redrive(S, G)
     assert numbers(await blocked) == [1]
@@ -572,16 +572,17 @@ async def test_a_consumer_gets_no_more_than_the_policy_lets_it_hold(engine: Driv
     assert numbers(await engine.take(b"c", max_pending=9)) == [4]
 
 
-@pytest.mark.parametrize(("asked", "found"), [(None, [1]), (RELEASED_ONLY, [1]), (51, [])])
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize(("asked", "found"), [(None, [1]), (51, [])])
 async def test_the_idle_time_of_the_policy_holds_where_the_read_says_nothing(
-    engine: Driver, asked: int | None, found: list[int]
+    engine: Driver, asked: int | None, found: list[int], released: bool
 ) -> None:
     await under(engine, GroupPolicy(claim_idle_ms=50), 1)
     await engine.take()
     engine.hand.now_ms += 49
-    assert await taken(engine, claim=asked) == []
+    assert numbers(await engine.take(b"b", claim=asked, released=released)) == []
     engine.hand.now_ms += 1
-    assert await taken(engine, claim=asked) == found
+    assert numbers(await engine.take(b"b", claim=asked, released=released)) == found
 
 
 @in_virtual_time
