@@ -57,8 +57,8 @@ async def test_an_append_makes_a_stream_only_if_it_may(backend: Backend) -> None
 
 async def test_a_stream_is_created_once(backend: Backend) -> None:
     config = StreamConfig(max_length=7)
-    assert await backend.create_stream(S, config)
-    assert not await backend.create_stream(S, config)
+    assert (await backend.create_stream(S, config)).is_new
+    assert not (await backend.create_stream(S, config)).is_new
     with pytest.raises(StreamExists):
         await backend.create_stream(S, StreamConfig())
     assert (await backend.stream_info(S)).config == config

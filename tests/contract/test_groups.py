@@ -5,7 +5,9 @@ import pytest
 from headgate.app.backends.port import Backend
 from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.entry import MIN_ID
-from headgate.engine.errors import GroupExists, GroupNotFound, StreamNotFound
+from headgate.engine.errors import GroupExists, GroupNotFound, Invalid, StreamNotFound
+from headgate.engine.requests import PolicyPatch, UpdateGroup
+from headgate.engine.state.policy import GroupPolicy
 from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, got, held, take
 
 
@@ -23,8 +25,41 @@ async def test_a_group_needs_a_stream_unless_it_makes_one(backend: Backend) -> N
         await backend.create_group(S, G, GroupStart(MIN_ID))
     await backend.create_group(S, G, GroupStart(MIN_ID), create_stream=True)
     assert (await backend.stream_info(S)).group_count == 1
+
+
+async def test_a_group_that_is_there_stays_as_it_is(backend: Backend) -> None:
+    policy = GroupPolicy(max_pending=2)
+    await backend.add(S, drafts(1))
+    assert (await backend.create_group(S, G, GroupStart(None), policy=policy)).is_new
+    for asked in (policy, None):
+        created = await backend.create_group(S, G, GroupStart(MIN_ID), policy=asked)
+        assert (created.is_new, created.info.last_id) == (False, entry_id(1))
+        assert created.info.policy == policy
     with pytest.raises(GroupExists):
-        await backend.create_group(S, G, GroupStart(MIN_ID))
+        await backend.create_group(S, G, GroupStart(MIN_ID), policy=GroupPolicy())
+
+
+async def test_a_group_is_changed_as_a_whole_or_not_at_all(backend: Backend) -> None:
+    await filled(backend, 1, 2)
+    patch = PolicyPatch(max_pending=3)
+    changed = await backend.update_group(UpdateGroup(S, G, entry_id(1), policy=patch))
+    assert (changed.last_id, changed.policy) == (entry_id(1), GroupPolicy(max_pending=3))
+    with pytest.raises(Invalid):
+        await backend.update_group(
+            UpdateGroup(S, G, entry_id(2), policy=PolicyPatch(max_deliveries=2))
+        )
+    assert await backend.group(S, G) == changed
+
+
+async def test_a_patch_leaves_alone_what_it_does_not_name(backend: Backend) -> None:
+    await filled(backend, 1)
+    await backend.update_group(UpdateGroup(S, G, policy=PolicyPatch(max_pending=3, keeps=True)))
+    changed = await backend.update_group(
+        UpdateGroup(S, G, policy=PolicyPatch(max_pending=None, claim_idle_ms=5))
+    )
+    assert changed.policy == GroupPolicy(claim_idle_ms=5, keeps=True)
+    assert changed.last_id == MIN_ID
+    assert await got(backend, take(ANA)) == [1]
 
 
 async def test_a_group_that_is_not_there_is_named(backend: Backend) -> None:
@@ -55,8 +90,8 @@ async def test_a_group_that_is_destroyed_forgets_all(backend: Backend) -> None:
 
 async def test_a_consumer_is_there_once_it_has_read(backend: Backend) -> None:
     await filled(backend, 1)
-    assert await backend.create_consumer(S, G, BEN)
-    assert not await backend.create_consumer(S, G, BEN)
+    assert (await backend.create_consumer(S, G, BEN)).is_new
+    assert not (await backend.create_consumer(S, G, BEN)).is_new
     await backend.read_group(take(ANA))
     pending = {info.name: info.pending_count for info in await backend.consumers(S, G)}
     assert pending == {ANA: 1, BEN: 0}

@@ -6,7 +6,8 @@ from headgate.app.backends.port import Backend
 from headgate.engine.decisions.streams import Deletion, References, TrimRequest
 from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.entry import MIN_ID
-from headgate.engine.errors import Invalid
+from headgate.engine.errors import Invalid, StreamNotFound
+from headgate.engine.requests import StreamPatch, UpdateStream
 from headgate.engine.state.stream import StreamConfig
 from tests.contract.calls import ANA, G, S, drafts, entry_id, filled, held, ids, numbers, take
 
@@ -21,9 +22,28 @@ async def test_a_trim_takes_the_oldest(backend: Backend) -> None:
     await backend.add(S, drafts(1, 2, 3, 4))
     assert await backend.trim(S, TrimRequest(max_length=3)) == 1
     assert await backend.trim(S, TrimRequest(min_id=entry_id(4))) == 2
-    assert await backend.trim(b"missing", TrimRequest(max_length=0)) == 0
     assert await numbers(backend) == [4]
     assert (await backend.stream_info(S)).last_id == entry_id(4)
+
+
+async def test_a_stream_that_is_missing_is_neither_trimmed_nor_changed(backend: Backend) -> None:
+    with pytest.raises(StreamNotFound):
+        await backend.trim(S, TrimRequest(max_length=0))
+    with pytest.raises(StreamNotFound):
+        await backend.delete(S, ids(1))
+    with pytest.raises(StreamNotFound):
+        await backend.update_stream(UpdateStream(S, StreamPatch(max_length=1)))
+    assert await backend.list_streams() == []
+
+
+async def test_a_patch_of_a_stream_leaves_alone_what_it_does_not_name(backend: Backend) -> None:
+    await backend.create_stream(S, StreamConfig(max_length=9, idempotency_max=5))
+    await backend.add(S, drafts(1, 2, 3))
+    patch = StreamPatch(max_length=2, idempotency_max=None)
+    info = await backend.update_stream(UpdateStream(S, patch))
+    assert (info.config, info.length) == (StreamConfig(max_length=2), 2)
+    info = await backend.update_stream(UpdateStream(S, StreamPatch(max_length=None)))
+    assert (info.config, info.length) == (StreamConfig(), 2)
 
 
 async def test_a_trim_that_contradicts_itself_takes_nothing(backend: Backend) -> None:
