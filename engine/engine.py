@@ -416,7 +416,7 @@ class Engine:
 
         Raises:
             StreamNotFound: a stream is missing, now or during the wait, and may not be.
-            LimitExceeded: too many reads are blocked already.
+            TooManyWaiters: too many reads are blocked already.
         """
         wanted = _Wanted(views.freeze(self._keyspace, cursors), limit, size_bytes_max, missing_ok)
 
@@ -490,7 +490,7 @@ class Engine:
         See `bulk.plan`. A missing stream has nothing yet.
 
         Raises:
-            LimitExceeded: too many reads are blocked already.
+            TooManyWaiters: too many reads are blocked already.
         """
         cursors = bulk.freeze(self._keyspace, cursors)
 
@@ -692,7 +692,7 @@ class Engine:
         Raises:
             GroupNotFound: a group or its stream is missing, now or during the wait.
             LimitReached: the consumer is one too many for a group; then nothing is acknowledged.
-            LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
+            TooManyWaiters: too many reads are blocked already; then nothing is acknowledged.
         """
         await self._wait_turn(request)
         request = self._under_policy(request)
@@ -1065,7 +1065,7 @@ class Engine:
                     self._storage.check(decision.commands)
                     self._check_memory(decision.commands)
                     if decision.rest is not None:
-                        raise Invalid(_TOO_MUCH, field="commands")
+                        raise Invalid(_TOO_MUCH)
                 except StreamError as error:
                     replies.append(error)
                 else:
@@ -1095,7 +1095,7 @@ class Engine:
             claim_idle_ms: it takes pending entries idle for so long.
 
         Raises:
-            LimitExceeded: too many reads are blocked already.
+            TooManyWaiters: too many reads are blocked already.
             Draining: it would have to wait, and the engine is about to stop.
         """
 

@@ -39,7 +39,7 @@ class EntryId(NamedTuple):
         return EntryId(self.ms - 1, U64_MAX) if self.ms > 0 else self
 
     @classmethod
-    def parse(cls, text: str, *, missing_seq: int = 0, field: str = "id") -> EntryId:
+    def parse(cls, text: str, *, missing_seq: int = 0) -> EntryId:
         """Read `ms-seq` or `ms`.
 
         As lax as Redis: leading blanks, a leading `+` and leading zeros of each number pass.
@@ -47,7 +47,6 @@ class EntryId(NamedTuple):
         Args:
             text: what the caller wrote.
             missing_seq: what `ms` alone means: 0 for starts, `U64_MAX` for ends.
-            field: the argument's name, for the error.
 
         Raises:
             InvalidId: the text is no id.
@@ -57,11 +56,11 @@ class EntryId(NamedTuple):
         if is_plain and ms_text.isdecimal() and seq_text.isdecimal():
             return cls(int(ms_text), int(seq_text))
         if len(text) > _TEXT_MAX:
-            raise InvalidId(text, field=field)
+            raise InvalidId(text)
         ms = _number(ms_text)
         seq = _number(seq_text) if dash else missing_seq
         if ms is None or seq is None:
-            raise InvalidId(text, field=field)
+            raise InvalidId(text)
         return cls(ms, seq)
 
 

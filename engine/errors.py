@@ -16,6 +16,7 @@
     ├── Invalid
     │   └── InvalidId
     ├── LimitExceeded
+    │   └── TooManyWaiters
     ├── Unavailable
     │   ├── Draining
     │   └── MemoryFull
@@ -30,9 +31,14 @@ is it.
 
 from __future__ import annotations
 
+Location = tuple[str | int, ...]
+"""Which part of a request: names of its parts, and places in its lists from 0; () is no part."""
+
 
 class StreamError(Exception):
     """Base of every error the engine raises on purpose; nothing was changed when it is raised."""
+
+    location: Location = ()  # which part of the request is at fault
 
 
 class NotFound(StreamError):
@@ -44,12 +50,12 @@ class Conflict(StreamError):
 
 
 class Invalid(StreamError):
-    """The request makes no sense whatever the state; `field` names the argument at fault."""
+    """The request makes no sense whatever the state."""
 
-    def __init__(self, text: str, *, field: str) -> None:
-        """Keep the text for people and the argument's name for programs."""
+    def __init__(self, text: str, *, location: Location = ()) -> None:
+        """Keep the text for people, and for programs where it is wrong."""
         super().__init__(text)
-        self.field = field
+        self.location = location
 
 
 class LimitExceeded(StreamError):
@@ -60,6 +66,14 @@ class LimitExceeded(StreamError):
         super().__init__(f"too many {what}: the limit is {limit}")
         self.what = what
         self.limit = limit
+
+
+class TooManyWaiters(LimitExceeded):
+    """As many reads are blocked as may be."""
+
+    def __init__(self, limit: int) -> None:
+        """Keep how many that is."""
+        super().__init__("blocked reads", limit)
 
 
 class Unavailable(StreamError):
@@ -163,13 +177,13 @@ ID_TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target
 
 
 class IdNotGreater(Conflict):
-    """An explicit id is not above the last; `index` is the entry's place in its batch, from 0."""
+    """An explicit id is not above the last one before it."""
 
     def __init__(self, text: str, *, last_id: object, index: int) -> None:
-        """Keep the last id, and which entry of the batch was refused."""
+        """Keep the last id, and which entry of the batch was refused: its place, from 0."""
         super().__init__(text)
         self.last_id = last_id
-        self.index = index
+        self.location = ("drafts", index, "id")
         self.stream: bytes | None = None  # where the request names several
 
 
@@ -215,7 +229,7 @@ class LimitReached(Conflict):
 class InvalidId(Invalid):
     """A text is no entry id."""
 
-    def __init__(self, text: str, *, field: str = "id") -> None:
+    def __init__(self, text: str) -> None:
         """Keep the text that did not parse."""
-        super().__init__("ERR Invalid stream ID specified as stream command argument", field=field)
+        super().__init__("ERR Invalid stream ID specified as stream command argument")
         self.text = text

@@ -23,7 +23,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple
 
-from headgate.engine.errors import Draining, LimitExceeded, StreamError
+from headgate.engine.errors import Draining, StreamError, TooManyWaiters
 from headgate.engine.lanes import Lane, LaneKey, Waiter
 from headgate.engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
 
@@ -102,7 +102,7 @@ class Waiters:
         """Put a blocked read at the end of its lanes.
 
         Raises:
-            LimitExceeded: too many wait already.
+            TooManyWaiters: too many wait already.
             Draining: nobody may wait any more.
         """
         self.check_room()
@@ -130,7 +130,7 @@ class Waiters:
         if self.is_draining:
             raise Draining
         if self._count >= self._limit:
-            raise LimitExceeded("blocked reads", self._limit)
+            raise TooManyWaiters(self._limit)
 
     def remove(self, waiter: Waiter[Any]) -> None:
         """Take a read out of all its lanes; one that is out already stays out."""

@@ -226,7 +226,7 @@ class Backend(Protocol):
 
         Raises:
             StreamNotFound: a stream is missing, now or during the wait, and `missing_ok` is false.
-            LimitExceeded: too many reads are blocked already.
+            TooManyWaiters: too many reads are blocked already.
         """
         ...
 
@@ -262,7 +262,7 @@ class Backend(Protocol):
         stream of another epoch than its cursor's is counted from its beginning.
 
         Raises:
-            LimitExceeded: too many reads are blocked already.
+            TooManyWaiters: too many reads are blocked already.
         """
         ...
 
@@ -401,7 +401,7 @@ class Backend(Protocol):
         Raises:
             GroupNotFound: a group or its stream is missing, now or during the wait.
             LimitReached: the consumer is one too many for a group; then nothing is acknowledged.
-            LimitExceeded: too many reads are blocked already; then nothing is acknowledged.
+            TooManyWaiters: too many reads are blocked already; then nothing is acknowledged.
         """
         ...
 

@@ -50,6 +50,7 @@ from headgate.app.wire.problems import (
     GatewayError,
     Problem,
     make_problem,
+    place_drafts,
     problem_of,
     validation_problem,
 )
@@ -57,7 +58,7 @@ from headgate.app.wire.schemas import Gap
 from headgate.engine import errors
 from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
 from headgate.engine.decisions.views import From, StreamCursor
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import GroupRead, Outcome, StreamRead
 
@@ -248,7 +249,7 @@ class Connection:
                 case SubscribeIntent():
                     await self._subscribe(intent)
                 case AppendIntent(rid, stream, drafts):
-                    ids = await self._backend.add(stream, drafts)
+                    ids = await self._append(stream, drafts)
                     self._gateway.metrics.appended.inc(len(ids))
                     await self.send(AppendedFrame(rid=rid, ids=list(map(str, ids))))
                 case _:
@@ -258,6 +259,13 @@ class Connection:
         except (StreamError, GatewayError) as error:
             problem = problem_of(error, INSTANCE)
             await self.send(ProblemFrame(rid=intent.rid, sub=about, problem=problem))
+
+    async def _append(self, stream: bytes, drafts: list[Draft]) -> list[EntryId]:
+        try:
+            return await self._backend.add(stream, drafts)
+        except StreamError as error:
+            place_drafts(error, lambda index: ("entries", index))
+            raise
 
     async def _settle(self, intent: Settlement) -> None:
         outcomes = await self._outcomes(intent)

@@ -40,7 +40,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.encoding import entry_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
-from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.problems import GatewayError, place_drafts, problem_of, responses
 from headgate.app.wire.schemas import (
     REFERENCES,
     Append,
@@ -200,14 +200,18 @@ async def append_entry(
     """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there."""
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
     drafts = [entry.to_draft()]
-    added = await backend.add_once(
-        stream,
-        drafts,
-        None if key is None else await key.of(drafts, is_batch=False),
-        create_stream=entry.create_stream,
-        expected_last_id=expected,
-        trim=trim,
-    )
+    try:
+        added = await backend.add_once(
+            stream,
+            drafts,
+            None if key is None else await key.of(drafts, is_batch=False),
+            create_stream=entry.create_stream,
+            expected_last_id=expected,
+            trim=trim,
+        )
+    except StreamError as error:
+        place_drafts(error, lambda _: ())  # the body is the entry
+        raise
     _tell_added(request, response, added)
     [entry_id] = added.ids
     text = str(entry_id)
@@ -270,7 +274,11 @@ async def append_entries(
         expected_last_id=expected,
     )
     del drafts  # they are many, and not needed while this waits
-    added = await adding
+    try:
+        added = await adding
+    except StreamError as error:
+        place_drafts(error, lambda index: (index,))
+        raise
     _tell_added(request, response, added)
     texts = [f"{ms}-{seq}" for ms, seq in added.ids]
     return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.decisions.views import From
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
-from headgate.engine.errors import InvalidId
 from headgate.engine.limits import U64_MAX
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 _PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")
+_SHOWN_MAX = 64
+"""Characters of a text that is told again."""
 _PARTIAL_ID = re.compile(r"([0-9]{1,20})-\*")
 
 
@@ -22,14 +23,14 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
     """Read an entry id, `ms-seq` or `ms`.
 
     Raises:
-        InvalidId: the text is none; `field` says where it stood.
+        GatewayError: the text is none; its pointer says where it stood.
     """
     found = _ID.fullmatch(text)
     if found is None:
-        raise InvalidId(text, field=field)
+        raise _not_an_id(text, field)
     ms, seq = int(found[1]), missing_seq if found[2] is None else int(found[2])
     if ms > U64_MAX or seq > U64_MAX:
-        raise InvalidId(text, field=field)
+        raise _not_an_id(text, field)
     return EntryId(ms, seq)
 
 
@@ -63,8 +64,7 @@ def parse_bound(text: str, *, field: str, is_end: bool = False) -> EntryId:
     A bare `+` in a query string arrives as a blank, so that is read as `+`.
 
     Raises:
-        InvalidId: the text is none of these.
-        GatewayError: the bound excludes the last id that could lie in the range.
+        GatewayError: the text is none of these, or excludes the last id of all.
     """
     if text in ("+", " "):
         return MAX_ID
@@ -102,3 +102,9 @@ def parse_new_id(text: str, *, field: str) -> IdRequest:
 def parse_group_start(text: str) -> EntryId | None:
     """Read a group's position: an id, or `$` (None)."""
     return None if text == "$" else parse_id(text, field="/body/start")
+
+
+def _not_an_id(text: str, field: str) -> GatewayError:
+    shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+    detail = f"{shown!r} is not an entry id: write ms-seq, as 1718000000000-0"
+    return GatewayError("invalid_id", detail, pointer=field)

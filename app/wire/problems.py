@@ -4,6 +4,7 @@ Every error the gateway answers with, validation and unknown routes included, is
 file knows what is answered; `handlers` knows how HTTP says it.
 """
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Literal
 
@@ -132,7 +133,7 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.IdempotencyMismatch: "idempotency_mismatch",
     errors.InvalidId: "invalid_id",
     errors.Invalid: "invalid_request",
-    errors.LimitExceeded: "too_many_waiters",
+    errors.TooManyWaiters: "too_many_waiters",
     errors.Draining: "draining",
     errors.Unavailable: "unavailable",
     errors.MemoryFull: "memory_full",
@@ -174,7 +175,8 @@ def problem_of(error: Exception, instance: str) -> Problem:
         pointer = error.pointer
     else:
         code = next(_CODE_OF[kind] for kind in type(error).__mro__ if kind in _CODE_OF)
-        pointer = _field_pointer(error, instance)
+        location = error.location if isinstance(error, errors.StreamError) else ()
+        pointer = pointer_to("body", *location) if location else None
     if isinstance(error, errors.GroupNotFound) and not error.stream_exists:
         code = "stream_not_found"
     detail = _detail(error)
@@ -244,8 +246,6 @@ def _detail(error: Exception) -> str:
         if not error.stream_exists:
             return f"There is no stream {_quoted(error.stream)}."
         return f"Stream {_quoted(error.stream)} has no group {_quoted(error.group)}."
-    if isinstance(error, errors.InvalidId):
-        return f"{_shortened(error.text)!r} is not an entry id: write ms-seq, as 1718000000000-0"
     if isinstance(error, errors.IdNotGreater):
         text = f"the id is not above {error.last_id}, the last one before it"
         return text if error.stream is None else f"stream {_quoted(error.stream)}: {text}"
@@ -260,12 +260,16 @@ def pointer_to(*parts: str | int) -> str:
     return "".join(f"/{text}" for text in texts)
 
 
-def _field_pointer(error: Exception, instance: str) -> str | None:
-    if isinstance(error, errors.IdNotGreater) and error.stream is None:
-        return f"/body/{error.index}/id" if instance.endswith("/batch") else "/body/id"
-    if isinstance(error, errors.Invalid):
-        return error.field if error.field.startswith("/") else f"/body/{error.field}"
-    return None
+def place_drafts(error: errors.StreamError, place: Callable[[int], errors.Location]) -> None:
+    """Let an error point at what the client sent instead of at the drafts made of it.
+
+    Args:
+        error: of an append; it may point at `("drafts", 3, "id")`.
+        place: returns where in the body a draft stands.
+    """
+    match error.location:
+        case ("drafts", int(index), *rest):
+            error.location = (*place(index), *rest)
 
 
 def _quoted(name: bytes) -> str:
@@ -289,7 +293,3 @@ def _text(error: ErrorDetails) -> str:
         return f"not JSON: {error.get('ctx', {}).get('error', error['msg'])}"
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return _TEXTS.get(error["type"], text.replace(" after validation", ""))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 64 else f"{text[:64]}…"

@@ -50,10 +50,10 @@ def check_policy(name: bytes, policy: GroupPolicy) -> None:
     """Raise `Invalid` if the rules contradict each other."""
     if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
         text = "max_deliveries and dead_letter_stream belong together"
-        raise Invalid(text, field="policy")
+        raise Invalid(text, location=("policy",))
     if policy.dead_letter_stream == name:
         text = "a stream cannot be its own dead letter stream"
-        raise Invalid(text, field="policy/dead_letter_stream")
+        raise Invalid(text, location=("policy", "dead_letter_stream"))
 
 
 def bury(
@@ -144,7 +144,7 @@ def redrive(
     """
     letters = keyspace.group(name, group_name).policy.dead_letter_stream
     if letters is None:
-        raise Invalid("the group's policy names no dead_letter_stream", field="policy")
+        raise Invalid("the group's policy names no dead_letter_stream")
     if letters == name:
         return Decision([], [])
     wanted = _Redrive(name, group_name, letters, None if ids is None else list(dict.fromkeys(ids)))

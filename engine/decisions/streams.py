@@ -50,6 +50,7 @@ from headgate.engine.errors import (
     IdsExhausted,
     Invalid,
     LastIdMismatch,
+    Location,
     StreamExists,
     StreamNotFound,
 )
@@ -195,7 +196,7 @@ def add(
         LimitReached: the stream or the key's producer is one too many.
     """
     if trim is not None:
-        check_trim(trim)
+        check_trim(trim, at=("trim",))
     stream = keyspace.find(name)
     if stream is None and not create_stream:
         raise StreamNotFound(name)
@@ -333,7 +334,7 @@ def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Ent
     for index, (wanted, fields) in enumerate(drafts):
         fault = fault_of(fields)
         if fault is not None:
-            raise Invalid(fault, field=f"entries[{index}].fields")
+            raise Invalid(fault, location=("drafts", index, "fields"))
         last_id = _id(wanted, last_id, now_ms, index)
         entries.append(Entry(last_id, fields))
     return entries
@@ -571,12 +572,12 @@ def set_stream(
     stream = keyspace.stream(name)
     subject = "ERR The ID specified in XSETID is smaller than"
     if last_id < stream.max_deleted_id:
-        raise Invalid(f"{subject} current max_deleted_entry_id", field="last_id")
+        raise Invalid(f"{subject} current max_deleted_entry_id", location=("last_id",))
     if stream.log.length and last_id < stream.log.last_id:
-        raise Invalid(f"{subject} the target stream top item", field="last_id")
+        raise Invalid(f"{subject} the target stream top item", location=("last_id",))
     if entries_added is not None and stream.log.length > entries_added:
         text = "ERR The entries_added specified in XSETID is smaller than the target stream length"
-        raise Invalid(text, field="entries_added")
+        raise Invalid(text, location=("entries_added",))
     command = SetStream(
         name,
         last_id,
@@ -586,25 +587,29 @@ def set_stream(
     return Decision(None, [command])
 
 
-def check_trim(request: TrimRequest) -> None:
+def check_trim(request: TrimRequest, *, at: Location = ()) -> None:
     """Refuse a trim that contradicts itself, in Redis's words.
 
+    Args:
+        request: the trim.
+        at: where it stands in the request that it is part of.
+
     Raises:
-        Invalid: with the field at fault.
+        Invalid: it does.
     """
     if request.max_length is not None and request.min_id is not None:
         text = "MAXLEN and MINID options at the same time are not compatible"
-        raise Invalid(f"ERR syntax error, {text}", field="min_id")
+        raise Invalid(f"ERR syntax error, {text}", location=(*at, "min_id"))
     if request.max_length is None and request.min_id is None:
         text = "XTRIM must be called with a trimming strategy"
-        raise Invalid(f"ERR syntax error, {text}", field="max_length")
+        raise Invalid(f"ERR syntax error, {text}", location=(*at, "max_length"))
     if request.max_length is not None and request.max_length < 0:
-        raise Invalid("ERR The MAXLEN argument must be >= 0.", field="max_length")
+        raise Invalid("ERR The MAXLEN argument must be >= 0.", location=(*at, "max_length"))
     if request.limit is not None and request.limit < 0:
-        raise Invalid("ERR The LIMIT argument must be >= 0.", field="limit")
+        raise Invalid("ERR The LIMIT argument must be >= 0.", location=(*at, "limit"))
     if request.limit is not None and not request.approximate:
         text = "LIMIT cannot be used without the special ~ option"
-        raise Invalid(f"ERR syntax error, {text}", field="limit")
+        raise Invalid(f"ERR syntax error, {text}", location=(*at, "limit"))
 
 
 def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:

@@ -48,7 +48,7 @@ def commit_batch(
         return Decision(Committed(is_repeat=True, streams=[]), [])
     if len(drafts) > COMMIT_STREAMS_MAX:
         text = f"a batch names at most {COMMIT_STREAMS_MAX} streams, not {len(drafts)}"
-        raise Invalid(text, field="streams")
+        raise Invalid(text)
     commands: list[Command] = []
     written: list[Written] = []
     rests: list[Step[Written | None]] = []
@@ -68,8 +68,10 @@ def commit_batch(
             epoch += 1  # the next one is younger
         try:
             one, appending, rest = append(keyspace, stream, wanted, now_ms)
-        except IdNotGreater as error:
-            error.stream = name
+        except (IdNotGreater, Invalid) as error:
+            error.location = ()  # the drafts of one stream among others
+            if isinstance(error, IdNotGreater):
+                error.stream = name
             raise
         commands += appending
         assert one is not None

@@ -89,7 +89,7 @@ def _check(drafts: Sequence[Draft], low: int, high: int) -> None:
             raise HasPartialIds
         fault = fault_of(fields)
         if fault is not None:
-            raise Invalid(fault, field=f"entries[{index}].fields")
+            raise Invalid(fault, location=("drafts", index, "fields"))
         if isinstance(wanted, EntryId) and isinstance(before, EntryId) and wanted <= before:
             raise IdNotGreater(ID_TOO_SMALL, last_id=before, index=index)
         before = wanted

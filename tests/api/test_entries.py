@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from headgate.engine.limits import ENTRY_FIELDS_MAX
 from tests.api.conftest import Live, problem_in, said
 from tests.arrow_bodies import ARROW
 
@@ -730,3 +731,15 @@ async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:
     outcomes = [result["outcome"] for result in many.json()["results"]]
     assert outcomes == ["deleted", "referenced", "referenced"]
     assert await ids(shared) == ["2-0", "3-0"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_an_entry_of_too_many_fields_is_pointed_at(shared: Live, many: bool) -> None:
+    wide = {"fields": {f"n{number}": "" for number in range(ENTRY_FIELDS_MAX + 1)}}
+
+    if many:
+        answer = await shared.http.post(f"{ENTRIES}/batch", json=[{"fields": {"a": "b"}}, wide])
+    else:
+        answer = await shared.http.post(ENTRIES, json=wide)
+
+    assert said(answer) == (422, "invalid_request", "/body/1/fields" if many else "/body/fields")

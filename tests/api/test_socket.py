@@ -427,3 +427,15 @@ async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for
                 await other.send(type="credit", entries=10)
             assert metrics.connection_count == 1
             stuck.socket.transport.abort()
+
+
+async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(live: Live) -> None:
+    entries = [{"id": f"{number}-0", "fields": {"n": "1"}} for number in (1, 2, 3, 3)]
+
+    async with frames_of(live, "/v1/ws") as frames:
+        await frames.send(type="append", rid="a", stream="orders", entries=entries)
+        refused = await frames.next("problem")
+
+    assert refused["rid"] == "a"
+    assert refused["problem"]["code"] == "id_not_greater"
+    assert [one["pointer"] for one in refused["problem"]["errors"]] == ["/body/entries/3/id"]

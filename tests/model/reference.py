@@ -433,7 +433,7 @@ class Reference(RefKeyspace):
         stream, found = self._group(name, group)
         letters = found.policy.dead_letter_stream
         if letters is None:
-            raise Invalid("the group's policy names no dead_letter_stream", field="policy")
+            raise Invalid("the group's policy names no dead_letter_stream")
         source = self.streams.get(letters)
         entries = [] if source is None else source.entries
         if ids is not None:
@@ -645,10 +645,10 @@ def rest_after(request: NackRequest, policy: GroupPolicy, count: int) -> int:
 def check_policy(name: bytes, policy: GroupPolicy) -> None:
     if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
         text = "max_deliveries and dead_letter_stream belong together"
-        raise Invalid(text, field="policy")
+        raise Invalid(text, location=("policy",))
     if policy.dead_letter_stream == name:
         text = "a stream cannot be its own dead letter stream"
-        raise Invalid(text, field="policy/dead_letter_stream")
+        raise Invalid(text, location=("policy", "dead_letter_stream"))
 
 
 def letter(name: bytes, group: bytes, one: Pending, entry: Entry) -> Fields:

@@ -493,12 +493,12 @@ class RefKeyspace:
     ) -> None:
         stream, subject = self._stream(name), "ERR The ID specified in XSETID is smaller than"
         if last_id < stream.deleted_max:
-            raise Invalid(f"{subject} current max_deleted_entry_id", field="last_id")
+            raise Invalid(f"{subject} current max_deleted_entry_id", location=("last_id",))
         if stream.ids and last_id < stream.ids[-1]:
-            raise Invalid(f"{subject} the target stream top item", field="last_id")
+            raise Invalid(f"{subject} the target stream top item", location=("last_id",))
         if entries_added is not None and entries_added < len(stream.ids):
             text = "entries_added specified in XSETID is smaller than the target stream length"
-            raise Invalid(f"ERR The {text}", field="entries_added")
+            raise Invalid(f"ERR The {text}", location=("entries_added",))
         stream.set_last_id(last_id)
         if entries_added is not None:
             stream.added = entries_added
@@ -540,20 +540,20 @@ def generate_id(asked: IdRequest, last_id: EntryId, index: int, now_ms: int) -> 
 def check_fields(fields: Fields, index: int) -> None:
     if not fields or len(fields) % 2:
         text = "ERR wrong number of arguments for 'xadd' command"
-        raise Invalid(text, field=f"entries[{index}].fields")
+        raise Invalid(text, location=("drafts", index, "fields"))
 
 
 def check_trim(request: TrimRequest) -> None:
     if request.max_length is not None and request.min_id is not None:
         text = "MAXLEN and MINID options at the same time are not compatible"
-        raise Invalid(f"ERR syntax error, {text}", field="min_id")
+        raise Invalid(f"ERR syntax error, {text}", location=("min_id",))
     if request.max_length is None and request.min_id is None:
         text = "XTRIM must be called with a trimming strategy"
-        raise Invalid(f"ERR syntax error, {text}", field="max_length")
+        raise Invalid(f"ERR syntax error, {text}", location=("max_length",))
     if request.max_length is not None and request.max_length < 0:
-        raise Invalid("ERR The MAXLEN argument must be >= 0.", field="max_length")
+        raise Invalid("ERR The MAXLEN argument must be >= 0.", location=("max_length",))
     if request.limit is not None and request.limit < 0:
-        raise Invalid("ERR The LIMIT argument must be >= 0.", field="limit")
+        raise Invalid("ERR The LIMIT argument must be >= 0.", location=("limit",))
     if request.limit is not None and not request.approximate:
         text = "LIMIT cannot be used without the special ~ option"
-        raise Invalid(f"ERR syntax error, {text}", field="limit")
+        raise Invalid(f"ERR syntax error, {text}", location=("limit",))

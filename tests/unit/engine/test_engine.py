@@ -79,7 +79,7 @@ async def test_an_id_that_is_not_above_the_last_is_refused(
     await engine.add(S, [Draft(last, PAIR)])
     with pytest.raises(IdNotGreater, match=text) as refusal:
         await engine.add(S, [Draft(None, PAIR), Draft(asked, PAIR)])
-    assert refusal.value.index == 1
+    assert refusal.value.location == ("drafts", 1, "id")
     assert await engine.length(S) == 1
 
 
@@ -121,7 +121,7 @@ async def test_half_a_pair_is_refused_and_creates_nothing(
 ) -> None:
     with pytest.raises(Invalid, match="wrong number of arguments for 'xadd'") as refusal:
         await engine.add(S, [Draft(None, PAIR), Draft(None, fields)])
-    assert refusal.value.field == "entries[1].fields"
+    assert refusal.value.location == ("drafts", 1, "fields")
     assert await engine.list_streams() == []
 
 
@@ -199,7 +199,7 @@ async def test_a_trim_that_contradicts_itself_is_refused_also_on_a_missing_strea
 ) -> None:
     with pytest.raises(Invalid) as refusal:
         await engine.trim(S, request_)
-    assert refusal.value.field == field
+    assert refusal.value.location == (field,)
     with pytest.raises(Invalid):
         await engine.add(S, [Draft(None, PAIR)], trim=request_)
     assert await engine.list_streams() == []

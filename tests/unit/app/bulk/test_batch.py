@@ -18,7 +18,7 @@ from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas import EntryInput
 from headgate.engine.entry import Draft
-from headgate.engine.errors import InvalidId, StreamError
+from headgate.engine.errors import StreamError
 
 _model = TypeAdapter(list[EntryInput])
 
@@ -86,9 +86,9 @@ def test_what_is_wrong_is_named_by_its_place_in_the_body(is_lines: bool) -> None
 
     parts[77] = b'{"id":"x","fields":{"a":"1"}}'
     body = b"\n".join(parts) if is_lines else b"[" + b",".join(parts) + b"]"
-    with pytest.raises(InvalidId) as wrong:
+    with pytest.raises(GatewayError) as wrong:
         read(body, is_lines=is_lines)
-    assert wrong.value.field == "/body/77/id"
+    assert wrong.value.pointer == "/body/77/id"
 
 
 def test_an_array_that_ends_too_soon_is_no_json() -> None:

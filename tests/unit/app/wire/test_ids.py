@@ -3,8 +3,8 @@
 import pytest
 
 from headgate.app.wire.ids import parse_id, parse_ids
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import InvalidId
 from headgate.engine.limits import U64_MAX
 
 MOST = str(U64_MAX)
@@ -46,7 +46,7 @@ def test_many_are_read_as_each_is(texts: list[str]) -> None:
 )
 @pytest.mark.parametrize("others", [[], ["1-1"], ["1-1", "2-2"]])
 def test_the_one_that_is_wrong_is_named(wrong: str, others: list[str]) -> None:
-    with pytest.raises(InvalidId) as refused:
+    with pytest.raises(GatewayError) as refused:
         parse_ids([*others, wrong, "9-9"])
 
-    assert refused.value.field == f"/body/ids/{len(others)}"
+    assert refused.value.pointer == f"/body/ids/{len(others)}"

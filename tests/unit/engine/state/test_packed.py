@@ -223,7 +223,7 @@ async def test_a_batch_with_a_faulty_entry_names_its_place(faulty: Fields) -> No
     with pytest.raises(Invalid) as refused:
         await engine.add(S, [*batch(9), Draft(None, faulty)])
 
-    assert refused.value.field == "entries[9].fields"
+    assert refused.value.location == ("drafts", 9, "fields")
     assert engine.keyspace.find(S) is None
 
 
@@ -235,7 +235,8 @@ async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> N
     with pytest.raises(IdNotGreater) as refused:
         await engine.add(S, many)
 
-    assert (refused.value.index, refused.value.last_id) == (2, entry_id(7))
+    assert refused.value.location == ("drafts", 2, "id")
+    assert refused.value.last_id == entry_id(7)
 
 
 def test_few_small_drafts_are_not_packed() -> None:

@@ -1,0 +1,68 @@
+"""Problems: what an error of the engine is called, and where it points."""
+
+import pytest
+
+from headgate.app.wire.problems import place_drafts, problem_of
+from headgate.engine.errors import (
+    GroupExists,
+    IdempotencyMismatch,
+    IdNotGreater,
+    Invalid,
+    LimitReached,
+    Location,
+    StreamError,
+    TooManyWaiters,
+    Unavailable,
+)
+
+
+def pointer_of(error: StreamError) -> str | None:
+    """Return where the problem of an error points."""
+    found = problem_of(error, "/v1/streams/orders").errors
+    return None if found is None else found[0].pointer
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        (TooManyWaiters(5), "too_many_waiters", 429),
+        (LimitReached("streams", 5), "limit_reached", 409),
+        (GroupExists(b"s", b"g"), "group_exists", 409),
+        (IdempotencyMismatch(b"k"), "idempotency_mismatch", 422),
+        (Invalid("no"), "invalid_request", 422),
+        (Unavailable("the disk is gone"), "unavailable", 503),
+    ],
+)
+def test_an_error_has_the_code_of_its_own_kind(error: StreamError, code: str, status: int) -> None:
+    problem = problem_of(error, "/v1/streams/orders")
+
+    assert (problem.code, problem.status) == (code, status)
+
+
+@pytest.mark.parametrize(
+    ("location", "pointer"),
+    [
+        ((), None),
+        (("policy",), "/body/policy"),
+        (("policy", "dead_letter_stream"), "/body/policy/dead_letter_stream"),
+        (("fields", "a/b~c"), "/body/fields/a~1b~0c"),
+    ],
+)
+def test_a_problem_points_at_what_the_error_names(location: Location, pointer: str | None) -> None:
+    assert pointer_of(Invalid("no", location=location)) == pointer
+
+
+def test_a_draft_is_pointed_at_where_the_client_wrote_it() -> None:
+    error = IdNotGreater("no", last_id="1-0", index=3)
+
+    place_drafts(error, lambda index: ("entries", index))
+
+    assert pointer_of(error) == "/body/entries/3/id"
+
+
+def test_what_is_no_draft_stays_where_it_is() -> None:
+    error = Invalid("no", location=("trim", "limit"))
+
+    place_drafts(error, lambda index: (index,))
+
+    assert pointer_of(error) == "/body/trim/limit"
