@@ -5,13 +5,15 @@ Flags win over `HEADGATE_*` variables, these over the TOML file, that over the d
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -23,6 +25,38 @@ from headgate.engine.state.memory import WhenFull
 
 MEMORY = Path(":memory:")
 """Instead of a directory: nothing is kept."""
+
+PREFIX = "HEADGATE_"
+"""What the name of each variable begins with."""
+
+_HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/,\"']+/?", re.ASCII | re.IGNORECASE)
+
+
+def _split(given: object) -> object:
+    """Return the parts of a text, or of the texts of a list, that commas part."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return given
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _host(text: str) -> str:
+    if _HOST.fullmatch(text) is None:
+        raise ValueError("should be a host name such as gw.example, without scheme and port")
+    return text
+
+
+def _origin(text: str) -> str:
+    if _ORIGIN.fullmatch(text) is None:
+        raise ValueError("should be an origin such as https://app.example, without a path")
+    return text
+
+
+Hosts = Annotated[list[Annotated[str, AfterValidator(_host)]], NoDecode, BeforeValidator(_split)]
+Origins = Annotated[
+    list[Annotated[str, AfterValidator(_origin)]], NoDecode, BeforeValidator(_split)
+]
 
 
 class LogLevel(StrEnum):
@@ -37,7 +71,7 @@ class LogLevel(StrEnum):
 class Settings(BaseSettings):
     """Everything an operator can choose."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADGATE_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -79,10 +113,10 @@ class Settings(BaseSettings):
     loop_delay_warn_ms: int = Field(
         100, ge=10, description="What holds the event loop for longer is named in a warning."
     )
-    allowed_hosts: list[str] = Field(
+    allowed_hosts: Hosts = Field(
         [], description="Host names to answer to besides the loopback ones; `*` is any."
     )
-    allowed_origins: list[str] = Field(
+    allowed_origins: Origins = Field(
         [], description="Origins whose pages may call, such as `https://app.example`; `*` is any."
     )
     body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
@@ -149,7 +183,9 @@ def read_settings(file: Path | None, flags: dict[str, Any]) -> Settings:
         flags: what was said on the command line, by setting name.
 
     Raises:
-        pydantic.ValidationError: a value is wrong, or a name unknown.
+        pydantic.ValidationError: a value is wrong, or a name in the file unknown.
+        tomllib.TOMLDecodeError, UnicodeDecodeError: the file is not TOML.
+        OSError: the file cannot be read.
     """
 
     class FileSettings(Settings):

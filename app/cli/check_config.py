@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import annotated_types
 import click
@@ -17,9 +17,13 @@ from headgate.app.settings import Settings
 _PAGE = """\
 # Settings
 
-Made by `headgate check-config --markdown`. Flags win over variables, these over a TOML file
-(`--config`), that over the defaults. A TOML file names a setting as its variable does, in small
-letters and without `HEADGATE_`: `port = 9000`.
+Made by `headgate check-config --markdown`. A flag wins over a variable, a variable over a TOML
+file, the file over the default. `--config` or `HEADGATE_CONFIG` names the file. The file names a
+setting as its variable does, in small letters and without `HEADGATE_`: `port = 9000`. A list is a
+list there: `allowed_hosts = ["gw.example"]`.
+
+A value that makes no sense stops the start, and so does an unknown name in the file. A variable
+that begins with `HEADGATE_` and is no setting is named in a warning.
 
 | variable | flag | default | allowed | meaning |
 |---|---|---|---|---|
@@ -62,8 +66,8 @@ def _allowed(field: FieldInfo) -> str:
     kind: Any = field.annotation
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{one.value}`" for one in kind)
-    if kind == list[str]:
-        return "a JSON list; the flag may be repeated"
+    if get_origin(kind) is list:
+        return "a list, parted by commas; the flag may be repeated"
     least = next((one.ge for one in field.metadata if isinstance(one, annotated_types.Ge)), None)
     most = next((one.le for one in field.metadata if isinstance(one, annotated_types.Le)), None)
     if least is None:

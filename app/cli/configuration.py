@@ -1,34 +1,89 @@
 """Configuration: what an operator chose, or what is wrong with it."""
 
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from headgate.app.settings import Settings, read_settings
+from headgate.app.settings import PREFIX, Settings, read_settings
+
+_FILE_VARIABLE = f"{PREFIX}CONFIG"
+
+_NOT_OF_THE_GATEWAY = frozenset({_FILE_VARIABLE, f"{PREFIX}URL", f"{PREFIX}TOKEN"})
+"""Variables that are no settings: which file has them, and what clients read."""
 
 config_option = click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="HEADGATE_CONFIG",
+    envvar=_FILE_VARIABLE,
     help="A TOML file with settings; variables and flags win over it.",
 )
 
 
-def settings_from(config: Path | None, flags: dict[str, Any]) -> Settings:
-    """Return the settings.
+def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """Return the settings; a variable that is none of them is named on standard error.
 
     Args:
         config: a TOML file, or None.
         flags: what was said on the command line, by setting name; None and () is nothing.
 
     Raises:
-        click.ClickException: a value is wrong, or a name unknown.
+        click.ClickException: a value is wrong, a name in the file unknown, or the file no TOML.
     """
     given = {name: value for name, value in flags.items() if value not in (None, ())}
     try:
-        return read_settings(config, given)
+        settings = read_settings(config, given)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        lines = (_line_of(each, config, given) for each in error.errors())
         raise click.ClickException("\n       ".join(lines)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise click.ClickException(f"{config}: {error}") from None
+    for variable in unknown_variables(os.environ):
+        hint = _hint(variable.upper().removeprefix(PREFIX).lower(), as_variable=True)
+        click.echo(f"Warning: {variable} is no setting of the gateway{hint}", err=True)
+    return settings
+
+
+def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables that begin as settings do, and are none.
+
+    No error, as others write into an environment, too: Kubernetes adds `HEADGATE_SERVICE_HOST` for
+    a service named `headgate`, and an older version does not know the settings of a newer one.
+    """
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | _NOT_OF_THE_GATEWAY
+    for variable in sorted(environment):
+        if variable.upper().startswith(PREFIX) and variable.upper() not in known:
+            yield variable
+
+
+def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
+    """Return what is wrong with a setting, and the flag, the variable or the file that says it."""
+    name = str(error["loc"][0])
+    if error["type"] == "extra_forbidden":
+        return f"{config}: {name} is no setting{_hint(name)}"
+    given = "" if error["input"] is None else f" = {error['input']!r}"
+    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{_place(name, config, flags)}{given}: {text}"
+
+
+def _place(name: str, config: Path | None, flags: Mapping[str, Any]) -> str:
+    if name in flags:
+        options = click.get_current_context().command.params
+        return next(one.opts[0] for one in options if one.name == name)
+    variable = f"{PREFIX}{name.upper()}"
+    said = next((each for each in os.environ if each.upper() == variable), None)
+    return said or f"{config}: {name}"
+
+
+def _hint(name: str, *, as_variable: bool = False) -> str:
+    close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    if not close:
+        return ""
+    meant = f"{PREFIX}{close[0].upper()}" if as_variable else close[0]
+    return f"; did you mean {meant}?"

@@ -19,7 +19,7 @@ from tests.crash.wire import Wire
 
 SETTINGS = {
     "host": SilentHost.gateway,
-    "allowed_hosts": '["*"]',
+    "allowed_hosts": "*",
     "log_level": "warning",
     "heartbeat_ms": 1000,
     "ping_interval_ms": 500,

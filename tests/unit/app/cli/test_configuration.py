@@ -1,0 +1,105 @@
+"""What an operator says wrong is one line that names where it was said."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headgate.app.cli import main
+from headgate.app.settings import Settings
+
+
+def check_config(*words: str, **variables: str) -> Result:
+    return CliRunner().invoke(main, ["check-config", *words], env=variables)
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ("gw.example", ["gw.example"]),
+        ("gw.example, 10.0.0.1,::1", ["gw.example", "10.0.0.1", "::1"]),
+        ("*", ["*"]),
+        ("", []),
+    ],
+)
+def test_a_list_is_parted_by_commas(
+    given: str, hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_ALLOWED_HOSTS", given)
+
+    assert Settings().allowed_hosts == hosts
+    assert Settings.model_validate({"allowed_hosts": given}).allowed_hosts == hosts
+
+
+def test_a_flag_takes_a_list_as_well() -> None:
+    origins = ["https://a.example,https://b.example", "http://localhost:8001"]
+
+    found = Settings(allowed_origins=origins).allowed_origins
+
+    assert found == ["https://a.example", "https://b.example", "http://localhost:8001"]
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_a_bad_variable_is_one_line_that_names_it(name: str) -> None:
+    variable = f"HEADGATE_{name.upper()}"
+    ended = check_config(**{variable: "[no such,"})
+
+    if name in ("host", "data_dir"):  # any text is a folder, and a host is looked up later
+        assert ended.exit_code == 0
+        return
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"Error: {variable} = '[no such")
+
+
+def test_each_bad_value_is_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "headgate.toml"
+    file.write_text('prot = 1\nfsync = "often"\nallowed_origins = ["example"]\n')
+
+    origin = "should be an origin such as https://app.example, without a path"
+
+    ended = check_config("--config", str(file), headgate_port="70000")
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert [line.strip() for line in ended.stderr.splitlines()] == [
+        "Error: headgate_port = '70000': should be less than or equal to 65535",
+        f"{file}: fsync = 'often': should be 'always', 'everysec' or 'no'",
+        f"{file}: allowed_origins = 'example': {origin}",
+        f"{file}: prot is no setting; did you mean port?",
+    ]
+
+
+def test_a_bad_flag_is_named() -> None:
+    ended = CliRunner().invoke(main, ["serve", "--port", "70000"])
+
+    assert ended.stderr == "Error: --port = 70000: should be less than or equal to 65535\n"
+
+
+@pytest.mark.parametrize("text", [b"port = ", b"\xff", b"port 9000"])
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "headgate.toml"
+    file.write_bytes(text)
+
+    ended = check_config("--config", str(file))
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"Error: {file}: ")
+
+
+def test_a_variable_that_is_no_setting_is_named() -> None:
+    ended = check_config(HEADGATE_PROT="9000", HEADGATE_SERVICE_HOST="10.0.0.1")
+
+    assert ended.exit_code == 0
+    warnings = [line for line in ended.stderr.splitlines() if "_TEST_" not in line]
+    assert warnings == [
+        "Warning: HEADGATE_PROT is no setting of the gateway; did you mean HEADGATE_PORT?",
+        "Warning: HEADGATE_SERVICE_HOST is no setting of the gateway",
+    ]
+
+
+def test_what_clients_read_is_no_typo() -> None:
+    ended = check_config(HEADGATE_URL="localhost:8080", HEADGATE_TOKEN="x", HEADGATE_PORT="9000")
+
+    assert "HEADGATE" not in ended.stderr
+    assert "port = 9000" in ended.stdout
