@@ -48,7 +48,8 @@ class Server(uvicorn.Server):
                 _notice_who_vanishes(listening, self._settings)
         if self._on_listening is not None and self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
-            self._on_listening(f"http://{self.config.host}:{port}")
+            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+            self._on_listening(f"http://{host}:{port}")
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop; ends the process with 1 if something else was the reason."""

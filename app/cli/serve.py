@@ -15,6 +15,7 @@ from headgate.app.runtime import collector
 from headgate.app.runtime.telemetry import set_up_logging
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, LogLevel
+from headgate.app.transport import listening
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import FsyncPolicy
 
@@ -67,6 +68,13 @@ def command(config: Path | None, **flags: Any) -> None:
     (port = 9000); headgate check-config shows them all.
     """
     settings = settings_from(config, flags)
+    try:  # before the data is loaded, which may take minutes
+        sockets = listening.bind(settings.host, settings.port)
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
+            "--host and --port choose another address."
+        ) from None
     set_up_logging(settings.log_level)
     _take_all_descriptors()
     gc.disable()  # nothing of what is loaded is garbage
@@ -85,4 +93,4 @@ def command(config: Path | None, **flags: Any) -> None:
         if settings.data_dir == MEMORY:
             click.echo("Nothing is kept: streams live in memory only.", err=True)
 
-    Server(create_app(settings, engine), settings, on_listening=greet).run()
+    Server(create_app(settings, engine), settings, on_listening=greet).run(sockets)

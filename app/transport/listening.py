@@ -1,0 +1,58 @@
+"""Listening: the addresses of a host are bound before anything is loaded, and listened to later."""
+
+import errno
+import socket
+from contextlib import ExitStack
+
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""`localhost` has an IPv6 address also on machines that speak no IPv6."""
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return a bound socket for each address of a host; none of them listens yet.
+
+    Until they listen, a connection is refused as if nobody were there.
+
+    Args:
+        host: a name or an address.
+        port: 0 takes a free one, the same for all addresses.
+
+    Raises:
+        OSError: the host has no address, or another process has the port.
+    """
+    kinds = {
+        (family, address[0]): address
+        for family, _, _, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    }
+    bound: list[socket.socket] = []
+    missing: OSError | None = None
+    with ExitStack() as opened:
+        for (family, _), address in kinds.items():
+            try:
+                each = opened.enter_context(_bound(family, (address[0], port, *address[2:])))
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                missing = error
+            else:
+                port = each.getsockname()[1]
+                bound.append(each)
+        if not bound and missing is not None:
+            raise missing
+        opened.pop_all()
+    return bound
+
+
+def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
