@@ -23,7 +23,7 @@ Append an entry made of NAME=VALUE words, or entries from standard input.
 \b
 headgate append orders sku=42 note='two words'
 headgate append orders - < entries.ndjson
-headgate tail orders --after 0 --no-follow --json | headgate append copies -
+headgate tail orders --no-follow --json | headgate append copies -
 
 With - each line is a JSON object with `fields`, as `headgate tail --json` prints them; lines are
 sent as they come. What was appended is told by its id, one per line.

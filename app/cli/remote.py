@@ -10,6 +10,7 @@ import httpx
 from click.shell_completion import CompletionItem
 
 from headgate.app.cli.words import one_line
+from headgate.app.wire.name_rule import fault_of
 
 _URL = "http://127.0.0.1:8080"
 _CONNECT_S = 5.0
@@ -146,6 +147,19 @@ class Utf8(click.ParamType[str]):
         return value
 
 
+class _Stream(Utf8):
+    """A name that a stream can have."""
+
+    name = "stream"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        stream = super().convert(value, param, ctx)
+        fault = fault_of(stream)
+        if fault is not None:
+            self.fail(f"{stream!r} cannot be the name of a stream: {fault}.", param, ctx)
+        return stream
+
+
 class _Url(click.ParamType[str]):
     """Where a gateway is; `localhost:8080` will do."""
 
@@ -189,4 +203,4 @@ url_option = click.option(
     help="Where the gateway is.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
-stream_argument = click.argument("stream", type=Utf8(), shell_complete=_stream_names)
+stream_argument = click.argument("stream", type=_Stream(), shell_complete=_stream_names)

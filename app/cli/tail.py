@@ -30,7 +30,8 @@ are cut to one line each; in a pipe they are whole, as lines `ID NAME=VALUE …`
 \b
 headgate tail orders                      what comes from now on
 headgate tail orders --after 0            everything, then what comes
-headgate tail orders --after 0 --no-follow --json | jq .fields.sku
+headgate tail orders --no-follow          everything there is
+headgate tail orders --no-follow --json | jq .fields.sku
 """
 
 _STYLE_OF = {"caught up": "green", "reading": "cyan", "lost": "bold red"}
@@ -40,19 +41,18 @@ _STYLE_OF = {"caught up": "green", "reading": "cyan", "lost": "bold red"}
 @stream_argument
 @click.option(
     "--after",
-    default="$",
-    show_default=True,
     metavar="ID",
-    help="Begin after this entry; 0 is before the oldest, $ is from now on.",
+    help="Begin after this entry; 0 is before the oldest, $ is from now on.  "
+    "[default: $; with --no-follow: 0]",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many entries.")
-@click.option("--no-follow", is_flag=True, help="End once everything there is has been shown.")
+@click.option("--no-follow", is_flag=True, help="Show what is there, and end.")
 @click.option("--wrap", is_flag=True, help="On a terminal: show long entries whole.")
 @json_option
 @url_option
 def command(
     stream: str,
-    after: str,
+    after: str | None,
     limit: int | None,
     no_follow: bool,
     wrap: bool,
@@ -60,6 +60,8 @@ def command(
     url: str,
 ) -> None:
     """Follow a stream."""
+    if after is None:
+        after = "0" if no_follow else "$"
     console = screen()
     show = _plain(as_json) if as_json or console is None else _live(console, stream, wrap=wrap)
     with Remote(url) as gateway, show as tell:

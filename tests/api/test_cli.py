@@ -56,6 +56,16 @@ async def test_a_tail_begins_now_and_ends_at_its_limit(live: Live) -> None:
     assert await tail.wait() == 0
 
 
+async def test_a_tail_that_does_not_follow_shows_what_is_there(live: Live) -> None:
+    ids = await live.append("orders", "1", "2")
+
+    ended = await headgate(live.url, "tail", "orders", "--no-follow")
+    later = await headgate(live.url, "tail", "orders", "--no-follow", "--after", ids[0])
+
+    assert ended == (0, f"{ids[0]} v=1\n{ids[1]} v=2\n", "")
+    assert later == (0, f"{ids[1]} v=2\n", "")
+
+
 async def test_a_limit_cuts_what_comes_at_once(live: Live) -> None:
     ids = await live.append("orders", *map(str, range(50)))
 
@@ -370,6 +380,33 @@ async def test_what_makes_no_sense_is_told_before_anything_is_asked(
     assert (ended.code, ended.output) == (2, "")
     assert "Usage: " in ended.error
     assert "Error: " in ended.error
+
+
+@pytest.mark.parametrize("command", ["append", "tail", "groups"])
+@pytest.mark.parametrize(
+    ("name", "fault"), [("a/b", "no `/`"), ("", "1 to 256 bytes"), ("a\nb", "no control")]
+)
+async def test_what_is_wrong_with_the_name_of_a_stream_is_said(
+    no_gateway: str, command: str, name: str, fault: str
+) -> None:
+    words = ["v=1"] if command == "append" else []
+
+    ended = await headgate(no_gateway, command, name, *words)
+
+    assert (ended.code, ended.output) == (2, "")
+    said = ended.error.splitlines()[-1]
+    assert said.startswith(f"Error: Invalid value for 'STREAM': {name!r} cannot be the name")
+    assert fault in said
+
+
+async def test_a_taken_port_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        ended = await headgate("", "serve", "--port", port, "--data-dir", ":memory:")
+
+    assert (ended.code, ended.output) == (1, "")
+    [line] = ended.error.splitlines()
+    assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port}: Address already in use.")
 
 
 # Help and completion

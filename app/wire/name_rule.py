@@ -1,0 +1,17 @@
+"""What a name may be. Without imports of the gateway: the command line checks names as well."""
+
+import re
+
+NAME_BYTES_MAX = 256
+_REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f/\ud800-\udfff\ufffd]")
+"""Controls, and what stands for bytes that are not UTF-8."""
+
+
+def fault_of(name: str) -> str | None:
+    """Return what is wrong with the name of a stream, group or consumer; None if nothing is."""
+    size_bytes = len(name.encode(errors="replace"))
+    if not 1 <= size_bytes <= NAME_BYTES_MAX:
+        return f"a name has 1 to {NAME_BYTES_MAX} bytes of UTF-8, this one has {size_bytes}"
+    if _REFUSED.search(name):
+        return "a name has no control characters, no `/`, and is valid UTF-8"
+    return None
