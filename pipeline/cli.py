@@ -46,7 +46,7 @@ class _Jobs(click.Group):
             found = importlib.import_module(f"headgate.pipeline.jobs.{cmd_name}").main
         except ImportError as error:
             raise click.ClickException(
-                f"{error.name or error} is missing: pip install 'headgate[spark]'; "
+                f"{error.name or error} is missing: pip install '.[spark]'; "
                 "`headgate-pipeline doctor` says what else is"
             ) from None
         assert isinstance(found, click.Command)

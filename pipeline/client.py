@@ -121,7 +121,7 @@ class Client:
     """A synchronous client of one gateway. Can be pickled: connections stay behind.
 
     Args:
-        endpoint: base URL, such as http://127.0.0.1:8080.
+        url: base URL, such as http://127.0.0.1:8080.
         token: sent as a bearer token, if given; never shown.
         retry_timeout_s: how long, in seconds, a request is tried again while the gateway cannot
             be reached or says 429, 502, 503 or 504.
@@ -132,15 +132,15 @@ class Client:
     """
 
     def __init__(
-        self, endpoint: str, token: str | None = None, *, retry_timeout_s: float = RETRY_TIMEOUT_S
+        self, url: str, token: str | None = None, *, retry_timeout_s: float = RETRY_TIMEOUT_S
     ) -> None:
-        self.endpoint = endpoint.rstrip("/")
+        self.url = url.rstrip("/")
         self.retry_timeout_s = retry_timeout_s
         self._token = token
         self._http: httpx.Client | None = None
 
     def __repr__(self) -> str:
-        return f"Client({self.endpoint!r})"
+        return f"Client({self.url!r})"
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_http": None}
@@ -266,7 +266,7 @@ class Client:
     @property
     def is_local(self) -> bool:
         """Whether the gateway is on this machine."""
-        host = httpx.URL(self.endpoint).host
+        host = httpx.URL(self.url).host
         return host in {"localhost", "::1"} or host.startswith("127.")
 
     # Writing in bulk.
@@ -371,7 +371,7 @@ class Client:
         if self._http is None:
             bearer = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
             timeout = httpx.Timeout(_READ_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
-            self._http = httpx.Client(base_url=self.endpoint, headers=bearer, timeout=timeout)
+            self._http = httpx.Client(base_url=self.url, headers=bearer, timeout=timeout)
         return self._http.build_request(
             method,
             path,
@@ -412,7 +412,7 @@ class Client:
                 asked = f"{request.method} {request.url.path}"
                 tried = "once" if tries == 1 else f"{tries} times in {self.retry_timeout_s:g} s"
                 raise GatewayUnavailable(
-                    f"the gateway at {self.endpoint} did not serve {asked}, tried {tried}; "
+                    f"the gateway at {self.url} did not serve {asked}, tried {tried}; "
                     f"the last answer was {why}. Is it running, and is this its address?"
                 ) from None
             time.sleep(pause_s)

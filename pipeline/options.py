@@ -12,15 +12,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headgate.pipeline.address import URL, URL_VARIABLE, url_of
 from headgate.pipeline.client import RETRY_TIMEOUT_S, Client
 from headgate.pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
 
-ENDPOINT = "http://127.0.0.1:8080"
 ENTRIES_PER_TASK_MAX = 100_000
 TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 - its name, not itself
 
 _BOTH = {
-    "endpoint": f"base URL of the gateway; {ENDPOINT} by default",
+    "url": f"where the gateway is; by default that of {URL_VARIABLE}, or {URL}",
     "token": f"bearer token; by default that of the variable {TOKEN_VARIABLE}",
     "retryTimeoutMs": "how long a gateway that cannot be reached is tried again; 60000",
 }
@@ -210,12 +210,13 @@ class _Given:
         return text.strip().lower()
 
     def client(self) -> Client:
-        endpoint = (self.text("endpoint") or ENDPOINT).strip()
-        if not re.match(r"https?://[^/]", endpoint):
-            raise OptionError(f"endpoint: {endpoint!r} does not begin with http:// or https://")
+        try:
+            url = url_of(self.text("url"))
+        except ValueError as error:
+            raise OptionError(f"url: {error}") from None
         retry_ms = self.number("retryTimeoutMs", least=0)
         return Client(
-            endpoint,
+            url,
             self.text("token") or os.environ.get(TOKEN_VARIABLE) or None,
             retry_timeout_s=RETRY_TIMEOUT_S if retry_ms is None else retry_ms / 1000,
         )

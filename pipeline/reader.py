@@ -161,7 +161,7 @@ class _Reader:
         missing = [name for name, plan in plans.items() if plan.epoch is None]
         if missing and self._options.subscribe is not None:
             raise StreamMissing(
-                f"no such stream: {', '.join(missing)} at {self._client.endpoint}. "
+                f"no such stream: {', '.join(missing)} at {self._client.url}. "
                 "subscribePattern also reads streams that come to be later"
             )
         return {name: plan for name, plan in plans.items() if plan.epoch is not None}

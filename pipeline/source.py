@@ -34,11 +34,11 @@ class HeadgateDataSource(DataSource):
     `_rescued` the query fails and names the entry. Spark takes the schema as it stands, so name
     all you want.
 
-    Options for reading (`endpoint`, `token` and `retryTimeoutMs` for writing, too):
+    Options for reading (`url`, `token` and `retryTimeoutMs` for writing, too):
 
     | option | meaning |
     |---|---|
-    | endpoint | base URL of the gateway; http://127.0.0.1:8080 by default |
+    | url | where the gateway is; by default that of HEADGATE_URL, or http://127.0.0.1:8080 |
     | token | bearer token; by default that of the variable HEADGATE_TOKEN |
     | retryTimeoutMs | how long a gateway that cannot be reached is tried again; 60000 |
     | subscribe | names of streams, separated by commas |

@@ -74,7 +74,7 @@ def _pyarrow() -> Any:
         import_module("pyarrow.compute")
         return import_module("pyarrow")
     except ImportError:
-        text = "this gateway cannot speak Arrow: pip install 'headgate[arrow]'"
+        text = "this gateway cannot speak Arrow: pip install '.[arrow]'"
         raise GatewayError("extra_missing", text) from None
 
 

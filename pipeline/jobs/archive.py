@@ -92,7 +92,7 @@ def run(
         told: is called with the number of entries each time some are in the lake.
     """
     subscription = flags.streams or flags.pattern or ""
-    name = f"archive-{zlib.crc32(f'{flags.endpoint} {subscription}'.encode()):08x}"
+    name = f"archive-{zlib.crc32(f'{flags.url} {subscription}'.encode()):08x}"
     checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(name))
     checkpoint.claim({"job": "archive", "lake": lake.path, "streams": subscription})
     spark = flags.spark("archive")

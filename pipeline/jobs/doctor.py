@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import click
 
-_ENDPOINT = "http://127.0.0.1:8080"
+from headgate.pipeline.jobs.url import url_option
+
 _TIMEOUT_S = 5.0
-_INSTALL = "pip install 'headgate[spark]'"
+_INSTALL = "pip install '.[spark]'"
 _VERSIONS = {
     "pyspark": ((4, 3), (5,)),
     "pandas": ((2, 2), (3,)),
@@ -51,23 +52,20 @@ class Finding(NamedTuple):
 
     \b
     Before the first job:   headgate-pipeline doctor
-    With a lake:            headgate-pipeline doctor --endpoint http://gateway:8080 --lake lake
+    With a lake:            headgate-pipeline doctor --url http://gateway:8080 --lake lake
     """
 )
-@click.option(
-    "--endpoint", default=_ENDPOINT, envvar="HEADGATE_ENDPOINT", show_default=True,
-    help="Base URL of the gateway.",
-)  # fmt: skip
+@url_option
 @click.option("--lake", help="Path of the lake, a Delta table.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def main(*, endpoint: str, lake: str | None, as_json: bool) -> None:
+def main(*, url: str, lake: str | None, as_json: bool) -> None:
     """Say what is wrong."""
     looks: list[Callable[[], Finding]] = [
         java,
         python,
         workers,
         *(lambda name=name: version(name) for name in _VERSIONS),
-        lambda: gateway(endpoint),
+        lambda: gateway(url),
     ]
     if lake is not None:
         looks.append(lambda: the_lake(lake))
@@ -161,31 +159,27 @@ def version(name: str) -> Finding:
     return Finding(name, False, f"{found}, not {wanted}", mend)
 
 
-def gateway(endpoint: str) -> Finding:
+def gateway(url: str) -> Finding:
     """Ask the gateway whether it is ready."""
     import httpx  # noqa: PLC0415
 
     serve = "headgate serve"
     try:
-        answer = httpx.get(f"{endpoint.rstrip('/')}/readyz", timeout=_TIMEOUT_S)
+        answer = httpx.get(f"{url}/readyz", timeout=_TIMEOUT_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Finding("gateway", False, f"{endpoint} does not answer: {error}", serve)
+        return Finding("gateway", False, f"{url} does not answer: {error}", serve)
     if answer.status_code == 503:
-        return Finding("gateway", False, f"{endpoint} is not ready: {answer.text[:200]}", serve)
+        return Finding("gateway", False, f"{url} is not ready: {answer.text[:200]}", serve)
     if not answer.is_success:
-        said = f"{endpoint} is no gateway: /readyz says {answer.status_code}"
+        said = f"{url} is no gateway: /readyz says {answer.status_code}"
         return Finding("gateway", False, said, serve)
     try:
-        arrow = httpx.post(
-            f"{endpoint.rstrip('/')}/v1/bulk/plan", json={"cursors": []}, timeout=_TIMEOUT_S
-        )
+        arrow = httpx.post(f"{url}/v1/bulk/plan", json={"cursors": []}, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:
         return Finding("gateway", False, str(error), serve)
     if arrow.status_code == 404:
-        return Finding(
-            "gateway", False, f"{endpoint} is too old for jobs", "pip install --upgrade headgate"
-        )
-    return Finding("gateway", True, f"{endpoint} is ready")
+        return Finding("gateway", False, f"{url} is too old for jobs", "pip install --upgrade .")
+    return Finding("gateway", True, f"{url} is ready")
 
 
 def the_lake(path: str) -> Finding:

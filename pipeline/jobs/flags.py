@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headgate.pipeline.address import URL
 from headgate.pipeline.client import Client, Cursor, Plan
+from headgate.pipeline.jobs.url import url_option
 from headgate.pipeline.offsets import BEGINNING, literal_prefix
-from headgate.pipeline.options import ENDPOINT, TOKEN_VARIABLE
+from headgate.pipeline.options import TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -33,7 +35,7 @@ _RETRY_TIMEOUT_S = 5.0  # a person waits
 class Flags:
     """What was given on the command line; `options` says what each one means."""
 
-    endpoint: str = ENDPOINT
+    url: str = URL
     master: str | None = None
     as_json: bool = False
     streams: str | None = None
@@ -47,7 +49,7 @@ class Flags:
     def client(self) -> Client:
         """Return a client of the gateway; the token comes from the environment."""
         token = os.environ.get(TOKEN_VARIABLE) or None
-        return Client(self.endpoint, token, retry_timeout_s=_RETRY_TIMEOUT_S)
+        return Client(self.url, token, retry_timeout_s=_RETRY_TIMEOUT_S)
 
     def chosen(self, client: Client) -> list[str]:
         """Return the streams that were chosen, by name.
@@ -106,7 +108,7 @@ class Flags:
 
     def source(self, reader: Reader, stream: str | None = None) -> Reader:
         """Return a reader of the chosen streams, or of this one: whole entries, nothing lost."""
-        reader = reader.format("headgate").option("endpoint", self.endpoint)
+        reader = reader.format("headgate").option("url", self.url)
         reader = reader.option("valueFormat", "binary").option("fieldsFormat", "array")
         if stream is None and self.pattern is not None:
             return reader.option("subscribePattern", self.pattern)
@@ -121,7 +123,7 @@ class Flags:
 
 def options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command these flags, as one `Flags`, its first argument."""
-    wanted = ["endpoint", *names, "as_json"]
+    wanted = ["url", *names, "as_json"]
 
     def decorate(main: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(main)
@@ -159,13 +161,7 @@ def _seconds(text: str) -> str:
 
 
 _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
-    "endpoint": click.option(
-        "--endpoint",
-        default=ENDPOINT,
-        envvar="HEADGATE_ENDPOINT",
-        show_default=True,
-        help=f"Base URL of the gateway. A token is taken from {TOKEN_VARIABLE}.",
-    ),
+    "url": url_option,
     "streams": click.option("--streams", help="Names of streams, separated by commas."),
     "pattern": click.option("--pattern", help="Regular expression that names match in full."),
     "master": click.option(

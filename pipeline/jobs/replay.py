@@ -152,7 +152,7 @@ def main(
             entries = read_range(spark, flags, one.stream, one.after, one.to)
         rows = transform(entries, where=where, rename=names, keep_ids=ids == "same")
         rows.write.format("headgate").mode("append").options(
-            endpoint=flags.endpoint,
+            url=flags.url,
             stream=target.replace("{stream}", one.stream),
             jobId=plan.job_id,
             jobBatch=number,

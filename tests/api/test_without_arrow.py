@@ -44,7 +44,7 @@ async def test_without_pyarrow_only_arrow_is_missing() -> None:
                 await http.put(chunk, content=b"x", headers=HEADERS),
             ):
                 assert said(answer)[:2] == (501, "extra_missing")
-                assert "pip install 'headgate[arrow]'" in answer.json()["detail"]
+                assert "pip install '.[arrow]'" in answer.json()["detail"]
     finally:
         process.terminate()
         await process.wait()

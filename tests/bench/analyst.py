@@ -65,7 +65,7 @@ def _read(url: str, stream: str, start_ms: int) -> list[Written]:
     from headgate.pipeline.session import session  # noqa: PLC0415 - it needs pyspark
 
     spark = session(master="local[1]", app="headgate soak", conf={"spark.log.level": "OFF"})
-    reader = spark.read.format("headgate").options(endpoint=url, subscribe=stream)
+    reader = spark.read.format("headgate").options(url=url, subscribe=stream)
     entries = reader.option("startingTimestamp", start_ms).load()
     numbered = entries.selectExpr("fields['by'] AS writer", "cast(fields['n'] AS bigint) AS n")
     numbered.createOrReplaceTempView("numbered")

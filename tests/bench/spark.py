@@ -102,7 +102,7 @@ def _rates(url: str) -> tuple[list[float], list[float], list[float]]:
 
 def _read(spark: SparkSession, url: str) -> float:
     began_s = time.perf_counter()
-    reader = spark.read.format("headgate").options(endpoint=url, subscribe="bulk")
+    reader = spark.read.format("headgate").options(url=url, subscribe="bulk")
     _drain(reader.option("maxRecordsPerPartition", ENTRIES // TASKS).load())
     return ENTRIES / (time.perf_counter() - began_s)
 
@@ -141,7 +141,7 @@ def _write(spark: SparkSession, url: str) -> float:
     )  # fmt: skip
     began_s = time.perf_counter()
     writing = rows.write.format("headgate").mode("append")
-    writing.options(endpoint=url, stream="written").save()
+    writing.options(url=url, stream="written").save()
     return ENTRIES // 3 / (time.perf_counter() - began_s)
 
 

@@ -18,11 +18,11 @@ from tests.pipeline.gateway import Gateway
 class Command:
     """The command line, pointed at a gateway."""
 
-    endpoint: str
+    url: str
 
     def run(self, *words: str, code: int = 0) -> tuple[str, str]:
         """Run a job; returns what it said on standard output and on standard error."""
-        done = CliRunner().invoke(main, [words[0], "--endpoint", self.endpoint, *words[1:]])
+        done = CliRunner().invoke(main, [words[0], "--url", self.url, *words[1:]])
         assert done.exit_code == code, done.output
         assert "Traceback" not in done.output
         return done.stdout, done.stderr

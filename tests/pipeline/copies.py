@@ -28,14 +28,14 @@ class Copies:
         """Copy what there is, so many entries a micro-batch."""
         rows = (
             self.spark.readStream.format("headgate")
-            .options(endpoint=self.url, subscribe=self.name, startingOffsets="earliest")
+            .options(url=self.url, subscribe=self.name, startingOffsets="earliest")
             .option("maxOffsetsPerTrigger", entries_max)
             .load()
         )
         query = (
             rows.drop("id")
             .writeStream.format("headgate")
-            .options(endpoint=self.url, stream=f"{self.name}-copy")
+            .options(url=self.url, stream=f"{self.name}-copy")
             .option("checkpointLocation", str(self.checkpoint))
             .trigger(availableNow=True)
             .start()

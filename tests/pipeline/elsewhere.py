@@ -34,10 +34,10 @@ def main(master: str, url: str, stream: str) -> None:
         spark = session(remote=master)
     else:
         spark = session(master=master, conf=conf)
-    reader = spark.read.format("headgate").options(endpoint=url, subscribe=stream)
+    reader = spark.read.format("headgate").options(url=url, subscribe=stream)
     rows = reader.option("minPartitions", TASKS).load()
     writer = rows.coalesce(1).write.format("headgate").mode("append")
-    writer.options(endpoint=url, stream=f"{stream}-copy").save()
+    writer.options(url=url, stream=f"{stream}-copy").save()
     found = rows.mapInArrow(whereabouts, "rows bigint, file string").collect()
     print(
         json.dumps(

@@ -18,7 +18,7 @@ JOBS = [
     *("archive", "compact", "trim", "replay", "verify", "stats", "lag", "deadletters", "changes"),
     *("plot", "doctor"),
 ]
-NOWHERE = ("--endpoint", "http://127.0.0.1:1")
+NOWHERE = ("--url", "http://127.0.0.1:1")
 TIMEOUT_S = 60
 
 
@@ -74,6 +74,8 @@ def test_the_help_names_every_job_and_imports_no_spark() -> None:
         (["trim", "--lake", "l", "--streams", "a", "--keep", "long"], "no time such as 90s"),
         (["replay", "--streams", "a", "--to", "b", "--rename", "x"], "'x' is not OLD=NEW"),
         (["changes", "--streams", "a", "--key", "k", "--deleted", "op"], "as op=delete"),
+        (["lag", "--url", "ftp://x"], "'ftp://x' is no URL such as http://127.0.0.1:8080"),
+        (["doctor", "--url", "http://x:y"], "'http://x:y' is no URL"),
         (["archives"], "No such command 'archives'"),
     ],
 )
@@ -106,11 +108,11 @@ def test_a_path_that_is_no_lake_is_said_in_one_line(job: str, tmp_path: Path) ->
 
 def test_a_wrong_name_of_a_stream_is_said_with_the_right_one(gateway: Gateway, name: str) -> None:
     gateway.append(f"{name}-orders", [{"n": "1"}])
-    endpoint = ("--endpoint", gateway.url)
-    line = fail("lag", *endpoint, "--streams", f"{name}-ordres", code=1)
+    where = ("--url", gateway.url)
+    line = fail("lag", *where, "--streams", f"{name}-ordres", code=1)
     expected = f"Error: there is no stream '{name}-ordres'; did you mean {name}-orders?"
     assert line == expected
-    line = fail("lag", *endpoint, "--pattern", f"{name}-x.*", code=1)
+    line = fail("lag", *where, "--pattern", f"{name}-x.*", code=1)
     assert line == f"Error: no stream matches '{name}-x.*'"
 
 
@@ -163,10 +165,18 @@ def hidden(tmp_path: Path, *names: str) -> dict[str, str]:
 
 def test_the_doctor_finds_a_gateway_and_a_lake_well(gateway: Gateway, tmp_path: Path) -> None:
     lake = Lake.open_or_create(tmp_path / "lake").path
-    code, found = doctor("--endpoint", gateway.url, "--lake", lake)
+    code, found = doctor("--url", gateway.url, "--lake", lake)
     assert [what for what, finding in found.items() if not finding["is_well"]] == []
     assert code == 0
     assert str(found["lake"]["found"]).startswith("0 entries in 0 files")
+
+
+@pytest.mark.parametrize("job", ["doctor", "lag"])
+def test_one_variable_says_where_the_gateway_is(gateway: Gateway, name: str, job: str) -> None:
+    gateway.append(f"{name}-orders", [{"n": "1"}])
+    words = [] if job == "doctor" else ["--streams", f"{name}-orders"]
+    code, out, err = run(job, *words, env={"HEADGATE_URL": gateway.url.removeprefix("http://")})
+    assert code == 0, out + err
 
 
 def test_the_doctor_says_what_mends_a_gateway_that_is_down_and_a_missing_lake(
@@ -198,13 +208,13 @@ def test_the_doctor_works_where_everything_is_missing(tmp_path: Path) -> None:
     code, found = doctor(*NOWHERE, "--lake", str(tmp_path), env=hidden(tmp_path, *names))
     assert code == 1
     for name in names:
-        assert found[name]["mend"] == "pip install 'headgate[spark]'"
+        assert found[name]["mend"] == "pip install '.[spark]'"
     assert "cannot be looked at without" in str(found["lake"]["found"])
     code, _, said_there = run(
         "archive", "--streams", "a", "--lake", "l", env=hidden(tmp_path, *names)
     )
     assert code == 1
-    assert "pip install 'headgate[spark]'" in said_there
+    assert "pip install '.[spark]'" in said_there
 
 
 def test_the_doctor_sees_that_tasks_would_run_in_another_python(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def ids(gateway: Gateway, name: str) -> list[str]:
 
 
 def read(spark: SparkSession, gateway: Gateway, stream: str, **options: Any) -> list[str]:
-    reading = spark.read.format("headgate").options(endpoint=gateway.url, subscribe=stream)
+    reading = spark.read.format("headgate").options(url=gateway.url, subscribe=stream)
     return sorted(row["id"] for row in reading.options(**options).load().collect())
 
 
@@ -44,7 +44,7 @@ def queried(
     spark: SparkSession, gateway: Gateway, stream: str, checkpoint: Path, **options: Any
 ) -> list[str]:
     """Read what there is by a query."""
-    reading = spark.readStream.format("headgate").options(endpoint=gateway.url, subscribe=stream)
+    reading = spark.readStream.format("headgate").options(url=gateway.url, subscribe=stream)
     found: list[str] = []
     query = (
         reading.options(**options)

@@ -77,7 +77,7 @@ def test_the_way_of_real_records(
         f"{name}-stocks": records(local_data.stocks()),
     }
     lake_path = str(tmp_path / "lake")
-    flags = Flags(endpoint=gateway.url, pattern=f"{name}-.*", lake=lake_path, trigger="200ms")
+    flags = Flags(url=gateway.url, pattern=f"{name}-.*", lake=lake_path, trigger="200ms")
     with archiving(spark, flags) as archived:
         for begin in range(0, 9000, 3000):
             for stream, entries in data.items():
@@ -105,7 +105,7 @@ def test_the_way_of_real_records(
     assert len(gateway.entries(stocks)) == 1
     both = (
         spark.read.format("headgate")
-        .options(endpoint=gateway.url, subscribe=stocks, coldTier=lake_path)
+        .options(url=gateway.url, subscribe=stocks, coldTier=lake_path)
         .load()
         .orderBy("ms", "seq")
         .collect()

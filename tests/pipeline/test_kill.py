@@ -38,7 +38,7 @@ class Trip:
         self.gateway = gateway
         self.name = name
         self.lake = folder / "lake"
-        url = ("--endpoint", gateway.url, "--streams", name, "--lake", str(self.lake))
+        url = ("--url", gateway.url, "--streams", name, "--lake", str(self.lake))
         self.archive = ("archive", *url, "--max-offsets", str(ENTRIES // _BATCHES))
         self.replay = (
             *("replay", *url, "--to", f"{name}-again", "--ids", "same"),

@@ -4,11 +4,18 @@ from typing import Any
 import pytest
 
 from headgate.pipeline.client import Client
-from headgate.pipeline.options import READING, WRITING, OptionError, read_options, write_options
+from headgate.pipeline.options import (
+    READING,
+    WRITING,
+    OptionError,
+    ReadOptions,
+    read_options,
+    write_options,
+)
 from headgate.pipeline.source import HeadgateDataSource
 
 
-def read(*, is_query: bool = False, **options: Any) -> object:
+def read(*, is_query: bool = False, **options: Any) -> ReadOptions:
     return read_options({"subscribe": "a", **options}, is_query=is_query)
 
 
@@ -44,7 +51,7 @@ def test_the_streams_are_said_once_and_well(options: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("endpoint", "127.0.0.1:8080"),
+        ("url", "ftp://localhost"),
         ("retryTimeoutMs", "-1"),
         ("minPartitions", "0"),
         ("maxRecordsPerPartition", "many"),
@@ -81,6 +88,15 @@ def test_the_token_is_nowhere_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "sesame" not in repr(options)
     assert "sesame" not in str(options.client)
     assert isinstance(pickle.loads(pickle.dumps(options)).client, Client)
+
+
+@pytest.mark.parametrize("given", ["localhost:8080", "http://localhost:8080/"])
+def test_where_the_gateway_is_needs_no_scheme(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(url=given).client.url == "http://localhost:8080"
+
+    monkeypatch.setenv("HEADGATE_URL", given)
+    assert read().client.url == "http://localhost:8080"
+    assert read(url="gw.example").client.url == "http://gw.example"
 
 
 def test_every_option_is_documented() -> None:

@@ -31,7 +31,7 @@ def test_a_query_says_what_it_read_and_what_is_left(
     spark.streams.addListener(listener)
     try:
         reading = spark.readStream.format("headgate").option("maxOffsetsPerTrigger", 20)
-        reading = reading.options(endpoint=gateway.url, subscribe=name, startingOffsets="earliest")
+        reading = reading.options(url=gateway.url, subscribe=name, startingOffsets="earliest")
         query = (
             reading.load()
             .writeStream.format("noop")

@@ -28,7 +28,7 @@ class Runs:
         self.running: list[StreamingQuery] = []
 
     def start(self, *, is_once: bool = True, **options: Any) -> StreamingQuery:
-        reading = self.spark.readStream.format("headgate").option("endpoint", self.url)
+        reading = self.spark.readStream.format("headgate").option("url", self.url)
         rows = reading.options(**options).load()
 
         def collect(batch: DataFrame, number: int) -> None:

@@ -21,7 +21,7 @@ class Reads:
         self.gateway = gateway
 
     def __call__(self, stream: str | None, *, ddl: str | None = None, **options: Any) -> DataFrame:
-        reading = self.spark.read.format("headgate").option("endpoint", self.gateway.url)
+        reading = self.spark.read.format("headgate").option("url", self.gateway.url)
         if stream is not None:
             reading = reading.option("subscribe", stream)
         if ddl is not None:
@@ -185,6 +185,6 @@ def test_an_unknown_option_is_refused(read: Reads, name: str) -> None:
 
 
 def test_a_gateway_that_is_not_there_is_named(spark: SparkSession, name: str) -> None:
-    options = {"endpoint": "http://127.0.0.1:9", "retryTimeoutMs": "300", "subscribe": name}
+    options = {"url": "http://127.0.0.1:9", "retryTimeoutMs": "300", "subscribe": name}
     with pytest.raises(PySparkException, match=r"gateway at http://127\.0\.0\.1:9 did not serve"):
         spark.read.format("headgate").options(**options).load().count()

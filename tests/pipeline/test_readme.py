@@ -29,7 +29,7 @@ def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
         script.chmod(0o755)
     return {
         **os.environ,
-        "HEADGATE_ENDPOINT": gateway.url,
+        "HEADGATE_URL": gateway.url,
         "JAVA_HOME": str(find_java().home),
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
@@ -67,7 +67,7 @@ def test_ten_lines_lead_to_a_lake_that_answers_questions(
     assert "[3 rows x 7 columns]" in said
 
     program = block("python").replace(
-        '.format("headgate")', f'.format("headgate").option("endpoint", "{gateway.url}")'
+        '.format("headgate")', f'.format("headgate").option("url", "{gateway.url}")'
     )
     said = output_of(["python", "-c", program], tmp_path, shell)
     assert set(re.findall(r"\|\s*(a\d)\|\s*([\d.]+)\|", said)) == {

@@ -28,7 +28,7 @@ class Writes:
         self.url = gateway.url
 
     def __call__(self, rows: DataFrame, stream: str | None, **options: Any) -> None:
-        writing = rows.write.format("headgate").mode("append").option("endpoint", self.url)
+        writing = rows.write.format("headgate").mode("append").option("url", self.url)
         if stream is not None:
             writing = writing.option("stream", stream)
         writing.options(**options).save()
@@ -96,7 +96,7 @@ def test_what_was_read_can_be_written_elsewhere_with_its_ids(
     write: Writes, spark: SparkSession, gateway: Gateway, name: str
 ) -> None:
     gateway.append(name, [{"n": str(at), "é": "ü"} for at in range(50)])
-    options = {"endpoint": gateway.url, "subscribe": name, "fieldsFormat": "array"}
+    options = {"url": gateway.url, "subscribe": name, "fieldsFormat": "array"}
     write(spark.read.format("headgate").options(**options).load(), f"{name}-copy")
     assert gateway.entries(f"{name}-copy") == gateway.entries(name)
 
