@@ -4,14 +4,16 @@
     python examples/follow.py orders              # in another: events
     python examples/follow.py orders --socket     # or the WebSocket
 
-Prints each entry once and in order, also when the gateway is restarted meanwhile. Needs the
-packages httpx-sse and websockets.
+It prints each entry once and in order, also when the gateway is restarted meanwhile. The gateway is
+at `--url`, at `HEADGATE_URL`, or at localhost:8080. It needs the packages httpx-sse and websockets.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import random
+import sys
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -22,10 +24,16 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 Entry = dict[str, Any]
 BACKOFF_S_MAX = 30.0
+NOT_THERE = (OSError, httpx.ConnectError, httpx.ConnectTimeout)
 
 
 class GaveUp(Exception):
-    """What the gateway said will not be otherwise next time."""
+    """There is no gateway, or it would refuse again."""
+
+
+def url_of(text: str) -> str:
+    """Return the URL of a gateway; `localhost:8080` has no scheme, and will do."""
+    return (text if "://" in text else f"http://{text}").rstrip("/")
 
 
 async def events(url: str, stream: str, after: str) -> AsyncGenerator[Entry, None]:
@@ -64,8 +72,12 @@ async def frames(url: str, stream: str, after: str) -> AsyncGenerator[Entry, Non
 async def follow(
     url: str, stream: str, after: str = "0", *, by_socket: bool = False
 ) -> AsyncGenerator[Entry, None]:
-    """Yield every entry of a stream after an id, over as many connections as it takes."""
-    attempt = 0
+    """Yield every entry of a stream after an id, over as many connections as it takes.
+
+    Raises:
+        GaveUp: there is no gateway when it begins, or the gateway would refuse again.
+    """
+    attempt, is_first = 0, True
     while True:
         try:
             async for entry in (frames if by_socket else events)(url, stream, after):
@@ -74,23 +86,37 @@ async def follow(
         except ConnectionClosed as error:
             if error.rcvd is not None and 4400 <= error.rcvd.code < 4500:
                 raise GaveUp(error.rcvd.reason) from None
-        except (OSError, httpx.TransportError, InvalidHandshake):
-            pass  # it may be back soon
+        except (OSError, httpx.TransportError, InvalidHandshake) as error:
+            if is_first and isinstance(error, NOT_THERE):
+                text = f"no gateway at {url}: {error}. Start one with `headgate serve`."
+                raise GaveUp(text) from None
+            # One that was there may be back soon.
+        is_first = False
         # Not all at once, if many were cut off at the same time.
         wait_s = min(BACKOFF_S_MAX, 0.2 * 2**attempt) * (0.5 + random.random())
         attempt += 1
         await asyncio.sleep(wait_s)
 
 
-async def main() -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Follow a stream.")
     parser.add_argument("stream")
-    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    where = os.environ.get("HEADGATE_URL") or "localhost:8080"
+    parser.add_argument("--url", type=url_of, default=where, help="where the gateway is")
     parser.add_argument("--socket", action="store_true")
     words = parser.parse_args()
-    async for entry in follow(words.url, words.stream, by_socket=words.socket):
-        print(entry["id"], entry["fields"])
+    try:
+        asyncio.run(show(words.url, words.stream, by_socket=words.socket))
+    except GaveUp as error:
+        sys.exit(f"Error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+async def show(url: str, stream: str, *, by_socket: bool) -> None:
+    async for entry in follow(url, stream, by_socket=by_socket):
+        print(entry["id"], entry["fields"], flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -1,8 +1,8 @@
-/** A request was refused, or its answer never came: then nobody knows what became of it. */
+/** A request was refused (`problem`), or there is no connection, or it was lost before the answer came. */
 export class Refused extends Error {
     problem;
     constructor(problem) {
-        super(problem?.detail ?? "the connection was lost before the answer came");
+        super(problem?.detail ?? "there is no connection, or it was lost before the answer came");
         this.problem = problem;
     }
 }
@@ -48,6 +48,7 @@ export class HeadgateClient {
     socket;
     subscriptions = new Map();
     waiting = new Map();
+    openings = [];
     count = 0;
     attempt = 0;
     comeBackAfterMs;
@@ -56,7 +57,7 @@ export class HeadgateClient {
     isOver = false;
     /**
      * Connect to a gateway.
-     * @param url where it is: `http://127.0.0.1:8080`
+     * @param url where it is: `http://localhost:8080`, or without the scheme
      * @param onState told how the connection is, and with which code it was closed
      */
     constructor(url, onState = () => { }) {
@@ -88,8 +89,9 @@ export class HeadgateClient {
     async extend(sub, ids) {
         return settled(await this.ask({ type: "extend", sub, ids }));
     }
-    /** Append entries, all or none; returns their ids, once they are safe. */
+    /** Append entries, all or none, once there is a connection; returns their ids, once they are safe. */
     async append(stream, entries) {
+        await this.opened();
         const answer = await this.ask({ type: "append", stream, entries });
         return answer.type === "appended" ? answer.ids : [];
     }
@@ -97,10 +99,14 @@ export class HeadgateClient {
     close() {
         this.isOver = true;
         clearTimeout(this.timer);
-        this.socket?.close(1000);
+        if (this.socket)
+            this.socket.close(1000);
+        else
+            this.end(1000);
     }
     connect() {
-        const socket = new WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+        const url = this.url.includes("://") ? this.url : `http://${this.url}`;
+        const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
         this.socket = socket;
         socket.onmessage = ({ data }) => this.receive(JSON.parse(String(data)));
         socket.onclose = ({ code }) => this.lost(socket, code);
@@ -115,8 +121,7 @@ export class HeadgateClient {
             reject(new Refused(undefined));
         this.waiting.clear();
         if (this.isOver || !comesBack(code)) {
-            this.isOver = true;
-            this.onState("closed", code);
+            this.end(code);
             return;
         }
         this.onState("lost", code);
@@ -125,6 +130,12 @@ export class HeadgateClient {
         this.comeBackAfterMs = undefined;
         this.timer = setTimeout(() => this.connect(), afterMs);
     }
+    end(code) {
+        this.isOver = true;
+        for (const { reject } of this.openings.splice(0))
+            reject(new Refused(undefined));
+        this.onState("closed", code);
+    }
     receive(frame) {
         switch (frame.type) {
             case "welcome":
@@ -132,6 +143,8 @@ export class HeadgateClient {
                 this.attempt = 0;
                 for (const [sub, subscription] of this.subscriptions)
                     this.send(subscription.frame(sub));
+                for (const { resolve } of this.openings.splice(0))
+                    resolve();
                 this.onState("open");
                 return;
             case "draining":
@@ -202,6 +215,17 @@ export class HeadgateClient {
             return;
         this.waiting.get(frame.rid)?.resolve(frame);
         this.waiting.delete(frame.rid);
+    }
+    /** Return once there is a connection; refused if there will be none. */
+    opened() {
+        return new Promise((resolve, reject) => {
+            if (this.isOpen)
+                resolve();
+            else if (this.isOver)
+                reject(new Refused(undefined));
+            else
+                this.openings.push({ resolve, reject });
+        });
     }
     ask(frame) {
         return new Promise((resolve, reject) => {

@@ -8,13 +8,16 @@ a long poll, an event stream and a WebSocket. In the middle one of them is cut o
 it never acknowledged. The others take these over as soon as they have been idle for
 `claim_idle_ms`. In the end every reading was acknowledged exactly once.
 
-Needs the packages httpx-sse and vega_datasets, which ships the readings.
+The gateway is at `--url`, at `HEADGATE_URL`, or at localhost:8080. It needs the packages httpx-sse,
+websockets and vega_datasets, which ships the readings.
 """
 
 import argparse
 import asyncio
 import csv
 import json
+import os
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
@@ -36,7 +39,7 @@ CUT_OFF_AFTER = 150
 class Job:
     """What the three consumers work on together, and what came of it."""
 
-    endpoint: str
+    url: str
     victim: str  # which of them is cut off
     claim_idle_ms: int
     readings: list[dict[str, str]]
@@ -71,6 +74,11 @@ class Job:
         self.acked_by[consumer] += len(acked)
         if len(self.acked) == len(self.readings):
             self.done.set()
+
+
+def url_of(text: str) -> str:
+    """Return the URL of a gateway; `localhost:8080` has no scheme, and will do."""
+    return (text if "://" in text else f"http://{text}").rstrip("/")
 
 
 def load_readings() -> list[dict[str, str]]:
@@ -139,7 +147,7 @@ async def listen(job: Job, http: httpx.AsyncClient) -> None:
 
 async def converse(job: Job, http: httpx.AsyncClient) -> None:
     """Consume by WebSocket, acknowledging in frames."""
-    url = job.endpoint.replace("http", "ws", 1) + job.group_url("ws")
+    url = job.url.replace("http", "ws", 1) + job.group_url("ws")
     query = f"?consumer=talker&credit=64&on_disconnect=keep&claim_idle_ms={job.claim_idle_ms}"
     del http
     async with connect(url + query) as socket:
@@ -159,10 +167,10 @@ Consumer = Callable[[Job, httpx.AsyncClient], Coroutine[Any, Any, None]]
 CONSUMERS: dict[str, Consumer] = {"poller": poll, "listener": listen, "talker": converse}
 
 
-async def run(endpoint: str, *, victim: str = "talker", claim_idle_ms: int = 500) -> Job:
+async def run(url: str, *, victim: str = "talker", claim_idle_ms: int = 500) -> Job:
     """Do the whole job at a running gateway; returns when every reading is acknowledged."""
-    job = Job(endpoint, victim, claim_idle_ms, load_readings())
-    async with httpx.AsyncClient(base_url=endpoint, timeout=60) as http:
+    job = Job(url, victim, claim_idle_ms, load_readings())
+    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         await http.delete(f"/v1/streams/{STREAM}")  # of an earlier run, if there was one
         group = f"/v1/streams/{STREAM}/groups/{GROUP}"
         (await http.put(group, json={"start": "0", "create_stream": True})).raise_for_status()
@@ -189,7 +197,7 @@ async def _first_failure_or(
 
 async def report(job: Job, seconds: float) -> None:
     """Say what came of it, in the gateway's own words too."""
-    async with httpx.AsyncClient(base_url=job.endpoint) as http:
+    async with httpx.AsyncClient(base_url=job.url) as http:
         group = (await http.get(f"/v1/streams/{STREAM}/groups/{GROUP}")).json()
     print(f"{len(job.ids)} readings in and acknowledged in {seconds:.1f} s")
     for consumer in CONSUMERS:
@@ -203,15 +211,19 @@ async def report(job: Job, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--endpoint", default="http://127.0.0.1:8080")
+    where = os.environ.get("HEADGATE_URL") or "localhost:8080"
+    parser.add_argument("--url", type=url_of, default=where, help="where the gateway is")
     parser.add_argument("--victim", choices=CONSUMERS, default="talker", help="who is cut off")
     parser.add_argument("--claim-idle-ms", type=int, default=500)
-    arguments = parser.parse_args()
+    words = parser.parse_args()
     started = time.perf_counter()
-    job = asyncio.run(
-        run(arguments.endpoint, victim=arguments.victim, claim_idle_ms=arguments.claim_idle_ms)
-    )
-    asyncio.run(report(job, time.perf_counter() - started))
+    try:
+        job = asyncio.run(run(words.url, victim=words.victim, claim_idle_ms=words.claim_idle_ms))
+        asyncio.run(report(job, time.perf_counter() - started))
+    except httpx.ConnectError as error:
+        sys.exit(f"Error: no gateway at {words.url}: {error}. Start one with `headgate serve`.")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

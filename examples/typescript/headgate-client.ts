@@ -34,10 +34,10 @@ export interface Handlers {
 /** `open`; `lost`: it comes back; `closed`: it does not, because of `code`. */
 export type ConnectionState = "open" | "lost" | "closed";
 
-/** A request was refused, or its answer never came: then nobody knows what became of it. */
+/** A request was refused (`problem`), or there is no connection, or it was lost before the answer came. */
 export class Refused extends Error {
   constructor(readonly problem: Problem | undefined) {
-    super(problem?.detail ?? "the connection was lost before the answer came");
+    super(problem?.detail ?? "there is no connection, or it was lost before the answer came");
   }
 }
 
@@ -83,6 +83,7 @@ class Subscription {
 
 type Answer = Extract<ServerFrame, { rid?: string | null }>;
 type Waiting = { resolve(frame: Answer): void; reject(error: Refused): void };
+type Opening = { resolve(): void; reject(error: Refused): void };
 type Unnumbered<Frame> = Frame extends unknown ? Omit<Frame, "rid"> : never;
 
 /** One connection, made anew whenever it is lost, and everything subscribed over it. */
@@ -90,6 +91,7 @@ export class HeadgateClient {
   private socket: WebSocket | undefined;
   private readonly subscriptions = new Map<string, Subscription>();
   private readonly waiting = new Map<string, Waiting>();
+  private readonly openings: Opening[] = [];
   private count = 0;
   private attempt = 0;
   private comeBackAfterMs: number | undefined;
@@ -99,7 +101,7 @@ export class HeadgateClient {
 
   /**
    * Connect to a gateway.
-   * @param url where it is: `http://127.0.0.1:8080`
+   * @param url where it is: `http://localhost:8080`, or without the scheme
    * @param onState told how the connection is, and with which code it was closed
    */
   constructor(
@@ -136,8 +138,9 @@ export class HeadgateClient {
     return settled(await this.ask({ type: "extend", sub, ids }));
   }
 
-  /** Append entries, all or none; returns their ids, once they are safe. */
+  /** Append entries, all or none, once there is a connection; returns their ids, once they are safe. */
   async append(stream: string, entries: EntryInput[]): Promise<string[]> {
+    await this.opened();
     const answer = await this.ask({ type: "append", stream, entries });
     return answer.type === "appended" ? answer.ids : [];
   }
@@ -146,11 +149,13 @@ export class HeadgateClient {
   close(): void {
     this.isOver = true;
     clearTimeout(this.timer);
-    this.socket?.close(1000);
+    if (this.socket) this.socket.close(1000);
+    else this.end(1000);
   }
 
   private connect(): void {
-    const socket = new WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+    const url = this.url.includes("://") ? this.url : `http://${this.url}`;
+    const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
     this.socket = socket;
     socket.onmessage = ({ data }) => this.receive(JSON.parse(String(data)) as ServerFrame);
     socket.onclose = ({ code }) => this.lost(socket, code);
@@ -164,8 +169,7 @@ export class HeadgateClient {
     for (const { reject } of this.waiting.values()) reject(new Refused(undefined));
     this.waiting.clear();
     if (this.isOver || !comesBack(code)) {
-      this.isOver = true;
-      this.onState("closed", code);
+      this.end(code);
       return;
     }
     this.onState("lost", code);
@@ -175,12 +179,19 @@ export class HeadgateClient {
     this.timer = setTimeout(() => this.connect(), afterMs);
   }
 
+  private end(code: number): void {
+    this.isOver = true;
+    for (const { reject } of this.openings.splice(0)) reject(new Refused(undefined));
+    this.onState("closed", code);
+  }
+
   private receive(frame: ServerFrame): void {
     switch (frame.type) {
       case "welcome":
         this.isOpen = true;
         this.attempt = 0;
         for (const [sub, subscription] of this.subscriptions) this.send(subscription.frame(sub));
+        for (const { resolve } of this.openings.splice(0)) resolve();
         this.onState("open");
         return;
       case "draining":
@@ -249,6 +260,15 @@ export class HeadgateClient {
     if (frame.rid == null) return;
     this.waiting.get(frame.rid)?.resolve(frame);
     this.waiting.delete(frame.rid);
+  }
+
+  /** Return once there is a connection; refused if there will be none. */
+  private opened(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.isOpen) resolve();
+      else if (this.isOver) reject(new Refused(undefined));
+      else this.openings.push({ resolve, reject });
+    });
   }
 
   private ask(frame: Unnumbered<ClientFrame>): Promise<Answer> {

@@ -84,7 +84,6 @@ async def run(commands: str, url: str, shell: dict[str, str], *, lines: int) -> 
     """Run commands as a user would; what has no end is ended after so many lines."""
     commands = commands.replace("localhost:8080", url.removeprefix("http://"))
     commands = commands.replace(".venv/bin/python ", f"{sys.executable} ")
-    commands = commands.replace("temperatures.py", f"temperatures.py --endpoint {url}")
     commands = re.sub(r"\bcurl (?!-s)", "curl -s ", commands)
     process = await asyncio.create_subprocess_exec(
         "bash", "-ec", commands, cwd=ROOT, env=shell, stdout=asyncio.subprocess.PIPE

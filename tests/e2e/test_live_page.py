@@ -88,7 +88,7 @@ async def test_two_tabs_see_everything_and_share_the_work(
     context = await browser.new_context()
     first, second = await context.new_page(), await context.new_page()
     for page in (first, second):
-        await page.goto(f"{pages_url}/live.html?gateway={gateway.url}")
+        await page.goto(f"{pages_url}/live.html?url={gateway.url}")
         await page.wait_for_selector("#work-state[data-state]:not([data-state=lost])")
 
     ids = await append(gateway.url, *range(ENTRIES))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import shutil
 import socket
 from collections.abc import AsyncIterator
@@ -71,7 +72,7 @@ def javascript(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "node_modules").symlink_to(node_modules())
     (folder / "package.json").write_text('{"type": "module"}')
-    for file in (*SESSIONS.glob("follow-*.mjs"), EXAMPLES / "headgate-client.js"):
+    for file in (*SESSIONS.glob("[af]*-*.mjs"), EXAMPLES / "headgate-client.js"):
         shutil.copy(file, folder)
     return folder
 
@@ -187,6 +188,53 @@ async def test_the_typescript_client_works_on_after_a_restart(
     assert (group["pending"], group["lag"]) == (0, 0)
     assert program.all("ended") == ["group_not_found"]
     assert {"state": "closed", "code": 1000} in program.said
+
+
+async def test_the_snippet_of_the_typescript_client_runs_as_it_stands(
+    gateway: Restartable, javascript: Path
+) -> None:
+    page = (EXAMPLES / "typescript" / "README.md").read_text()
+    [snippet] = re.findall(r"^```ts\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    folder = javascript / "typescript"
+    folder.mkdir()
+    (folder / "snippet.mjs").write_text(snippet.replace("http://localhost:8080", gateway.url))
+
+    script = ("--experimental-websocket", "snippet.mjs")
+    process = await asyncio.create_subprocess_exec(tool("node"), *script, cwd=folder)
+    try:
+        async with asyncio.timeout(30), httpx.AsyncClient(base_url=gateway.url) as client:
+            while True:
+                answer = await client.get("/v1/streams/orders/groups/billing")
+                group = answer.json() if answer.is_success else {}
+                if (group.get("entries_read"), group.get("pending")) == (1, 0):
+                    break
+                await asyncio.sleep(0.05)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_appends_wait_for_a_connection_in_their_order(
+    gateway: Restartable, javascript: Path
+) -> None:
+    """Also one that is made while the gateway is away; none waits for a client that is closed."""
+    script = ("--experimental-websocket", "append-early.mjs", gateway.url.removeprefix("http://"))
+    async with running_program(tool("node"), *script, folder=javascript) as program:
+        await program.until(lambda: len(program.all("appended")) == 2)
+        await gateway.stop()
+        await program.until(lambda: "lost" in program.all("state"))
+        await program.tell("while it is away")
+        await gateway.start()
+        await program.until(lambda: len(program.all("appended")) == 3)
+        async with httpx.AsyncClient(base_url=gateway.url) as client:
+            entries = (await client.get("/v1/streams/talk/entries")).json()["entries"]
+        await program.end()
+
+    assert [entry["fields"]["text"] for entry in entries] == ["1", "2", "while it is away"]
+    assert [entry["id"] for entry in entries] == program.all("appended")
+    assert program.all("refused") == [
+        "there is no connection, or it was lost before the answer came"
+    ]
 
 
 async def test_the_typescript_client_is_what_its_source_compiles_to(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""The examples in Python, run as their first lines say."""
+
+import asyncio
+import socket
+import sys
+
+import pytest
+
+from tests.api.command_line import Ended, environment
+from tests.api.conftest import Live
+from tests.crash.gateway import ROOT
+
+
+async def example(name: str, *words: str, url: str) -> Ended:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "examples" / name), *words),
+        env=environment(url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(30):
+        output, error = await process.communicate()
+    return Ended(process.returncode or 0, output.decode(), error.decode())
+
+
+@pytest.mark.parametrize(
+    "words", [["follow.py", "orders"], ["follow.py", "orders", "--socket"], ["temperatures.py"]]
+)
+@pytest.mark.parametrize("is_flag", [False, True])
+async def test_without_a_gateway_an_example_says_so_in_one_line(
+    words: list[str], is_flag: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        nowhere = f"127.0.0.1:{listening.getsockname()[1]}"
+
+    flag = ["--url", nowhere] if is_flag else []
+    ended = await example(*words, *flag, url="nowhere.invalid" if is_flag else nowhere)
+
+    assert (ended.code, ended.output) == (1, "")
+    [line] = ended.error.splitlines()
+    assert line.startswith(f"Error: no gateway at http://{nowhere}: ")
+    assert line.endswith(". Start one with `headgate serve`.")
+
+
+@pytest.mark.parametrize("words", [[], ["--socket"]])
+async def test_the_variable_says_where_the_gateway_is(live: Live, words: list[str]) -> None:
+    ended = await example("follow.py", "nope", *words, url=live.url.removeprefix("http://"))
+
+    assert ended == (1, "", "Error: There is no stream 'nope'.\n")
