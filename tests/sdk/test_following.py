@@ -95,6 +95,30 @@ async def test_events_go_on_where_they_were_with_clients_from_npm(
     assert program.all("tailed") == ids
 
 
+async def test_the_event_source_of_the_readme_gets_the_entries(
+    gateway: Restartable, javascript: Path
+) -> None:
+    page = (ROOT / "README.md").read_text()
+    [snippet] = re.findall(r"^```js\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    program = snippet.replace("http://localhost:8080", gateway.url).replace("/orders/", "/talk/")
+    start = 'import { EventSource } from "eventsource";\n'  # which a browser has
+    (javascript / "snippet.mjs").write_text(start + program)
+    ids = await gateway.append(3)
+
+    process = await asyncio.create_subprocess_exec(
+        *(tool("node"), "snippet.mjs"), cwd=javascript, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            lines = [(await process.stdout.readline()).decode() for _ in ids]
+    finally:
+        process.kill()
+        await process.communicate()
+
+    assert lines == [f"{entry_id} {{ n: '{n}' }}\n" for n, entry_id in enumerate(ids)]
+
+
 async def test_events_go_on_where_they_were_with_httpx_sse(gateway: Restartable) -> None:
     ids = await gateway.append(5)
     tailed: list[str] = []
