@@ -32,7 +32,7 @@ def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
         "HEADGATE_URL": gateway.url,
         "JAVA_HOME": str(find_java().home),
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
     }
 
 
