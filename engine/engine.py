@@ -29,17 +29,6 @@ from headgate.engine.decisions import (
     views,
     writes,
 )
-from headgate.engine.decisions.bulk import BulkCursor
-from headgate.engine.decisions.deliveries import (
-    ClaimRequest,
-    GroupRequest,
-    NackMode,
-    NackRequest,
-)
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.policies import Redriven
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.decisions.views import PendingRequest, StreamCursor
 from headgate.engine.disposal import Disposal
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import (
@@ -67,6 +56,7 @@ from headgate.engine.replies import (
     Committed,
     ConsumerInfo,
     Created,
+    Deletion,
     GroupInfo,
     GroupRead,
     GroupState,
@@ -74,12 +64,26 @@ from headgate.engine.replies import (
     PendingItem,
     PendingSummary,
     Portion,
+    Redriven,
     Split,
     StreamDetail,
     StreamInfo,
     StreamRead,
 )
-from headgate.engine.requests import UpdateGroup, UpdateStream
+from headgate.engine.requests import (
+    BulkCursor,
+    ClaimRequest,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    NackRequest,
+    PendingRequest,
+    References,
+    StreamCursor,
+    TrimRequest,
+    UpdateGroup,
+    UpdateStream,
+)
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
-from headgate.engine.entry import Entry, EntryId, Fields
+from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 
@@ -31,6 +31,14 @@ class Gap(NamedTuple):
 
     after: EntryId
     through: EntryId
+
+
+def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
+    """Return what trimming took from a reader that has seen everything up to `after`.
+
+    `0-0` asks for whatever there is; only a cursor above it has seen anything.
+    """
+    return Gap(after, trimmed_through) if MIN_ID < after < trimmed_through else None
 
 
 class StreamRead(NamedTuple):
@@ -221,3 +229,26 @@ class JournalStatus(NamedTuple):
     is_rewriting: bool
     rewrite_count: int
     rewrite_failure: str | None  # why the last rewrite did not work
+
+
+class Deletion(StrEnum):
+    """What became of one id of a delete."""
+
+    DELETED = "deleted"
+    NOT_FOUND = "not_found"
+    REFERENCED = "referenced"  # a group still needs it
+
+
+class RedriveOutcome(StrEnum):
+    """What became of a dead letter that was sent back."""
+
+    RELEASED = "released"  # its group's next reader gets the entry
+    APPENDED = "appended"  # the entry was gone: it is a new one, for every group
+
+
+class Redriven(NamedTuple):
+    """A dead letter that was sent back."""
+
+    id: EntryId  # in the dead letter stream, where it is no more
+    outcome: RedriveOutcome
+    entry_id: EntryId  # in the stream it came from

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.requests import PolicyPatch, StreamPatch, UpdateGroup, UpdateStream
+from headgate.engine.requests import GroupStart, PolicyPatch, StreamPatch, UpdateGroup, UpdateStream
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 

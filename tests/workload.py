@@ -12,12 +12,17 @@ from typing import Any
 
 from headgate.engine.commands import SetDefaults
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import TrimRequest
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    TrimRequest,
+)
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.log import NodeLimits

@@ -19,12 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from headgate.engine.decisions.bulk import BulkCursor
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.policies import Redriven
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.decisions.views import PendingRequest, StreamCursor
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.replies import (
     Added,
@@ -32,18 +26,32 @@ from headgate.engine.replies import (
     Committed,
     ConsumerInfo,
     Created,
+    Deletion,
     GroupInfo,
     GroupRead,
     Outcome,
     PendingItem,
     PendingSummary,
     Portion,
+    Redriven,
     Split,
     StreamDetail,
     StreamInfo,
     StreamRead,
 )
-from headgate.engine.requests import UpdateGroup, UpdateStream
+from headgate.engine.requests import (
+    BulkCursor,
+    ClaimRequest,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    PendingRequest,
+    References,
+    StreamCursor,
+    TrimRequest,
+    UpdateGroup,
+    UpdateStream,
+)
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig

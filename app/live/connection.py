@@ -56,11 +56,10 @@ from headgate.app.wire.problems import (
 )
 from headgate.app.wire.schemas import Gap
 from headgate.engine import errors
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import GroupRead, Outcome, StreamRead
+from headgate.engine.requests import From, GroupCursor, GroupRequest, StreamCursor
 
 log = logging.getLogger("headgate")
 

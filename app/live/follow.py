@@ -8,10 +8,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from headgate.app.backends.port import Backend
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.replies import GroupRead, StreamRead
+from headgate.engine.requests import GroupCursor, GroupRequest, StreamCursor
 
 BATCH_ENTRIES_MAX = 250
 """Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""

@@ -38,11 +38,10 @@ from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.plain import plain_append
 from headgate.app.wire.problems import GatewayError, Problem, problem_of, validation_problem
 from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members
-from headgate.engine.decisions.deliveries import NackMode
-from headgate.engine.decisions.views import From
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import GroupRead, Outcome, StreamRead
+from headgate.engine.requests import From, NackMode
 
 INSTANCE = "/v1/ws"
 

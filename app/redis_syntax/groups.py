@@ -36,15 +36,7 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.engine.commands import Command
 from headgate.engine.decisions import Decision, deliveries, groups
-from headgate.engine.decisions.deliveries import (
-    ClaimRequest,
-    GroupCursor,
-    GroupRequest,
-    NackMode,
-    NackRequest,
-)
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import PendingRequest, pending, pending_summary
+from headgate.engine.decisions.views import pending, pending_summary
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, InvalidId
 from headgate.engine.lanes import LaneKey
@@ -56,6 +48,15 @@ from headgate.engine.limits import (
     PENDING_SCAN_MAX,
 )
 from headgate.engine.replies import Claimed, Delivery, Outcome, PendingItem
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    NackRequest,
+    PendingRequest,
+)
 from headgate.engine.state.keyspace import Keyspace
 
 _NO_KEY = (

@@ -27,12 +27,13 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.engine.commands import Remember
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.decisions.views import From, StreamCursor, freeze, read
+from headgate.engine.decisions.views import freeze, read
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.lanes import LaneKey
 from headgate.engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
+from headgate.engine.replies import Deletion
+from headgate.engine.requests import From, References, StreamCursor, TrimRequest
 from headgate.engine.state.idempotency import Idempotent, Made, hash_fields
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log

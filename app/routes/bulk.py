@@ -39,12 +39,11 @@ from headgate.app.wire.schemas import (
     Writer,
 )
 from headgate.app.wire.structure import ITEMS_MAX
-from headgate.engine.decisions.bulk import BulkCursor
-from headgate.engine.decisions.views import From
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Committed as EngineCommitted
 from headgate.engine.replies import Portion as EnginePortion
 from headgate.engine.replies import Split
+from headgate.engine.requests import BulkCursor, From
 
 router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
 chunks = APIRouter(prefix="/v1", tags=["Bulk"], route_class=ArrowOperation)

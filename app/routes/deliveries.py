@@ -40,17 +40,17 @@ from headgate.app.wire.schemas import (
     RedrivenLetters,
     SettledEntries,
 )
-from headgate.engine.decisions.deliveries import (
-    ClaimRequest,
-    GroupCursor,
-    GroupRequest,
-    NackMode,
-)
-from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Claimed as EngineClaimed
 from headgate.engine.replies import Delivery, GroupRead, PendingItem
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    NackMode,
+    PendingRequest,
+)
 
 router = APIRouter(
     prefix="/v1/streams/{stream}/groups/{group}", tags=["Delivery"], route_class=Operation

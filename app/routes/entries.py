@@ -53,13 +53,11 @@ from headgate.app.wire.schemas import (
     Read,
     StreamsRead,
 )
-from headgate.engine.decisions.bulk import gap_after
-from headgate.engine.decisions.streams import Deletion, References
-from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import EntryNotFound, StreamError
-from headgate.engine.replies import Added, StreamInfo, StreamRead
+from headgate.engine.replies import Added, Deletion, StreamInfo, StreamRead, gap_after
+from headgate.engine.requests import From, References, StreamCursor
 from headgate.engine.state.idempotency import Digest, Idempotent
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)

@@ -29,12 +29,11 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
 from headgate.app.wire.schemas import Gap, IdText, Limits, OnDisconnect
 from headgate.engine import errors
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import GroupState
+from headgate.engine.requests import From, GroupCursor, GroupRequest, PendingRequest, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 

@@ -17,8 +17,8 @@ from headgate.app.live.session import INSTANCE, SubscribeIntent
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of
-from headgate.engine.decisions.views import From
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.requests import From
 
 SUBPROTOCOL = "headgate.v1.json"
 

@@ -13,27 +13,34 @@ from headgate.app.wire.fields import bytes_of, wire_fields
 from headgate.app.wire.ids import parse_group_start, parse_id, parse_new_id
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import pointer_to
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.policies import RedriveOutcome
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
 from headgate.engine.entry import Draft
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Committed as EngineCommitted
 from headgate.engine.replies import ConsumerInfo as EngineConsumerInfo
+from headgate.engine.replies import (
+    Deletion,
+    GroupState,
+    Outcome,
+    RedriveOutcome,
+)
 from headgate.engine.replies import Delivery as EngineDelivery
 from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import GroupDetail as EngineGroupDetail
 from headgate.engine.replies import GroupInfo as EngineGroupInfo
-from headgate.engine.replies import (
-    GroupState,
-    Outcome,
-)
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
 from headgate.engine.replies import PendingItem as EnginePendingItem
 from headgate.engine.replies import Portion as EnginePortion
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
-from headgate.engine.requests import PolicyPatch, StreamPatch, UpdateGroup, patched
+from headgate.engine.requests import (
+    GroupStart,
+    PolicyPatch,
+    References,
+    StreamPatch,
+    TrimRequest,
+    UpdateGroup,
+    patched,
+)
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import StreamConfig as EngineStreamConfig
 

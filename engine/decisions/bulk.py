@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from headgate.engine.decisions.views import From
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.replies import Gap, Portion
+from headgate.engine.replies import Portion, gap_after
+from headgate.engine.requests import BulkCursor, From
 from headgate.engine.state.keyspace import Keyspace
-
-
-class BulkCursor(NamedTuple):
-    """How far one stream has been read, and in which life of its name (None: in any)."""
-
-    stream: bytes
-    after: EntryId | From
-    epoch: int | None = None
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> list[BulkCursor]:
@@ -74,14 +65,6 @@ def shares(backlogs: Sequence[int], most: int) -> list[int]:
     for at in by_remainder[: most - sum(given)]:
         given[at] += 1
     return given
-
-
-def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
-    """Return what trimming took from a reader that has seen everything up to `after`.
-
-    `0-0` asks for whatever there is; only a cursor above it has seen anything.
-    """
-    return Gap(after, trimmed_through) if MIN_ID < after < trimmed_through else None
 
 
 def _after(keyspace: Keyspace, cursor: BulkCursor) -> EntryId:

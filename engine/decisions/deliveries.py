@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from enum import StrEnum
 from functools import partial
 from heapq import merge
 from itertools import islice, takewhile
-from typing import NamedTuple
 
 from headgate.engine.commands import (
     Ack,
@@ -22,7 +20,6 @@ from headgate.engine.commands import (
     SeeConsumer,
 )
 from headgate.engine.decisions import Decision, in_parts
-from headgate.engine.decisions.streams import Deletion, References
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
@@ -34,62 +31,21 @@ from headgate.engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
-from headgate.engine.replies import Claimed, Delivery, GroupRead, GroupState, Outcome
+from headgate.engine.replies import Claimed, Deletion, Delivery, GroupRead, GroupState, Outcome
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    NackMode,
+    NackRequest,
+    References,
+)
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer, PendingEntry
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.read_room import ReadRoom
 from headgate.engine.state.stream import Stream
-
-
-class GroupCursor(NamedTuple):
-    """One stream of a group read. `after` None is `>`: entries new to the group."""
-
-    stream: bytes
-    after: EntryId | None = None
-
-
-class GroupRequest(NamedTuple):
-    """A group read (XREADGROUP)."""
-
-    group: bytes
-    consumer: bytes
-    cursors: Sequence[GroupCursor]
-    limit: int | None = None  # entries per stream
-    claim_idle_ms: int | None = None  # first take pending entries idle for so long; None: take none
-    no_ack: bool = False  # new entries are not made pending
-    max_pending: int | None = None  # the consumer may hold so many; then it gets no more
-    size_bytes_max: int | None = None  # names and values at most, but for the first entry read
-    claim_own: bool = True  # claim also what the consumer holds itself
-    claim_released: bool = False  # first take what nobody owns, as `claim_idle_ms` does as well
-
-    @property
-    def idle_ms_min(self) -> int | None:
-        """Return how long an owned entry must be idle to be taken; None: nothing pending is."""
-        if self.claim_idle_ms is None and self.claim_released:
-            return COUNT_MAX  # nothing is idle for so long, and what nobody owns is taken at once
-        return self.claim_idle_ms
-
-
-class NackMode(StrEnum):
-    """Why a delivery is given back, and so what becomes of its count (XNACK)."""
-
-    SILENT = "silent"  # it was never tried: one less
-    FAIL = "fail"  # it was tried: unchanged
-    FATAL = "fatal"  # it cannot work: the greatest count there is
-
-
-class ClaimRequest(NamedTuple):
-    """What XCLAIM does besides changing the owner."""
-
-    min_idle_ms: int
-    idle_ms: int | None = None  # set the idle time to this
-    time_ms: int | None = None  # set the delivery time to this unix time
-    retry_count: int | None = None  # set the delivery count to this
-    force: bool = False  # make live entries pending that are not
-    just_id: bool = False  # do not count this as a delivery
-    last_id: EntryId = MIN_ID  # raise the group's position to this
 
 
 def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decision[list[GroupRead]]:
@@ -331,15 +287,6 @@ def ack_and_delete(
     if deleted:
         commands.append(Delete(name, deleted))
     return Decision(reply, commands)
-
-
-class NackRequest(NamedTuple):
-    """How deliveries are given back (XNACK)."""
-
-    mode: NackMode
-    retry_count: int | None = None  # set the delivery count to this, whatever the mode
-    force: bool = False  # make live entries pending that are not
-    delay_ms: int | None = None  # nobody gets them before that; None: as the policy says
 
 
 def nack(

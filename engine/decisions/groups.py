@@ -24,18 +24,11 @@ from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
 from headgate.engine.limits import SETTLED_AT_ONCE_MAX
-from headgate.engine.requests import UpdateGroup, patched
+from headgate.engine.requests import GroupStart, UpdateGroup, patched
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import Stream, StreamConfig
-
-
-class GroupStart(NamedTuple):
-    """Where a group begins reading."""
-
-    last_id: EntryId | None  # None: after the stream's last id (`$`)
-    entries_read: int | None = None  # None: unknown
 
 
 def create_group(

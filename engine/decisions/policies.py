@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from headgate.engine.limits import (
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
 )
+from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
@@ -29,21 +29,6 @@ from headgate.engine.state.stream import Stream
 
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """Fields that a dead letter has behind its own."""
-
-
-class RedriveOutcome(StrEnum):
-    """What became of a dead letter that was sent back."""
-
-    RELEASED = "released"  # its group's next reader gets the entry
-    APPENDED = "appended"  # the entry was gone: it is a new one, for every group
-
-
-class Redriven(NamedTuple):
-    """A dead letter that was sent back."""
-
-    id: EntryId  # in the dead letter stream, where it is no more
-    outcome: RedriveOutcome
-    entry_id: EntryId  # in the stream it came from
 
 
 def check_policy(name: bytes, policy: GroupPolicy) -> None:

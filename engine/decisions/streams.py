@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeVar
@@ -69,8 +68,8 @@ from headgate.engine.limits import (
     TRIMMED_AT_ONCE,
     U64_MAX,
 )
-from headgate.engine.replies import Added, Written
-from headgate.engine.requests import UpdateStream, patched
+from headgate.engine.replies import Added, Deletion, Written
+from headgate.engine.requests import References, TrimRequest, UpdateStream, patched
 from headgate.engine.state.idempotency import Idempotent, Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Cut, Log, NodeLimits
@@ -78,32 +77,6 @@ from headgate.engine.state.packed import Packed, PackedDrafts
 from headgate.engine.state.stream import Stream, StreamConfig
 
 T = TypeVar("T")
-
-
-class References(StrEnum):
-    """What becomes of pending entries whose stream entry goes."""
-
-    KEEP = "keep"  # they stay pending, and dangle
-    DELETE = "delete"  # they leave every group's pending entries
-    ACKED = "acked"  # an entry that a group still needs does not go
-
-
-class Deletion(StrEnum):
-    """What became of one id of a delete."""
-
-    DELETED = "deleted"
-    NOT_FOUND = "not_found"
-    REFERENCED = "referenced"  # a group still needs it
-
-
-class TrimRequest(NamedTuple):
-    """What to keep: the newest `max_length` entries, or ids from `min_id` on. One of the two."""
-
-    max_length: int | None = None
-    min_id: EntryId | None = None
-    approximate: bool = False  # only whole chunks: cheaper, and keeps a little more
-    limit: int | None = None  # of an approximate trim: entries at most; None: 100 chunks, 0: all
-    references: References = References.KEEP
 
 
 def create_stream(

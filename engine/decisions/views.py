@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from itertools import islice
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 from sortedcontainers import SortedDict
 
 from headgate.engine.decisions import Decision
-from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.entry import MAX_ID, MIN_ID
 from headgate.engine.limits import DESCRIBED_MAX, PENDING_SCAN_MAX
 from headgate.engine.replies import (
     ConsumerInfo,
@@ -22,6 +21,7 @@ from headgate.engine.replies import (
     StreamInfo,
     StreamRead,
 )
+from headgate.engine.requests import From, PendingRequest, StreamCursor
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.ordered import OrderedView
@@ -30,30 +30,6 @@ from headgate.engine.state.read_room import ReadRoom
 from headgate.engine.state.stream import Stream
 
 T = TypeVar("T")
-
-
-class From(Enum):
-    """Cursors that are no ids."""
-
-    NOW = "$"  # after the last id at the time of the call
-    LAST = "+"  # the last entry
-
-
-class StreamCursor(NamedTuple):
-    """One stream of a read, and the id to read after."""
-
-    stream: bytes
-    after: EntryId | From
-
-
-class PendingRequest(NamedTuple):
-    """Which pending entries to list (XPENDING, the long form)."""
-
-    start: EntryId = MIN_ID
-    end: EntryId = MAX_ID
-    limit: int = 100
-    consumer: bytes | None = None
-    min_idle_ms: int = 0
 
 
 def read(

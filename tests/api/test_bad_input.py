@@ -11,9 +11,8 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.app.wire.schemas import GroupDetail
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
 from tests.api.conftest import Live, problem_in, running, said
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

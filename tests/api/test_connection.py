@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import WebSocket
 
 from headgate.app.live.connection import Connection
-from headgate.engine.decisions.deliveries import ClaimRequest
 from headgate.engine.entry import EntryId
+from headgate.engine.requests import ClaimRequest
 from tests.api.conftest import Live
 
 

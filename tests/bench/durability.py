@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
 from tests.bench.entries import drafts
 from tests.bench.load import Load, post
 from tests.bench.servers import serving

@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
 
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, StreamCursor
 from tests.bench import peers
 from tests.bench.entries import dated_drafts, drafts
 from tests.bench.table import Figure

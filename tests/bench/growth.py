@@ -12,13 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import TrimRequest
-from headgate.engine.decisions.views import PendingRequest, StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    PendingRequest,
+    StreamCursor,
+    TrimRequest,
+)
 from headgate.engine.state.chunk import _unpack_cached
 from tests.bench.entries import STARTED_AT_MS, drafts
 from tests.bench.plot import plot

@@ -7,11 +7,15 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from headgate.app.backends.port import Backend
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import PendingRequest, StreamCursor
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
+from headgate.engine.requests import (
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    PendingRequest,
+    StreamCursor,
+)
 
 S = b"orders"
 G = b"billing"

@@ -3,11 +3,10 @@
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import GroupNotFound
 from headgate.engine.replies import GroupState, Outcome
+from headgate.engine.requests import ClaimRequest, GroupCursor, GroupRequest, GroupStart, NackMode
 from tests.contract.calls import (
     ANA,
     BEN,

@@ -3,10 +3,9 @@
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import GroupExists, GroupNotFound, Invalid, StreamNotFound
-from headgate.engine.requests import PolicyPatch, UpdateGroup
+from headgate.engine.requests import GroupStart, PolicyPatch, UpdateGroup
 from headgate.engine.state.policy import GroupPolicy
 from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, got, held, take
 

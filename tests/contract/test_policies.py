@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.decisions.deliveries import NackMode
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid
+from headgate.engine.requests import GroupStart, NackMode
 from headgate.engine.state.policy import GroupPolicy
 from tests.contract.backends import Ability
 from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take

@@ -3,11 +3,16 @@
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid, StreamNotFound
-from headgate.engine.requests import StreamPatch, UpdateStream
+from headgate.engine.replies import Deletion
+from headgate.engine.requests import (
+    References,
+    StreamCursor,
+    StreamPatch,
+    TrimRequest,
+    UpdateStream,
+)
 from headgate.engine.state.stream import StreamConfig
 from tests.contract.calls import ANA, G, S, drafts, entry_id, filled, held, ids, numbers, take
 

@@ -7,19 +7,20 @@ from hypothesis.stateful import rule
 from msgspec import UNSET, UnsetType
 
 from headgate.engine.decisions import deliveries
-from headgate.engine.decisions.deliveries import (
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.replies import RedriveOutcome
+from headgate.engine.requests import (
     ClaimRequest,
     GroupCursor,
     GroupRequest,
+    GroupStart,
     NackMode,
     NackRequest,
+    PendingRequest,
+    PolicyPatch,
+    References,
+    UpdateGroup,
 )
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.policies import RedriveOutcome
-from headgate.engine.decisions.streams import References
-from headgate.engine.decisions.views import PendingRequest
-from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.requests import PolicyPatch, UpdateGroup
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from tests.model.machine import (
     START_MS,

@@ -17,7 +17,6 @@ from headgate.app.redis_syntax.table import COMMANDS, find
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine import commands
 from headgate.engine.decisions import Decision, Step
-from headgate.engine.decisions.streams import References
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import StreamError
@@ -26,6 +25,7 @@ from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import Created
+from headgate.engine.requests import References
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits

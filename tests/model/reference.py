@@ -13,16 +13,12 @@ from contextlib import suppress
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupRequest, NackMode, NackRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.policies import Redriven, RedriveOutcome
-from headgate.engine.decisions.streams import Deletion, References
-from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
 from headgate.engine.replies import (
     Claimed,
     ConsumerInfo,
+    Deletion,
     Delivery,
     GroupDetail,
     GroupInfo,
@@ -31,9 +27,20 @@ from headgate.engine.replies import (
     Outcome,
     PendingItem,
     PendingSummary,
+    Redriven,
+    RedriveOutcome,
     StreamDetail,
 )
-from headgate.engine.requests import UpdateGroup
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    NackRequest,
+    PendingRequest,
+    References,
+    UpdateGroup,
+)
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.model.reference_keyspace import RefKeyspace

@@ -9,9 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.decisions.bulk import BulkCursor, shares
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
-from headgate.engine.decisions.views import From, StreamCursor
+from headgate.engine.decisions.bulk import shares
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -36,6 +34,7 @@ from headgate.engine.errors import (
 from headgate.engine.replies import (
     Added,
     Committed,
+    Deletion,
     Gap,
     Portion,
     Split,
@@ -43,7 +42,14 @@ from headgate.engine.replies import (
     StreamRead,
     Written,
 )
-from headgate.engine.requests import StreamPatch
+from headgate.engine.requests import (
+    BulkCursor,
+    From,
+    References,
+    StreamCursor,
+    StreamPatch,
+    TrimRequest,
+)
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.stream import StreamConfig

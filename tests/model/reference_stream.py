@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headgate.engine.decisions.streams import References, TrimRequest
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
+from headgate.engine.requests import References, TrimRequest
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 

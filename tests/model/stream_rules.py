@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from headgate.engine.decisions import streams as decisions
-from headgate.engine.decisions.bulk import BulkCursor
-from headgate.engine.decisions.streams import References, TrimRequest
-from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.limits import U64_MAX
-from headgate.engine.requests import StreamPatch, UpdateStream
+from headgate.engine.requests import (
+    BulkCursor,
+    From,
+    References,
+    StreamCursor,
+    StreamPatch,
+    TrimRequest,
+    UpdateStream,
+)
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.stream import StreamConfig
 from tests.model.machine import (

@@ -15,10 +15,16 @@ from msgspec import UNSET
 
 from headgate.engine.decisions import deliveries as group_decisions
 from headgate.engine.decisions import streams as stream_decisions
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest, NackMode, NackRequest
-from headgate.engine.decisions.streams import References, TrimRequest
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.requests import (
+    GroupCursor,
+    GroupRequest,
+    NackMode,
+    NackRequest,
+    References,
+    TrimRequest,
+)
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams

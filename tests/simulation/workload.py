@@ -12,21 +12,24 @@ from typing import Any
 
 from headgate.engine import commands as c
 from headgate.engine.decisions import Decision, deliveries, streams
-from headgate.engine.decisions.deliveries import (
-    ClaimRequest,
-    GroupCursor,
-    GroupRequest,
-    NackMode,
-    NackRequest,
-)
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import References, TrimRequest
-from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import Journal
 from headgate.engine.lanes import LaneKey
+from headgate.engine.requests import (
+    ClaimRequest,
+    From,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    NackRequest,
+    PendingRequest,
+    References,
+    StreamCursor,
+    TrimRequest,
+)
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Digest, Idempotent
 from headgate.engine.state.keyspace import Keyspace

@@ -13,13 +13,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
 
 BIG = "big"
 """The stream with all entries."""

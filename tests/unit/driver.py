@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from headgate.engine.clock import Clock
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Delivery, GroupRead, PendingItem
+from headgate.engine.requests import (
+    From,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    PendingRequest,
+    StreamCursor,
+)
 from headgate.engine.state.bounds import KeyspaceBounds
 from tests.virtual_time import HandClock
 

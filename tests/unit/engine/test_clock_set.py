@@ -11,8 +11,6 @@ import pytest
 from headgate.engine import commands
 from headgate.engine.clock import StepWatch
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
-from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable
@@ -20,6 +18,7 @@ from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.requests import ClaimRequest, NackMode, PendingRequest
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy

@@ -9,10 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from headgate.app.redis_syntax import keys
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.requests import From, GroupStart, StreamCursor
 from headgate.engine.state.dismantling import free
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace

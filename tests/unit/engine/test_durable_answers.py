@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 
 from headgate.engine.decisions import Decision
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import TrimRequest
-from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import (
@@ -23,7 +19,16 @@ from headgate.engine.errors import (
     StreamNotFound,
     Unavailable,
 )
-from headgate.engine.requests import StreamPatch, UpdateGroup, UpdateStream
+from headgate.engine.requests import (
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    StreamCursor,
+    StreamPatch,
+    TrimRequest,
+    UpdateGroup,
+    UpdateStream,
+)
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig

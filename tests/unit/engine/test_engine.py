@@ -2,10 +2,6 @@
 
 import pytest
 
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import Deletion, TrimRequest
-from headgate.engine.decisions.views import From, PendingRequest, StreamCursor
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.errors import (
     GroupExists,
@@ -18,7 +14,18 @@ from headgate.engine.errors import (
     StreamNotFound,
 )
 from headgate.engine.limits import COUNT_MAX, U64_MAX
-from headgate.engine.replies import Gap, GroupState, Outcome, PendingSummary
+from headgate.engine.replies import Deletion, Gap, GroupState, Outcome, PendingSummary
+from headgate.engine.requests import (
+    ClaimRequest,
+    From,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    PendingRequest,
+    StreamCursor,
+    TrimRequest,
+)
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import GroupPolicy

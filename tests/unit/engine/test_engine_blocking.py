@@ -6,10 +6,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import References, TrimRequest
-from headgate.engine.decisions.views import From
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import (
     Draining,
@@ -19,6 +15,14 @@ from headgate.engine.errors import (
     Unavailable,
 )
 from headgate.engine.replies import GroupRead
+from headgate.engine.requests import (
+    ClaimRequest,
+    From,
+    GroupStart,
+    NackMode,
+    References,
+    TrimRequest,
+)
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import moved
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers

@@ -7,13 +7,13 @@ import pytest
 
 from headgate.engine import commands as c
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.views import From, StreamCursor
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import FsyncPolicy, Journal
 from headgate.engine.lanes import LaneKey
+from headgate.engine.requests import From, StreamCursor
 from headgate.engine.state.keyspace import Keyspace
 from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, G, S

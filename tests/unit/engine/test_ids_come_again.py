@@ -3,10 +3,9 @@
 import pytest
 
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.deliveries import NackMode
-from headgate.engine.decisions.streams import References, TrimRequest
 from headgate.engine.entry import MIN_ID
 from headgate.engine.replies import Outcome
+from headgate.engine.requests import NackMode, References, TrimRequest
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 

@@ -8,14 +8,12 @@ from random import Random
 import pytest
 
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import TrimRequest
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import MemoryFull
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Outcome
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, TrimRequest
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds, WhenFull
 from headgate.engine.state.stream import StreamConfig

@@ -21,10 +21,9 @@ from headgate.app.live.session import (
     UnsubscribeIntent,
 )
 from headgate.app.wire.schemas import EntryInput
-from headgate.engine.decisions.deliveries import NackMode
-from headgate.engine.decisions.views import From
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome, StreamRead
+from headgate.engine.requests import From, NackMode
 
 ACKED, CLAIMED, NOT_PENDING = Outcome.ACKED, Outcome.CLAIMED, Outcome.NOT_PENDING
 

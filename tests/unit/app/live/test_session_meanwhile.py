@@ -2,9 +2,9 @@
 
 from headgate.app.live.frames import Acked
 from headgate.app.live.session import AckIntent, Session, SubscribeIntent
-from headgate.engine.decisions.views import From
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome
+from headgate.engine.requests import From
 
 ONE = EntryId(1, 0)
 

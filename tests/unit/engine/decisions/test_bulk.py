@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine.commands import CommitBatch, decode
-from headgate.engine.decisions.bulk import BulkCursor, shares
-from headgate.engine.decisions.views import From
+from headgate.engine.decisions.bulk import shares
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
+from headgate.engine.requests import BulkCursor, From
 from headgate.engine.state.writers import Commit, Writers
 from tests.virtual_time import HandClock
 

@@ -2,13 +2,11 @@
 
 import pytest
 
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import PendingRequest
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Outcome
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, PendingRequest
 from tests.unit.driver import Driver, G, S
 from tests.unit.driver import entry_id as number_id
 

@@ -10,9 +10,6 @@ import pytest
 
 from headgate.app.redis_syntax import keys
 from headgate.engine.decisions import Decision, groups, in_parts
-from headgate.engine.decisions.deliveries import ClaimRequest, GroupCursor, GroupRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import Deletion, References, TrimRequest
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import (
@@ -22,7 +19,16 @@ from headgate.engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
-from headgate.engine.replies import Outcome
+from headgate.engine.replies import Deletion, Outcome
+from headgate.engine.requests import (
+    ClaimRequest,
+    GroupCursor,
+    GroupRequest,
+    GroupStart,
+    NackMode,
+    References,
+    TrimRequest,
+)
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver, G, S, entry_id
 

@@ -4,10 +4,11 @@ import pytest
 
 from headgate.engine.commands import Ack, Add, CreateStream, Delete, DeleteConsumer, Release, Rest
 from headgate.engine.decisions import policies, streams
-from headgate.engine.decisions.deliveries import NackMode, NackRequest, nack
+from headgate.engine.decisions.deliveries import nack
 from headgate.engine.decisions.policies import ORIGIN
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.requests import NackMode, NackRequest
 from headgate.engine.state.policy import GroupPolicy
 from tests.changes import acting_by
 from tests.unit.driver import Driver, G, S, entry_id

@@ -15,8 +15,6 @@ import pytest
 import zstandard
 
 from headgate.engine import commands
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery, snapshot
@@ -24,6 +22,7 @@ from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
 from tests.virtual_time import HandClock
 
 README = (Path(__file__).parents[4] / "engine" / "README.md").read_text()

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate.engine.decisions.deliveries import NackMode
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import Corrupt
@@ -20,6 +19,7 @@ from headgate.engine.journal.blocks import (
     read_header,
 )
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import NackMode
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import NO_POLICY

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from headgate.engine.decisions import streams
-from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import LimitReached, StreamExists
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import ClaimRequest, GroupStart, NackMode
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.policy import GroupPolicy

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import Deletion, TrimRequest
 from headgate.engine.entry import MIN_ID, Draft, EntryId, Fields, IdRequest, PartialId
 from headgate.engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
+from headgate.engine.replies import Deletion
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, TrimRequest
 from headgate.engine.state import packed as packing
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Idempotent

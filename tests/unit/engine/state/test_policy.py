@@ -9,16 +9,13 @@ import pytest
 
 from headgate.engine import commands
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.deliveries import ClaimRequest, NackMode
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.policies import Redriven, RedriveOutcome
-from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import GroupNotFound, Invalid
 from headgate.engine.journal import snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
-from headgate.engine.replies import GroupState, Outcome
+from headgate.engine.replies import GroupState, Outcome, Redriven, RedriveOutcome
+from headgate.engine.requests import ClaimRequest, GroupStart, NackMode, StreamCursor
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from tests.changes import acting_by, moved

@@ -8,13 +8,11 @@ import pytest
 
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
-from headgate.engine.decisions.deliveries import GroupCursor, GroupRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.views import StreamCursor
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import DESCRIBED_MAX, READ_PARTS_MAX
 from headgate.engine.replies import StreamRead
+from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, StreamCursor
 from tests.unit.driver import Driver, G, S, deliveries, entry_id
 
 COUNT = 10

@@ -2,10 +2,8 @@
 
 import pytest
 
-from headgate.engine.decisions.deliveries import ClaimRequest
-from headgate.engine.decisions.groups import GroupStart
-from headgate.engine.decisions.streams import TrimRequest
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.requests import ClaimRequest, GroupStart, TrimRequest
 from tests.changes import moved
 from tests.unit.driver import Driver, G, S, entry_id
 
