@@ -8,19 +8,19 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
-from starlette.types import ASGIApp
+from starlette.middleware import Middleware
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from headgate.app.backends.port import Backend
 from headgate.app.bulk.staging import Staging
 from headgate.app.http import document, handlers
 from headgate.app.http.dependencies import Gateway
-from headgate.app.http.dispatch import Dispatch
+from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.live.subscriber import remove_stranded
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -86,6 +86,37 @@ _TAGS = {
 }
 
 
+_ROUTERS = (
+    entries.router,
+    entries.batches,
+    bulk.router,
+    bulk.chunks,
+    deliveries.router,
+    streams.router,
+    streams.patches,
+    groups.router,
+    groups.patches,
+    events.router,
+    operations.router,
+    admin.router,
+    commands.router,
+    commands.paths,
+    welcome.router,
+)
+
+_READ_BY_PAGES = [
+    "ETag",
+    "Headgate-Epoch",
+    "Headgate-First-Id",
+    "Headgate-Gap-To",
+    "Headgate-Last-Id",
+    "Headgate-Max-Deleted-Id",
+    "Idempotent-Replayed",
+    "Location",
+    "Retry-After",
+]
+
+
 def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     """Return the gateway as an ASGI app.
 
@@ -93,15 +124,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         settings: what the operator chose.
         backend: what keeps the streams; the engine of this process unless given.
     """
-    bounds = _memory_bounds(settings)
-    chosen: Backend = backend or open_engine(settings)
-    metrics = Metrics()
-    metrics.watch(lambda: chosen.waiter_count)
-    journal = _journal(chosen)
-    if journal is not None:
-        metrics.watch_journal(lambda: journal.status)
-    if isinstance(chosen, Engine):
-        metrics.watch_memory(lambda: chosen.memory, bounds.size_bytes_max or 0)
+    gateway = _gateway(settings, backend or open_engine(settings))
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -114,6 +137,31 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
+    app.state.gateway = gateway
+    app.state.commands = _runner(gateway.backend, gateway.limits)
+    app.state.staging = _staging(settings)
+    app.state.loop_delay = LoopDelay(
+        gateway.metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
+    )
+    for router in _ROUTERS:
+        app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
+    mimetypes.init()  # it reads files: not during the first request for /docs
+    handlers.install(app)
+    document.install(app)
+    put_together(app, in_front=_in_front(settings, gateway.metrics), behind=_behind())
+    return app
+
+
+def _gateway(settings: Settings, backend: Backend) -> Gateway:
+    """Return what an app is made of, counted in its metrics."""
+    bounds = _memory_bounds(settings)
+    metrics = Metrics()
+    metrics.watch(lambda: backend.waiter_count)
+    journal = _journal(backend)
+    if journal is not None:
+        metrics.watch_journal(lambda: journal.status)
+    if isinstance(backend, Engine):
+        metrics.watch_memory(lambda: backend.memory, bounds.size_bytes_max or 0)
     limits = Limits(
         **settings.model_dump(
             include=set(Limits.model_fields) - {"memory_bytes_max", "sockets_max"}
@@ -127,79 +175,34 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         unsent_bytes_max=limits.unsent_bytes_max,
     )
     sockets.watch(metrics.registry)
-    app.state.gateway = Gateway(
-        chosen,
-        limits,
-        metrics,
-        journal,
-        sockets,
-        random.Random(),
-    )
-    app.state.commands = _runner(chosen, limits)
-    app.state.staging = _staging(settings)
-    app.state.loop_delay = LoopDelay(
-        metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
-    )
-    for router in (
-        entries.router,
-        entries.batches,
-        bulk.router,
-        bulk.chunks,
-        deliveries.router,
-        streams.router,
-        streams.patches,
-        groups.router,
-        groups.patches,
-        events.router,
-        operations.router,
-        admin.router,
-        commands.router,
-        commands.paths,
-        welcome.router,
-    ):
-        app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
-    mimetypes.init()  # it reads files: not during the first request for /docs
-    handlers.install(app)
-    document.install(app)
-    _put_in_front(app, settings, metrics)
-    return app
+    return Gateway(backend, limits, metrics, journal, sockets, random.Random())
 
 
-def _put_in_front(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-    """Let every request pass what guards and counts, and operations be answered without FastAPI.
+def _in_front(settings: Settings, metrics: Metrics) -> list[Middleware]:
+    """Return the layers of all requests, the outermost first: they count, guard and allow."""
+    hosts, origins = [settings.host, *settings.allowed_hosts], settings.allowed_origins
+    layers = [
+        Middleware(RequestMetrics, metrics),
+        Middleware(OriginGuard, hosts=hosts, origins=origins),
+    ]
+    if origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=_READ_BY_PAGES,
+        )
+        layers.append(cors)
+    return layers
 
-    To FastAPI itself are left the document, its pages, and what is not there.
-    """
-    build = app.build_middleware_stack
 
-    def build_stack() -> ASGIApp:
-        # A page says under which URL it was asked for; nothing else needs to know of a proxy.
-        proxies = os.environ.get("FORWARDED_ALLOW_IPS", _LOOPBACK)
-        pages: Any = ProxyHeadersMiddleware(cast("Any", build()), proxies)  # uvicorn's own types
-        stack: ASGIApp = Dispatch(app.routes, socket.SocketRoutes(pages))
-        if settings.allowed_origins:
-            stack = CORSMiddleware(
-                stack,
-                allow_origins=settings.allowed_origins,
-                allow_methods=["*"],
-                allow_headers=["*"],
-                expose_headers=[
-                    "ETag",
-                    "Headgate-Epoch",
-                    "Headgate-First-Id",
-                    "Headgate-Gap-To",
-                    "Headgate-Last-Id",
-                    "Headgate-Max-Deleted-Id",
-                    "Idempotent-Replayed",
-                    "Location",
-                    "Retry-After",
-                ],
-            )
-        hosts = [settings.host, *settings.allowed_hosts]
-        guarded = OriginGuard(stack, hosts=hosts, origins=settings.allowed_origins)
-        return RequestMetrics(guarded, metrics)
-
-    app.build_middleware_stack = build_stack  # type: ignore[method-assign]  # as with `openapi`
+def _behind() -> list[Middleware]:
+    """Return the layers of what is no operation: sockets are served, and pages know their URL."""
+    proxies = os.environ.get("FORWARDED_ALLOW_IPS", _LOOPBACK)
+    # A page says under which URL it was asked for; nothing else needs to know of a proxy.
+    pages: Any = ProxyHeadersMiddleware  # it has uvicorn's own types
+    return [Middleware(socket.SocketRoutes), Middleware(pages, proxies)]
 
 
 def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -> Engine:

@@ -11,6 +11,7 @@ from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
 from headgate.app.backends.port import Backend
+from headgate.app.http.parameters import pure
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.transport.sockets import Sockets
 from headgate.app.wire.names import check_name
@@ -125,6 +126,7 @@ def consumer_path(
     return check_name(consumer, pointer="/path/consumer")
 
 
+@pure
 def named_consumer(
     consumer: Annotated[
         str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")

@@ -1,35 +1,54 @@
 """Dispatch: from a path to the operation that answers it, by its segments.
 
-A router tries one pattern after the other, and each costs a fifth of an append. What no operation
-answers exactly (another method, a page, a socket) is the router's business, and so is a 404.
+A router tries one pattern after the other, and each costs a fifth of an append. So patterns are
+tried only where the segments do not lead to an operation: a path has parameters of several
+segments, or a literal segment of one operation is a parameter of another. What no operation answers
+(another method, a page, a socket) is the router's business, and so is a 404.
+
+Where two paths match, the router takes the first, and the segments take the literal one. So a path
+with a parameter must come after one that is literal there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Self
 
+from fastapi import FastAPI, Response
+from fastapi.routing import iter_route_contexts
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import BaseRoute
+from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.handlers import answer_to
-from headgate.app.http.operation import Operation
+from headgate.app.http.operation import CompiledOperation, Operation
+from headgate.app.http.parameters import Unsupported
 
 
 class Dispatch:
     """ASGI app: operations by their paths, and another app for everything else."""
 
-    def __init__(self, routes: Iterable[BaseRoute], otherwise: ASGIApp) -> None:
-        """Take over the operations among the routes; the rest is `otherwise`'s."""
+    def __init__(self, app: FastAPI, otherwise: ASGIApp) -> None:
+        """Take over the operations of an app; everything else is answered by `otherwise`.
+
+        Raises:
+            Unsupported: an operation uses something of FastAPI that is not run here.
+        """
         self._otherwise = otherwise
+        operations = list(_operations(app))
+        _check_order(operations)
+        self._longer = [operation for operation in operations if operation.is_longer]
+        self._of_length = {
+            length: [each for each in operations if each.is_longer or len(each.segments) == length]
+            for length in {len(operation.segments) for operation in operations}
+        }
         self._root = _Segment()
-        for route in routes:
-            if isinstance(route, Operation) and ":" not in route.path:  # a part of a path each
-                end = self._root
-                for text in route.path.split("/")[1:]:
-                    end = end.below(text)
-                for method in route.methods or ():
-                    end.operations.setdefault(method, route)
+        for operation in operations:
+            end: _Segment | None = self._root
+            for text in operation.segments:
+                end = end and end.below(text)
+            if end is not None:
+                for method in operation.methods:
+                    end.operations.setdefault(method, operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -37,15 +56,16 @@ class Dispatch:
         if operation is None:
             await self._otherwise(scope, receive, send)
             return
-        scope["route"] = operation
+        scope["route"] = operation.operation
         try:
-            answer = await operation.answer(scope, receive)
+            answer: Response | None = await operation.answer(scope, receive)
         except Exception as error:  # noqa: BLE001
             answer = await answer_to(Request(scope, receive), error)
-        with suppress(ClientDisconnect):  # nobody is there to be told
-            await answer(scope, receive, send)
+        if answer is not None:
+            with suppress(ClientDisconnect):  # nobody is there to be told
+                await answer(scope, receive, send)
 
-    def _find(self, scope: Scope) -> Operation | None:
+    def _find(self, scope: Scope) -> CompiledOperation | None:
         at: _Segment | None = self._root
         named = {}
         for text in scope["path"].split("/")[1:]:
@@ -54,12 +74,35 @@ class Dispatch:
             if below is None:
                 below = at.parameter
                 if below is None or not text:
-                    return None
+                    return self._search(scope)
                 named[at.name] = text
             at = below
         assert at is not None
         scope["path_params"] = named
-        return at.operations.get(scope["method"])
+        return at.operations.get(scope["method"]) or self._search(scope)
+
+    def _search(self, scope: Scope) -> CompiledOperation | None:
+        """Return the first operation whose pattern is matched, as a router finds it."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        for operation in self._of_length.get(path.count("/"), self._longer):
+            if scope["method"] in operation.methods:
+                match, matched = operation.route.matches(scope)
+                if match is Match.FULL:
+                    scope["path_params"] = matched["path_params"]
+                    return operation
+        return None
+
+
+def _operations(app: FastAPI) -> Iterator[CompiledOperation]:
+    """Yield the operations of an app, as they are run in it."""
+    declared = app.router.dependencies
+    for context in iter_route_contexts(app.routes):
+        operation = context.original_route
+        if isinstance(operation, Operation):
+            if any(needed not in context.dependencies for needed in declared):
+                what = "dependencies of an app that has not included its router"
+                raise Unsupported(f"{operation.path}: this is not supported: {what}")
+            yield operation.compiled(context)
 
 
 class _Segment:
@@ -71,13 +114,42 @@ class _Segment:
         self.literal: dict[str, Self] = {}
         self.parameter: Self | None = None
         self.name = ""
-        self.operations: dict[str, Operation] = {}
+        self.operations: dict[str, CompiledOperation] = {}
 
-    def below(self, text: str) -> Self:
-        """Return the segment after this one; it is made if it is not there."""
+    def below(self, text: str) -> Self | None:
+        """Return the segment after this one, made if it is not there; None if it has no place."""
         if not text.startswith("{"):
             return self.literal.setdefault(text, type(self)())
+        if ":" in text:  # it may be several segments
+            return None
         if self.parameter is None:
             self.parameter, self.name = type(self)(), text[1:-1]
-        assert self.name == text[1:-1], "one name for one place"
-        return self.parameter
+        return self.parameter if self.name == text[1:-1] else None
+
+
+def _check_order(operations: Sequence[CompiledOperation]) -> None:
+    """Refuse an operation that only the segments would find, as the router finds another before it.
+
+    Raises:
+        Unsupported: naming both.
+    """
+    before: dict[int, list[CompiledOperation]] = {}
+    for operation in operations:
+        for earlier in before.setdefault(len(operation.segments), []):
+            if _hides(earlier, operation):
+                raise Unsupported(f"{operation} comes after {earlier}, which is found instead")
+        before[len(operation.segments)].append(operation)
+
+
+def _hides(earlier: CompiledOperation, later: CompiledOperation) -> bool:
+    """Tell whether the router finds the earlier one where the segments find the later one."""
+    if not earlier.methods & later.methods:
+        return False
+    pairs = [
+        (first, second)
+        for first, second in zip(earlier.segments, later.segments, strict=True)
+        if first != second
+    ]
+    if not all(first.startswith("{") or second.startswith("{") for first, second in pairs):
+        return False  # no path is both
+    return bool(pairs) and not pairs[0][1].startswith("{")

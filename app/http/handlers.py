@@ -1,14 +1,18 @@
 """Handlers: how HTTP says a problem, and which errors are one."""
 
+import inspect
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import iter_route_contexts
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.routing import Match
 
 from headgate.app.http.operation import path_of
@@ -23,6 +27,9 @@ from headgate.app.wire.problems import (
 from headgate.engine.errors import StreamError
 
 log = logging.getLogger("headgate")
+
+Handlers = dict[Any, Callable[..., Any]]
+"""What an app has installed: by the kind of an error, or by a status."""
 
 _CODE_OF_STATUS: dict[int, Code] = {
     400: "malformed",
@@ -58,9 +65,11 @@ async def _refuse_parts(request: Request, error: Exception) -> Response:
 async def _refuse_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = path_of(request.scope)
-    code = _CODE_OF_STATUS.get(error.status_code, "malformed")
-    detail = f"{request.method} {path}: {error.detail}"
-    response = problem_response(make_problem(code, detail, path))
+    status = error.status_code
+    code = _CODE_OF_STATUS.get(status, "malformed" if status < 500 else "internal")
+    problem = make_problem(code, f"{request.method} {path}: {error.detail}", path)
+    problem.status, problem.title = status, HTTPStatus(status).phrase
+    response = problem_response(problem)
     response.headers.update(error.headers or {})
     if error.status_code == 405:
         response.headers["Allow"] = _allowed_methods(request)
@@ -96,10 +105,45 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, handler)
 
 
-async def answer_to(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that failed."""
-    kind = next(kind for kind in type(error).__mro__ if kind in _HANDLERS)
-    return await _HANDLERS[kind](request, error)
+async def answer_to(connection: HTTPConnection, error: Exception) -> Response | None:
+    """Return the answer to a request that failed, by the handler of its app that FastAPI takes.
+
+    Raises:
+        Exception: the error itself, where there is no handler.
+    """
+    handlers: Handlers = connection.app.exception_handlers
+    handler = None
+    if isinstance(error, HTTPException) and error.status_code != 500:
+        handler = handlers.get(error.status_code)
+    if handler is None:
+        kinds = (kind for kind in type(error).__mro__ if kind is not Exception)
+        handler = next((handlers[kind] for kind in kinds if kind in handlers), None)
+    if handler is None:
+        return await answer_to_failure(connection, error)
+    return await _handled(handler, connection, error)
+
+
+async def answer_to_failure(connection: HTTPConnection, error: Exception) -> Response | None:
+    """Return the answer to a request that failed as nobody has foreseen.
+
+    Raises:
+        Exception: the error itself, where there is no handler, or nothing to answer to.
+    """
+    handlers: Handlers = connection.app.exception_handlers
+    last = [handler for key, handler in handlers.items() if key in (500, Exception)]
+    if not last or connection.scope["type"] != "http":
+        raise error
+    return await _handled(last[-1], connection, error)
+
+
+async def _handled(
+    handler: Callable[..., Any], connection: HTTPConnection, error: Exception
+) -> Response | None:
+    if inspect.iscoroutinefunction(handler):
+        answer: Response | None = await handler(connection, error)
+    else:
+        answer = await run_in_threadpool(handler, connection, error)
+    return answer
 
 
 def _allowed_methods(request: Request) -> str:

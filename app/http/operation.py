@@ -7,21 +7,28 @@ ignored.
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from copy import deepcopy
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-from fastapi import Request, Response
+from fastapi import Request, Response, params
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
+from fastapi.routing import APIRoute, RouteContext
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
+from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.parameters import Errors, Parameters, missing
+from headgate.app.http.parameters import (
+    Errors,
+    Parameters,
+    Unsupported,
+    is_async,
+    is_generator,
+    missing,
+)
 from headgate.app.wire.problems import NOWHERE, GatewayError, pointer_to
 from headgate.app.wire.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
 
@@ -29,81 +36,158 @@ JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
 
 _NOTHING = object()
-_IS_JSON = (b"content-type", b"application/json")
+
+
+class CompiledOperation:
+    """An operation as it is run: what it takes, what it calls, and what it answers.
+
+    1. What is wrong with the path, the query or the media type is refused.
+    2. The body arrives, within its bound, and is read as JSON.
+    3. The dependencies are called, in order.
+    4. The body becomes the model that the operation takes.
+    5. The operation is called, and what it returns becomes the answer.
+    """
+
+    def __init__(self, operation: "Operation", route: Any) -> None:
+        """Compile what FastAPI knows of a route.
+
+        Args:
+            operation: the route as it was declared.
+            route: the same, or what it has become where a router was included.
+
+        Raises:
+            Unsupported: the route uses something of FastAPI that is not run here.
+        """
+        self.operation = operation
+        self.route = route
+        self.segments: list[str] = route.path.split("/")[1:]
+        self.is_longer = ":" in route.path  # a parameter of it may be several segments
+        self.methods: frozenset[str] = frozenset(route.methods)
+        try:
+            _check_route(route)
+            self._parameters = Parameters(route.dependant)
+            self._model = AnswerModel(route)
+        except Unsupported as error:
+            raise Unsupported(f"{self}: this is not supported: {error}") from None
+        self._call = route.endpoint
+        self._status_code: int = route.status_code or 200
+        self._media_types = operation.media_types
+        self._content_types = {text.encode() for text in self._media_types or ()}
+        self._body: Any = route.body_field
+        self._body_name = self._body and route.dependant.body_params[0].name
+
+    def __str__(self) -> str:
+        return f"{' '.join(sorted(self.methods))} {self.route.path}"
+
+    async def answer(self, scope: Scope, receive: Receive) -> Response:
+        """Check a request, take its parameters, and return what answers it."""
+        parameters = self._parameters
+        overrides = scope["app"].dependency_overrides
+        if overrides:
+            parameters = Parameters(self.route.dependant, overrides)
+        request = WholeRequest(scope, receive)
+        if self._media_types is not None:
+            self._check(request, self._media_types, parameters.query_names)
+        await request.arrive()
+        body = _NOTHING
+        if self._body is not None and request.content:
+            body = body_of(request.content)
+        errors: Errors = []
+        answer = OpenAnswer()
+        if parameters.has_async:
+            values = await parameters.values_awaited(request, answer, errors)
+        else:
+            values = parameters.values(request, answer, errors)
+        if self._body is not None:
+            self._take_body(body, values, errors)
+        if errors:
+            _forget_traces(errors)
+            raise RequestValidationError(errors)
+        returned = await self._call(**values)
+        if isinstance(returned, Response):
+            return returned
+        answer.complete(self._status_code, self._model.json(returned))
+        return answer
+
+    def _check(
+        self, request: "WholeRequest", media_types: frozenset[str], query_names: frozenset[str]
+    ) -> None:
+        scope = request.scope
+        if b"%" in scope["raw_path"]:
+            check_path(request)
+        if scope["query_string"]:
+            check_query(request, query_names)
+        if request.sent.get(b"content-type") not in self._content_types:
+            check_media_type(request, media_types)
+
+    def _take_body(self, body: Any, values: dict[str, Any], errors: Errors) -> None:
+        """Put the body among the values, or what is wrong with it among the errors."""
+        field = self._body
+        if body is not _NOTHING:
+            values[self._body_name], wrong = field.validate(body, {}, loc=("body",))
+            errors.extend(wrong)
+        elif field.field_info.is_required():
+            errors.append(missing("body"))
+        else:
+            values[self._body_name] = deepcopy(field.default)
+
+
+def _check_route(route: Any) -> None:
+    """Refuse what FastAPI offers to a route itself and is not run here.
+
+    Raises:
+        Unsupported: naming it.
+    """
+    if is_generator(route.endpoint):
+        raise Unsupported("the endpoint yields")
+    if not is_async(route.endpoint):
+        raise Unsupported("the endpoint is `def`: write `async def`")
+    if route.max_body_size is not None:
+        raise Unsupported("a bound of its own for the body")
+    bodies = route.dependant.body_params
+    if any(isinstance(field.field_info, params.Form) for field in bodies):
+        raise Unsupported("a form")
+    if len(bodies) > 1 or any(field.field_info.embed for field in bodies):
+        raise Unsupported("a body of several parameters")
 
 
 class Operation(APIRoute):
     """A route that is strict about media types and query parameters.
 
-    It is an ASGI app of its own: FastAPI reads its signature and describes it in the document, and
-    has no part in a request.
+    FastAPI reads its signature and describes it in the document. `Dispatch` runs it; FastAPI, which
+    would be less strict, does not.
     """
 
     media_types: frozenset[str] | None = JSON
     """Media types of a body; None: the operation reads path, query and body by itself."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Take a path and what answers there, with what FastAPI knows of routes."""
+        """Take a path and what answers there, with what FastAPI knows of routes.
+
+        Raises:
+            Unsupported: it uses something of FastAPI that is not run here.
+        """
         super().__init__(path, endpoint, **options)
-        assert not self._embed_body_fields
-        self._parameters = Parameters(self.dependant)
-        self._content_types = {text.encode() for text in self.media_types or ()}
-        self._known = frozenset(self._parameters.query_names)
-        self._answer: TypeAdapter[Any] | None = None
-        if self.response_field is not None:
-            self._answer = TypeAdapter(self.response_model)
-        self._dumped_as: dict[str, Any] = {
-            "by_alias": self.response_model_by_alias,
-            "exclude_unset": self.response_model_exclude_unset,
-            "exclude_none": self.response_model_exclude_none,
-        }
-        self.app = self._serve
+        self._compiled = CompiledOperation(self, self)
 
-    async def answer(self, scope: Scope, receive: Receive) -> Response:
-        """Check a request, take its parameters, and return what answers it."""
-        request = WholeRequest(scope, receive)
-        if self.media_types is not None:
-            if b"%" in scope["raw_path"]:
-                check_path(request)
-            if scope["query_string"]:
-                check_query(request, self._known)
-            if request.sent.get(b"content-type") not in self._content_types:
-                check_media_type(request, self.media_types)
-        await request.arrive()
-        body = _NOTHING
-        if self.body_field is not None and request.content:
-            body = body_of(request.content)
-        errors: Errors = []
-        said = _Said()
-        values = self._parameters.values(request, said, errors)
-        if self.body_field is not None:
-            self._take_body(body, values, errors)
-        if errors:
-            _forget_traces(errors)
-            raise RequestValidationError(errors)
-        answer = await self.endpoint(**values)
-        if not isinstance(answer, Response):
-            said.complete(self.status_code or 200, self._dump(answer))
-            return said
-        return answer
+    def compiled(self, context: RouteContext) -> CompiledOperation:
+        """Return how it is run as part of an app, with what an including router adds.
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (await self.answer(scope, receive))(scope, receive, send)
+        Raises:
+            Unsupported: that is something of FastAPI that is not run here.
+        """
+        if context.dependant is self.dependant:
+            return self._compiled
+        return CompiledOperation(self, context)
 
-    def _take_body(self, body: Any, values: dict[str, Any], errors: Errors) -> None:
-        """Put the body among the values, or what is wrong with it among the errors."""
-        field: Any = self.body_field
-        name = self.dependant.body_params[0].name
-        if body is not _NOTHING:
-            values[name], wrong = field.validate(body, {}, loc=("body",))
-            errors.extend(wrong)
-        elif field.field_info.is_required():
-            errors.append(missing("body"))
-        else:
-            values[name] = deepcopy(field.default)
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers where there is no `Dispatch` in front: it fails."""
 
-    def _dump(self, answer: Any) -> bytes:
-        return b"" if self._answer is None else self._answer.dump_json(answer, **self._dumped_as)
+        async def fail(request: Request) -> Response:
+            what = f"{request.method} {self.path}"
+            raise Unsupported(f"{what}: add routes before the layers are put together")
+
+        return fail
 
 
 def _forget_traces(errors: Errors) -> None:
@@ -112,23 +196,6 @@ def _forget_traces(errors: Errors) -> None:
         cause = error.get("ctx", {}).get("error")
         if isinstance(cause, Exception):
             cause.__traceback__ = None
-
-
-class _Said(Response):
-    """An answer that a route may add to before it is complete."""
-
-    def __init__(self) -> None:
-        self.status_code = 0  # the route has not said it
-        self.raw_headers: list[tuple[bytes, bytes]] = []
-        self.background = None
-
-    def complete(self, status_code: int, content: bytes) -> None:
-        """Say what is answered, unless the route has said another status."""
-        self.status_code = self.status_code or status_code
-        self.body = content
-        if content:
-            length = str(len(content)).encode()
-            self.raw_headers += [_IS_JSON, (b"content-length", length)]
 
 
 class UncheckedOperation(Operation):
@@ -207,6 +274,14 @@ class WholeRequest(Request):
         self.content = b"".join(chunks)
         if here_bytes > DENSE_BYTES_MIN:  # to put it together takes its time, and to read it too
             await asyncio.sleep(0)
+
+    async def body(self) -> bytes:
+        """Return the body, which is here."""
+        return self.content
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Yield the body, which is here."""
+        yield self.content
 
     def _declared_bytes(self) -> int:
         return int(self.sent.get(b"content-length", b"0"))  # the server takes nothing but digits

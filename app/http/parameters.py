@@ -1,20 +1,44 @@
-"""Parameters: what an operation takes from a request's path, query and headers.
+"""Parameters: what an operation takes from a request, itself and through its dependencies.
 
-FastAPI reads the signatures once, for the document; what it found is put to use here with nothing
-in between, as solving them its way costs several times what an append does. Dependencies are plain
-functions of their parameters.
+FastAPI reads the signatures once. What it has read becomes a list of steps: one for each
+dependency, in the order in which they are needed, and then the operation itself. FastAPI's own way
+costs several times what an append does. What a route does not use costs nothing: where no
+dependency is `async def`, nothing is awaited.
+
+A dependency means what it means to FastAPI: it is called once a request unless it says
+`use_cache=False`, a nameless one is called for its effect, `Security` tells its scopes. A `def` is
+called on the event loop, not in a thread, so it must not block. What is not run here is refused
+when the route is made (`Unsupported`): nothing is ignored.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Any, Protocol, TypeVar, get_args
 
 from fastapi import Response
 from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import get_dependant
 from fastapi.params import Param
+from fastapi.security import SecurityScopes
+from fastapi.security.base import SecurityBase
+from pydantic import BaseModel
+from typing_extensions import TypeAliasType
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Errors = list[Any]
+Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
+"""FastAPI's `dependency_overrides`: by the dependency that is declared, what to call instead."""
 
 _FAILED = object()
+_NOTHING: Overrides = {}
+
+
+class Unsupported(Exception):
+    """An operation, or the app, uses something of FastAPI that is not run here."""
 
 
 class Sources(Protocol):
@@ -29,18 +53,138 @@ class Sources(Protocol):
     sent: dict[bytes, bytes]  # headers, by name in small letters
 
 
+def pure(dependency: F) -> F:
+    """Mark a dependency whose result follows from its parameters alone.
+
+    It is called once, and not for each request, for all requests that give none of them.
+    """
+    dependency.__dict__["is_pure"] = True
+    return dependency
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Tell whether what a call returns is to be awaited, as FastAPI decides it."""
+    return any(inspect.iscoroutinefunction(function) for function in _functions(call))
+
+
+def is_generator(call: Callable[..., Any]) -> bool:
+    """Tell whether a call yields, as FastAPI decides it."""
+    return any(
+        inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        for function in _functions(call)
+    )
+
+
 def missing(*location: str) -> dict[str, Any]:
     """Return what is wrong where something is required and not there."""
     return {"type": "missing", "loc": location, "msg": "Field required", "input": None}
 
 
+class Parameters:
+    """What an operation takes: the steps of its dependencies, and then its own."""
+
+    def __init__(self, dependant: Dependant, overrides: Overrides = _NOTHING) -> None:
+        """Make steps of what FastAPI has read.
+
+        Args:
+            dependant: of the operation.
+            overrides: what to call instead of dependencies.
+
+        Raises:
+            Unsupported: something of it is not run here.
+        """
+        self._overrides = overrides
+        self._places: dict[Any, int] = {}  # of results that are used again
+        self._steps: list[_Step] = []
+        self._own = _Step(dependant, self._add_all(dependant.dependencies))
+        self.has_async = any(step.is_async for step in self._steps)
+        self.query_names = frozenset(
+            parameter.alias
+            for step in (*self._steps, self._own)
+            for parameter in step.parameters
+            if parameter.kind == "query"
+        )
+
+    def values(self, request: Sources, response: Response, errors: Errors) -> dict[str, Any]:
+        """Return what to call the operation with; what is wrong is added to `errors`."""
+        solving = _Solving(request, response, errors)
+        for step in self._steps:
+            solving.results.append(step.run(solving))
+        return self._own.values(solving) or {}
+
+    async def values_awaited(
+        self, request: Sources, response: Response, errors: Errors
+    ) -> dict[str, Any]:
+        """Return the same as `values`, where there are steps to wait for."""
+        solving = _Solving(request, response, errors)
+        for step in self._steps:
+            result = step.run(solving)
+            if step.is_async and result is not _FAILED:
+                result = await result
+            solving.results.append(result)
+        return self._own.values(solving) or {}
+
+    def _add_all(self, dependants: Iterable[Dependant]) -> list[tuple[str | None, int]]:
+        """Add the steps of dependencies; returns the name and the place of each result."""
+        return [(dependant.name, self._add(dependant)) for dependant in dependants]
+
+    def _add(self, dependant: Dependant) -> int:
+        """Add a dependency behind those that it needs; returns the place of its result."""
+        declared, key = dependant.call, _cache_key(dependant)
+        assert declared is not None
+        if declared in self._overrides:
+            dependant = get_dependant(
+                path=dependant.path or "",
+                call=self._overrides[declared],
+                name=dependant.name,
+                parent_oauth_scopes=_scopes(dependant),
+                use_cache=dependant.use_cache,
+                scope=dependant.scope,
+            )
+        if dependant.use_cache and key in self._places:
+            return self._places[key]
+        given = self._add_all(dependant.dependencies)
+        self._steps.append(_Dependency(dependant, given))
+        place = len(self._steps) - 1
+        self._places.setdefault(key, place)
+        return place
+
+
+class _Solving:
+    """One request's way through the steps."""
+
+    __slots__ = ("errors", "request", "response", "results", "sources")
+
+    def __init__(self, request: Sources, response: Response, errors: Errors) -> None:
+        self.request = request
+        self.response = response
+        self.errors = errors
+        self.sources: tuple[Mapping[Any, Any], ...] = (
+            request.path_params,
+            request.query,
+            request.sent,
+        )
+        self.results: list[Any] = []
+
+
 class _Parameter:
-    """One of them."""
+    """A parameter of a path, a query or a header."""
 
-    __slots__ = ("_field", "_is_text", "_location", "alias", "is_required", "key", "kind", "name")
+    __slots__ = (
+        "_field",
+        "_is_text",
+        "_location",
+        "alias",
+        "is_required",
+        "key",
+        "kind",
+        "name",
+        "source",
+    )
 
-    def __init__(self, field: Any) -> None:
+    def __init__(self, source: int, field: Any) -> None:
         info: Param = field.field_info
+        self.source = source
         self.name: str = field.name
         self.alias: str = field.alias
         self.kind: str = info.in_.value
@@ -49,6 +193,7 @@ class _Parameter:
         self.key: Any = field.alias.lower().encode() if self.kind == "header" else field.alias
         self._location = (self.kind, field.alias)
         self._is_text = info.annotation is str and not info.metadata
+        self._check(info)
 
     def take(self, value: Any, values: dict[str, Any], errors: Errors) -> None:
         """Put a value among the values, or what is wrong with it among the errors."""
@@ -65,110 +210,161 @@ class _Parameter:
         """Return what is wrong if it is required and not there."""
         return missing(*self._location)
 
+    def _check(self, info: Param) -> None:
+        where = f"the {self.kind} parameter {self.alias!r}"
+        if any(_is_many(kind) for kind in _kinds(info.annotation)):
+            raise Unsupported(f"{where} has more than one value")
+        if info.validation_alias not in (None, self.alias):
+            raise Unsupported(f"{where} has an alias of its own for validation")
+        if info.default_factory is not None or info.validate_default:
+            raise Unsupported(f"{where} has a default that is made for each request")
 
-class _Call:
-    """A dependency, or at last the route: what it takes, and from which calls before it."""
 
-    __slots__ = (
-        "call",
-        "defaults",
-        "given",
-        "needs_nothing",
-        "parameters",
-        "takes_request",
-        "takes_response",
-        "unasked",
-    )
+class _Step:
+    """A dependency or the operation itself: what it takes, and from which steps before it."""
 
-    def __init__(self, dependant: Dependant, given: list[tuple[str, int]]) -> None:
-        assert not dependant.cookie_params
+    def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
         assert dependant.call is not None
         self.call = dependant.call
-        self.given = given
-        fields = (dependant.path_params, dependant.query_params, dependant.header_params)
-        found = [
-            (source, _Parameter(field)) for source, group in enumerate(fields) for field in group
+        self.is_async = is_async(self.call)
+        self._given = given
+        groups = (dependant.path_params, dependant.query_params, dependant.header_params)
+        self.parameters = [
+            _Parameter(source, field) for source, group in enumerate(groups) for field in group
         ]
-        self.parameters = [(source, one.key, one) for source, one in found]
-        self.defaults = {
+        self._constants: dict[str, Any] = {
             field.name: field.default
-            for group in fields
+            for group in groups
             for field in group
             if not field.field_info.is_required()
         }
-        self.takes_request = dependant.request_param_name or dependant.http_connection_param_name
-        self.takes_response = dependant.response_param_name
-        self.needs_nothing = not (
-            given
-            or self.takes_request
-            or self.takes_response
-            or any(one.is_required for _, one in found)
-        )
-        self.unasked: Any = None  # of a dependency: what it is for who says nothing
+        if dependant.security_scopes_param_name:
+            scopes = SecurityScopes(_scopes(dependant))
+            self._constants[dependant.security_scopes_param_name] = scopes
+        self._request_names = [
+            name
+            for name in (dependant.request_param_name, dependant.http_connection_param_name)
+            if name
+        ]
+        self._response_name = dependant.response_param_name
+        self._check(dependant)
 
-    def asked(self, sources: tuple[Mapping[Any, Any], ...], errors: Errors) -> dict[str, Any]:
-        """Return what the request says of the parameters; what is wrong is added to `errors`."""
-        values: dict[str, Any] = {}
-        for source, key, parameter in self.parameters:
-            value = sources[source].get(key)
+    def run(self, solving: _Solving) -> Any:
+        """Call it, or return `_FAILED` if something that it needs is not there."""
+        values = self.values(solving)
+        return _FAILED if values is None else self.call(**values)
+
+    def values(self, solving: _Solving) -> dict[str, Any] | None:
+        """Return what to call it with; None if something is wrong, and the errors tell what."""
+        values, errors, sources = self._constants.copy(), solving.errors, solving.sources
+        known = len(errors)
+        for parameter in self.parameters:
+            value = sources[parameter.source].get(parameter.key)
             if value is not None:
                 parameter.take(value, values, errors)
             elif parameter.is_required:
                 errors.append(parameter.missing())
-        return values
+        is_possible = len(errors) == known
+        for name, place in self._given:
+            result = solving.results[place]
+            if result is _FAILED:
+                is_possible = False
+            elif name is not None:
+                values[name] = result
+        for name in self._request_names:
+            values[name] = solving.request
+        if self._response_name is not None:
+            values[self._response_name] = solving.response
+        return values if is_possible else None
 
-    def arguments(
-        self, asked: dict[str, Any], found: Sequence[Any], request: Sources, response: Response
-    ) -> dict[str, Any]:
-        """Return what to call it with, given what the calls before it have found."""
-        values = self.defaults | asked
-        for name, index in self.given:
-            values[name] = found[index]
-        if self.takes_request:
-            values[self.takes_request] = request
-        if self.takes_response:
-            values[self.takes_response] = response
-        return values
+    def _check(self, dependant: Dependant) -> None:
+        if dependant.cookie_params:
+            raise Unsupported(f"cookies ({dependant.cookie_params[0].name!r})")
+        if dependant.background_tasks_param_name:
+            raise Unsupported("background tasks")
+        if dependant.websocket_param_name:
+            raise Unsupported("a WebSocket")
 
 
-class Parameters:
-    """What a route takes, and all that its dependencies take: a list of calls, the route's last."""
+class _Dependency(_Step):
+    """A step before the operation's own."""
 
-    def __init__(self, dependant: Dependant) -> None:
-        """Take over what FastAPI found in signatures."""
-        self._dependencies: list[_Call] = []
-        self._add(dependant)
-        self._route = self._dependencies.pop()
-        for one in self._dependencies:
-            if one.needs_nothing:
-                one.unasked = one.call(**one.defaults)
+    def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
+        super().__init__(dependant, given)
+        self._result_of_nothing: Any = _FAILED
+        if getattr(self.call, "is_pure", False):
+            self._result_of_nothing = self.call(**self._constants)
 
-    @property
-    def query_names(self) -> Iterator[str]:
-        """Yield the names of query parameters, those of dependencies too."""
-        for call in (*self._dependencies, self._route):
-            for _, _, parameter in call.parameters:
-                if parameter.kind == "query":
-                    yield parameter.alias
+    def run(self, solving: _Solving) -> Any:
+        if self._result_of_nothing is not _FAILED and not self._is_given_any(solving):
+            return self._result_of_nothing
+        return super().run(solving)
 
-    def values(self, request: Sources, response: Response, errors: Errors) -> dict[str, Any]:
-        """Return what to call the route with; what is wrong is added to `errors`."""
-        sources = request.path_params, request.query, request.sent
-        found: list[Any] = []
-        for one in self._dependencies:
-            known = len(errors)
-            asked = one.asked(sources, errors)
-            if one.needs_nothing and not asked and len(errors) == known:
-                found.append(one.unasked)
-                continue
-            values = one.arguments(asked, found, request, response)
-            # What lacks a value is not called, nor is what needs it: there are errors then.
-            is_possible = len(errors) == known and _FAILED not in values.values()
-            found.append(one.call(**values) if is_possible else _FAILED)
-        return self._route.arguments(self._route.asked(sources, errors), found, request, response)
+    def _is_given_any(self, solving: _Solving) -> bool:
+        for parameter in self.parameters:
+            if parameter.key in solving.sources[parameter.source]:
+                return True
+        return False
 
-    def _add(self, dependant: Dependant) -> int:
-        """Add a call behind those it needs; returns its place."""
-        given = [(below.name or "", self._add(below)) for below in dependant.dependencies]
-        self._dependencies.append(_Call(dependant, given))
-        return len(self._dependencies) - 1
+    def _check(self, dependant: Dependant) -> None:
+        super()._check(dependant)
+        name = getattr(self.call, "__qualname__", type(self.call).__qualname__)
+        if is_generator(self.call):
+            raise Unsupported(f"the dependency {name} yields")
+        if dependant.body_params:
+            raise Unsupported(f"the dependency {name} takes the body")
+        if dependant.concurrency is not None:
+            raise Unsupported(f"the dependency {name} bounds how many run at once")
+
+
+def _cache_key(dependant: Dependant) -> object:
+    """Return what two dependencies share that FastAPI calls once a request."""
+    scopes = frozenset(_scopes(dependant)) if _uses_scopes(dependant) else frozenset()
+    return dependant.call, scopes, dependant.scope
+
+
+def _scopes(dependant: Dependant) -> list[str]:
+    """Return the scopes that a dependency is asked for: those around it, and its own."""
+    return list(
+        dict.fromkeys([*(dependant.parent_oauth_scopes or ()), *(dependant.own_oauth_scopes or ())])
+    )
+
+
+def _uses_scopes(dependant: Dependant) -> bool:
+    if dependant.own_oauth_scopes or dependant.security_scopes_param_name:
+        return True
+    if isinstance(dependant.call, SecurityBase):
+        return True
+    return any(_uses_scopes(below) for below in dependant.dependencies)
+
+
+def _functions(call: Callable[..., Any]) -> Iterator[Any]:
+    """Yield what may be the function behind a callable: itself, what it wraps, its `__call__`."""
+    function: Any = call
+    while isinstance(function, partial):
+        function = function.func
+    wrapped = inspect.unwrap(function)
+    yield function
+    yield wrapped
+    if not inspect.isclass(wrapped):  # to call a class makes an instance
+        yield inspect.unwrap(function.__call__)
+        yield inspect.unwrap(wrapped.__call__)
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield a type, and those it is made of."""
+    yield annotation
+    for part in (*get_args(annotation), *_alias_of(annotation)):
+        yield from _kinds(part)
+
+
+def _alias_of(annotation: Any) -> tuple[Any, ...]:
+    return (annotation.__value__,) if isinstance(annotation, TypeAliasType) else ()
+
+
+def _is_many(kind: Any) -> bool:
+    """Tell whether a type takes several values of a query or a header."""
+    plain = getattr(kind, "__origin__", kind)
+    if not isinstance(plain, type) or issubclass(plain, str | bytes):
+        return False
+    return issubclass(plain, Sequence | AbstractSet | Mapping | deque | BaseModel)

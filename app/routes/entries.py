@@ -34,6 +34,7 @@ from headgate.app.http.operation import (
     media_type_of,
     path_of,
 )
+from headgate.app.http.parameters import pure
 from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
@@ -70,6 +71,7 @@ _PAGE = 250
 _PAGE_BYTES = 2**20
 
 
+@pure
 def expected_last_id(
     if_match: Annotated[
         str | None,
@@ -106,6 +108,7 @@ class WriterKey(NamedTuple):
         return Idempotent(self.producer, self.key, digest.value())
 
 
+@pure
 def writer_key(
     idempotency_key: Annotated[
         str | None,
@@ -296,6 +299,7 @@ EntryRange = tuple[EntryId, EntryId, bool]
 _EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
 
 
+@pure
 def range_query(
     start: Annotated[
         str | None, Query(description="From this id; `-`, or `(id` for after.")

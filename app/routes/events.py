@@ -19,6 +19,7 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.operation import Operation, path_of
+from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import PatientResponse, merged
 from headgate.app.live.event import delivery_events, entry_events, event
 from headgate.app.live.follow import follow_group, follow_stream
@@ -93,6 +94,7 @@ class EventStream(PatientResponse):
         )
 
 
+@pure
 def last_event_id(
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on (the default).")

@@ -1,0 +1,87 @@
+"""Answers: what an operation returns, as the body that its model describes."""
+
+import inspect
+from typing import Any
+
+from fastapi import Response
+from fastapi.datastructures import DefaultPlaceholder
+from fastapi.exceptions import ResponseValidationError
+from pydantic import TypeAdapter
+
+from headgate.app.http.parameters import Unsupported
+
+_IS_JSON = (b"content-type", b"application/json")
+
+
+class OpenAnswer(Response):
+    """The response that a route and its dependencies are given: they may add to it."""
+
+    def __init__(self) -> None:
+        self.status_code = 0  # nobody has said it
+        self.raw_headers: list[tuple[bytes, bytes]] = []
+        self.background = None
+
+    def complete(self, status_code: int, content: bytes) -> None:
+        """Say what is answered, unless the route has said another status."""
+        if self.status_code == 0:
+            self.status_code = status_code
+        elif not _has_body(self.status_code):
+            content = b""
+        self.body = content
+        if content:
+            length = str(len(content)).encode()
+            self.raw_headers += [_IS_JSON, (b"content-length", length)]
+
+
+class AnswerModel:
+    """How what an operation returns becomes JSON."""
+
+    def __init__(self, route: Any) -> None:
+        """Take over what FastAPI knows of a route's answers.
+
+        Raises:
+            Unsupported: it does not say what it answers, or answers no JSON.
+        """
+        self._field = route.response_field
+        self._type = route.response_model
+        self._adapter: TypeAdapter[Any] | None = None
+        if self._field is not None:
+            self._adapter = TypeAdapter(self._type)
+            if not isinstance(route.response_class, DefaultPlaceholder):
+                raise Unsupported("a model in a response class of its own: return the response")
+        elif not _is_response(route.endpoint) and _has_body(route.status_code or 200):
+            raise Unsupported("neither a model nor a Response as what it returns")
+        options = {
+            "include": route.response_model_include,
+            "exclude": route.response_model_exclude,
+            "exclude_unset": route.response_model_exclude_unset,
+            "exclude_defaults": route.response_model_exclude_defaults,
+            "exclude_none": route.response_model_exclude_none,
+        }
+        self._options: dict[str, Any] = {name: value for name, value in options.items() if value}
+        self._options["by_alias"] = route.response_model_by_alias
+
+    def json(self, value: Any) -> bytes:
+        """Return the JSON of a value; what is not of the model is made so, as FastAPI does.
+
+        Raises:
+            ResponseValidationError: that cannot be.
+        """
+        if self._adapter is None:
+            if value is not None:
+                raise TypeError(f"{type(value).__name__} is returned where no model is declared")
+            return b""
+        if type(value) is not self._type:
+            value, wrong = self._field.validate(value, {}, loc=("response",))
+            if wrong:
+                raise ResponseValidationError(wrong)
+        return self._adapter.dump_json(value, **self._options)
+
+
+def _has_body(status_code: int) -> bool:
+    return status_code >= 200 and status_code not in (204, 304)
+
+
+def _is_response(endpoint: Any) -> bool:
+    annotation = inspect.signature(endpoint, eval_str=True).return_annotation
+    return isinstance(annotation, type) and issubclass(annotation, Response)
