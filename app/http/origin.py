@@ -4,6 +4,9 @@ A browser says where a page came from (`Origin`) and which name it looked up (`H
 must be one the gateway answers to, or a foreign name could be pointed at this machine (DNS
 rebinding); the origin must be the gateway's own or on the allow-list. Clients that are no browsers
 send no origin.
+
+What watches a gateway asks for it by address, so probes are answered under every name. They tell
+nothing of streams but counts.
 """
 
 from collections.abc import Collection
@@ -17,6 +20,7 @@ from headgate.app.http.operation import path_of
 from headgate.app.wire.problems import make_problem
 
 _ASKED = frozenset({b"host", b"origin", b"sec-fetch-site"})
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -47,6 +51,7 @@ class OriginGuard:
             said.get(b"origin"),
             said.get(b"sec-fetch-site"),
             scope["path"].startswith("/v1/"),
+            scope["path"] in _PROBES,
         )
         if refusal is None:
             await self._app(scope, receive, send)
@@ -58,12 +63,13 @@ class OriginGuard:
             await problem_response(problem)(scope, receive, send)
 
     def _refuse(
-        self, host: bytes, origin: bytes | None, site: bytes | None, is_data: bool
+        self, host: bytes, origin: bytes | None, site: bytes | None, is_data: bool, is_probe: bool
     ) -> str | None:
         """Return why a request is refused, None if it is not."""
         named = host.decode("latin-1").lower()
         name = _hostname(named)
-        if "*" not in self._hosts and name not in self._hosts and not name.endswith(".localhost"):
+        may_be_page = not is_probe or origin is not None
+        if may_be_page and not self._answers_to(name):
             return f"This gateway does not answer to the host name {name!r}: see allowed_hosts."
         if "*" in self._origins:
             return None
@@ -77,6 +83,9 @@ class OriginGuard:
         if is_own or page.lower() in self._origins:
             return None
         return f"Pages of {page} may not call this gateway: see allowed_origins."
+
+    def _answers_to(self, name: str) -> bool:
+        return "*" in self._hosts or name in self._hosts or name.endswith(".localhost")
 
 
 def _hostname(host: str) -> str:

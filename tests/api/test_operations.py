@@ -201,6 +201,14 @@ async def test_a_name_that_may_be_anybodys_is_refused(shared: Live, host: str) -
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+async def test_a_probe_is_answered_under_every_name(shared: Live, path: str) -> None:
+    for host in ("10.0.0.7:8080", "gateway.internal", "[fd00::7]:8080"):
+        assert (await shared.http.get(path, headers={"Host": host})).status_code == 200
+        page = {"Host": host, "Origin": f"http://{host}"}
+        assert said(await shared.http.get(path, headers=page)) == (403, "origin_refused", "")
+
+
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "", "http://localhost:1", "http://[::1", "x", "://"]
 )
@@ -255,8 +263,8 @@ async def test_a_browser_that_asks_first_is_told_what_it_may_do(method: str) -> 
 
 async def test_configured_hosts_are_answered() -> None:
     async with running(Settings(allowed_hosts=["Gateway.example"])) as live:
-        good = await live.http.get("/healthz", headers={"Host": "gateway.EXAMPLE:80"})
-        bad = await live.http.get("/healthz", headers={"Host": "other.example"})
+        good = await live.http.get("/v1/limits", headers={"Host": "gateway.EXAMPLE:80"})
+        bad = await live.http.get("/v1/limits", headers={"Host": "other.example"})
 
     assert (good.status_code, bad.status_code) == (200, 403)
 
