@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import mimetypes
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -14,7 +13,6 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from starlette.middleware import Middleware
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from headgate.app.backends.port import Backend
 from headgate.app.bulk.staging import Staging
@@ -42,6 +40,7 @@ from headgate.app.runtime import collector, machine
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
+from headgate.app.transport.proxies import proxy_headers
 from headgate.app.transport.sockets import Sockets, sockets_max_of
 from headgate.app.wire.schemas import Limits
 from headgate.engine.engine import Engine
@@ -57,8 +56,6 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
-
-_LOOPBACK = "127.0.0.1,::1"
 
 _MEMORY_PERCENTAGE = 70
 """Of what the machine has, for the streams: a rewrite and connections take memory, too."""
@@ -199,10 +196,7 @@ def _in_front(settings: Settings, metrics: Metrics) -> list[Middleware]:
 
 def _behind() -> list[Middleware]:
     """Return the layers of what is no operation: sockets are served, and pages know their URL."""
-    proxies = os.environ.get("FORWARDED_ALLOW_IPS", _LOOPBACK)
-    # A page says under which URL it was asked for; nothing else needs to know of a proxy.
-    pages: Any = ProxyHeadersMiddleware  # it has uvicorn's own types
-    return [Middleware(socket.SocketRoutes), Middleware(pages, proxies)]
+    return [Middleware(socket.SocketRoutes), proxy_headers()]
 
 
 def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -> Engine:

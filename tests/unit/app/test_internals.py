@@ -1,0 +1,263 @@
+"""What we rely on inside uvicorn, websockets, Starlette and FastAPI, name by name.
+
+None of it is promised to stay. So `pyproject.toml` caps the versions, and whoever raises a cap is
+told here what has moved, and which folder of ours has to follow.
+"""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import APIRouter, FastAPI, params
+from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import get_dependant
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
+from fastapi.security import SecurityScopes
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.extensions.permessage_deflate import (
+    PerMessageDeflate,
+    ServerPerMessageDeflateFactory,
+)
+from websockets.server import ServerProtocol
+
+from headgate.app import server
+from headgate.app.transport import intake, requests, websocket
+
+CALLS: dict[Any, dict[str, str]] = {
+    # app/transport/requests.py
+    HttpToolsProtocol: {
+        "__init__": "config server_state app_state _loop",
+        "_should_upgrade": "",
+        "_start_asgi_task": "cycle app",
+        "_unset_keepalive_if_required": "",
+        "connection_lost": "exc",
+        "connection_made": "transport",
+        "data_received": "data",
+        "handle_websocket_upgrade": "",
+        "on_body": "body",
+        "on_headers_complete": "",
+        "on_message_begin": "",
+        "on_message_complete": "",
+        "pause_writing": "",
+        "resume_writing": "",
+    },
+    FlowControl: {"__init__": "transport", "pause_reading": "", "resume_reading": ""},
+    # app/transport/intake.py, websocket.py
+    WebSocketsSansIOProtocol: {
+        "__init__": "config server_state app_state _loop",
+        "connection_lost": "exc",
+        "data_received": "data",
+        "handle_bytes": "event",
+        "handle_cont": "event",
+        "handle_parser_exception": "",
+        "handle_text": "event",
+        "keepalive_timeout": "",
+        "on_task_complete": "task",
+        "receive": "",
+        "resume_writing": "",
+        "send": "message",
+        "send_receive_event_to_app": "",
+        "start_keepalive": "",
+    },
+    PerMessageDeflate: {"encode": "frame"},
+    ServerPerMessageDeflateFactory: {"process_request_params": "params accepted_extensions"},
+    # app/server.py
+    uvicorn.Server: {
+        "__init__": "config",
+        "handle_exit": "sig frame",
+        "on_tick": "counter",
+        "run": "sockets",
+        "shutdown": "sockets",
+        "startup": "sockets",
+    },
+    # app/http
+    APIRoute: {"get_route_handler": "", "matches": "scope"},
+    AsyncExitStackMiddleware: {"__init__": "app context_name"},
+    ExceptionMiddleware: {"__init__": "app handlers debug"},
+    ServerErrorMiddleware: {"__init__": "app handler debug"},
+    SecurityScopes: {"__init__": "scopes"},
+    Request: {"__init__": "scope receive send", "body": "", "stream": ""},
+}
+
+ATTRIBUTES: dict[Any, str] = {
+    HttpToolsProtocol: "app_state connections cycle flow headers loop parser pipeline transport "
+    "url",
+    RequestResponseCycle: "body disconnected message_event more_body response_complete "
+    "response_started scope transport",
+    FlowControl: "read_paused",
+    WebSocketsSansIOProtocol: "app_state close_sent close_timer conn curr_msg_data_type "
+    "disconnected loop queue read_paused request response transport writable",
+    ServerProtocol: "available_extensions close_sent parser parser_exc",
+    PerMessageDeflate: "local_max_window_bits local_no_context_takeover remote_max_window_bits "
+    "remote_no_context_takeover",
+    uvicorn.Server: "_captured_signals config servers started",
+    Starlette: "debug exception_handlers middleware_stack router user_middleware",
+}
+
+DEPENDANT = """
+background_tasks_param_name body_params call concurrency cookie_params dependencies header_params
+http_connection_param_name name own_oauth_scopes parent_oauth_scopes path path_params query_params
+request_param_name response_param_name scope security_scopes_param_name use_cache
+websocket_param_name
+"""
+
+ROUTE = """
+body_field dependant dependencies endpoint max_body_size methods path response_class response_field
+response_model response_model_by_alias response_model_exclude response_model_exclude_defaults
+response_model_exclude_none response_model_exclude_unset response_model_include status_code
+"""
+
+OURS = {
+    requests.BoundedHttp: HttpToolsProtocol,
+    requests._Flow: FlowControl,
+    intake.BoundedWebSocket: WebSocketsSansIOProtocol,
+    websocket.SocketProtocol: WebSocketsSansIOProtocol,
+    server.Server: uvicorn.Server,
+}
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "parameters"),
+    [
+        pytest.param(owner, name, parameters, id=f"{owner.__name__}.{name}")
+        for owner, calls in CALLS.items()
+        for name, parameters in calls.items()
+    ],
+)
+def test_a_call_is_as_we_know_it(owner: Any, name: str, parameters: str) -> None:
+    signature = inspect.signature(getattr(owner, name))
+
+    assert [each for each in signature.parameters if each != "self"] == parameters.split()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        pytest.param(owner, name, id=f"{owner.__name__}.{name}")
+        for owner, names in ATTRIBUTES.items()
+        for name in names.split()
+    ],
+)
+def test_an_attribute_is_there(owner: Any, name: str) -> None:
+    assert name in _kept(owner)
+
+
+@pytest.mark.parametrize("ours", OURS, ids=lambda ours: ours.__name__)
+def test_all_that_a_class_of_ours_uses_of_its_base_is_named_here(ours: Any) -> None:
+    base = OURS[ours]
+    kept = _kept(base)
+    used = {name for name in _used(ours) if name in kept or callable(getattr(base, name, None))}
+
+    assert used <= {*CALLS[base], *ATTRIBUTES[base].split()}
+
+
+@pytest.mark.parametrize("name", DEPENDANT.split())
+def test_fastapi_reads_signatures_into_what_we_compile(name: str) -> None:
+    assert name in {field.name for field in dataclasses.fields(Dependant)}
+
+
+def test_fastapi_reads_nothing_else_out_of_signatures() -> None:
+    assert len(dataclasses.fields(Dependant)) == len(DEPENDANT.split()), (
+        "is what is new refused or supported?"
+    )
+
+
+def test_a_dependency_is_read_as_we_ask_for_it() -> None:
+    known = {"path", "call", "name", "parent_oauth_scopes", "use_cache", "scope"}
+
+    assert known <= set(inspect.signature(get_dependant).parameters)
+
+
+async def _endpoint(number: int = 1) -> int:
+    return number
+
+
+@pytest.mark.parametrize("name", ROUTE.split())
+def test_a_route_tells_what_we_compile(name: str) -> None:
+    router, app = APIRouter(), FastAPI()
+    router.add_api_route("/here", _endpoint)
+    app.include_router(router, prefix="/below")
+    [plain] = iter_route_contexts(router.routes)
+    included = [each for each in iter_route_contexts(app.routes) if each.path == "/below/here"]
+
+    for context in (plain, *included):
+        assert isinstance(context, RouteContext)
+        assert isinstance(context.original_route, APIRoute)
+        assert hasattr(context, name)
+    assert plain.dependant is router.routes[0].dependant  # type: ignore[attr-defined]
+
+
+def test_a_parameter_is_validated_as_we_ask_for_it() -> None:
+    [field] = get_dependant(path="/", call=_endpoint).query_params
+
+    assert field.validate("2", {}, loc=("query", "number")) == (2, [])
+    value, [wrong] = field.validate("x", {}, loc=("query", "number"))
+    assert (value, wrong["loc"]) == (None, ("query", "number"))
+    assert (field.name, field.alias, field.default) == ("number", "number", 1)
+    info: Any = field.field_info
+    assert (info.in_.value, info.is_required(), info.annotation) == ("query", False, int)
+    assert not info.metadata
+    assert not info.validate_default
+    assert info.default_factory is info.validation_alias is None
+    assert params.Body().embed is None
+
+
+def test_an_app_has_what_we_look_at() -> None:
+    app = FastAPI()
+
+    assert app.dependency_overrides == {}
+    assert app.max_body_size is None
+    assert app.router.dependencies == []
+
+
+def test_an_app_with_a_stack_takes_no_middleware() -> None:
+    app = FastAPI()
+    app.middleware_stack = app.router
+    kind, args, options = Middleware(ServerErrorMiddleware, debug=True)
+
+    assert (kind, args, options) == (ServerErrorMiddleware, (), {"debug": True})
+    with pytest.raises(RuntimeError):
+        app.add_middleware(ServerErrorMiddleware)
+
+
+def _kept(owner: type) -> set[str]:
+    """Return the attributes that a class gives to its instances."""
+    kept = set()
+    for kind in owner.__mro__[:-1]:
+        for node in ast.walk(_parsed(kind)):
+            match node:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                    kept.add(name)
+    return kept
+
+
+def _used(owner: type) -> set[str]:
+    """Return what a class uses of itself and of its base, and the methods it has."""
+    used = set()
+    for node in ast.walk(_parsed(owner)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                used.add(name)
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
+                used.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                used.add(name)
+    return used
+
+
+def _parsed(owner: type) -> ast.Module:
+    if owner.__module__ in ("asyncio.protocols", "typing"):
+        return ast.Module([], [])
+    return ast.parse(textwrap.dedent(inspect.getsource(owner)))
