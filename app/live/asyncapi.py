@@ -33,13 +33,54 @@ _ACTIONS = {
     "send": "What the gateway says to a client.",
 }
 
+_INFO = {
+    "title": "Headgate",
+    "version": version("headgate"),
+    "description": _DESCRIPTION,
+    "contact": {"name": "The developers of Headgate"},
+    "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+    "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
+}
+_SERVERS = {
+    "local": {
+        "host": "127.0.0.1:8080",
+        "protocol": "ws",
+        "description": "A gateway on this machine, as it is started.",
+    }
+}
+
 _Models = dict[str, type[BaseModel]]
+_Messages = dict[str, tuple[str, type[BaseModel]]]
+"""By name: the action that it is a message of, and its model."""
 
 
 def document() -> dict[str, Any]:
     """Return the AsyncAPI 3 document."""
     received: _Models = _by_type(get_args(get_args(AnyClientFrame)[0]))
     sent: _Models = _by_type(get_args(ServerFrame))
+    messages = {**_messages(received, "receive"), **_messages(sent, "send")}
+    return {
+        "asyncapi": "3.1.0",
+        "info": _INFO,
+        "servers": _SERVERS,
+        "defaultContentType": "application/json",
+        "channels": {
+            name: _channel(address, text, messages) for name, (address, text) in _CHANNELS.items()
+        },
+        "operations": {
+            f"{action}{channel[0].upper()}{channel[1:]}": _operation(action, channel, messages)
+            for channel in _CHANNELS
+            for action in _ACTIONS
+        },
+        "components": {
+            "messages": {name: _message(name, model) for name, (_, model) in messages.items()},
+            "schemas": _schemas(received, sent),
+        },
+    }
+
+
+def _schemas(received: _Models, sent: _Models) -> dict[str, Any]:
+    """Return the schemas of all frames."""
     _, schemas = models_json_schema(
         [
             *((model, "validation") for model in received.values()),
@@ -47,77 +88,57 @@ def document() -> dict[str, Any]:
         ],
         ref_template="#/components/schemas/{model}",
     )
+    definitions: dict[str, Any] = schemas["$defs"]
     for model in sent.values():  # what tells the frames apart is always there
-        schema = schemas["$defs"][model.__name__]
+        schema = definitions[model.__name__]
         schema["required"] = ["type", *schema.get("required", ())]
-    names = {**_names(received, "receive"), **_names(sent, "send")}
+    return definitions
+
+
+def _channel(address: str, text: str, messages: _Messages) -> dict[str, Any]:
     return {
-        "asyncapi": "3.1.0",
-        "info": {
-            "title": "Headgate",
-            "version": version("headgate"),
-            "description": _DESCRIPTION,
-            "contact": {"name": "The developers of Headgate"},
-            "license": {
-                "name": "Apache-2.0",
-                "url": "https://www.apache.org/licenses/LICENSE-2.0",
-            },
-            "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
+        "address": address,
+        "description": text,
+        "parameters": {
+            name: {"description": meaning}
+            for name, meaning in _PARAMETERS.items()
+            if f"{{{name}}}" in address
         },
-        "servers": {
-            "local": {
-                "host": "127.0.0.1:8080",
-                "protocol": "ws",
-                "description": "A gateway on this machine, as it is started.",
-            }
-        },
-        "defaultContentType": "application/json",
-        "channels": {
-            name: {
-                "address": address,
-                "description": text,
-                "parameters": {
-                    one: {"description": meaning}
-                    for one, meaning in _PARAMETERS.items()
-                    if f"{{{one}}}" in address
-                },
-                "messages": {one: {"$ref": f"#/components/messages/{one}"} for one in names},
-            }
-            for name, (address, text) in _CHANNELS.items()
-        },
-        "operations": {
-            f"{action}{channel[0].upper()}{channel[1:]}": {
-                "action": action,
-                "description": text,
-                "channel": {"$ref": f"#/channels/{channel}"},
-                "messages": [
-                    {"$ref": f"#/channels/{channel}/messages/{name}"}
-                    for name, (direction, _) in names.items()
-                    if direction == action
-                ],
-            }
-            for channel in _CHANNELS
-            for action, text in _ACTIONS.items()
-        },
-        "components": {
-            "messages": {
-                name: {
-                    "name": get_args(model.model_fields["type"].annotation)[0],
-                    "title": name,
-                    "summary": (model.__doc__ or "").strip(),
-                    "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
-                }
-                for name, (_, model) in names.items()
-            },
-            "schemas": schemas["$defs"],
-        },
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
+    }
+
+
+def _operation(action: str, channel: str, messages: _Messages) -> dict[str, Any]:
+    return {
+        "action": action,
+        "description": _ACTIONS[action],
+        "channel": {"$ref": f"#/channels/{channel}"},
+        "messages": [
+            {"$ref": f"#/channels/{channel}/messages/{name}"}
+            for name, (of_action, _) in messages.items()
+            if of_action == action
+        ],
+    }
+
+
+def _message(name: str, model: type[BaseModel]) -> dict[str, Any]:
+    return {
+        "name": _type_of(model),
+        "title": name,
+        "summary": (model.__doc__ or "").strip(),
+        "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
     }
 
 
 def _by_type(models: tuple[type[BaseModel], ...]) -> _Models:
     """Return frame models by what stands in their `type`."""
-    return {get_args(model.model_fields["type"].annotation)[0]: model for model in models}
+    return {_type_of(model): model for model in models}
 
 
-def _names(models: _Models, action: str) -> dict[str, tuple[str, type[BaseModel]]]:
+def _type_of(model: type[BaseModel]) -> str:
+    kind: str = get_args(model.model_fields["type"].annotation)[0]
+    return kind
+
+
+def _messages(models: _Models, action: str) -> _Messages:
     return {f"{action}_{kind}": (action, model) for kind, model in models.items()}
