@@ -144,6 +144,8 @@ def _check_route(route: Any) -> None:
         raise Unsupported("the endpoint is `def`: write `async def`")
     if route.max_body_size is not None:
         raise Unsupported("a bound of its own for the body")
+    if getattr(route.strict_content_type, "value", route.strict_content_type) is False:
+        raise Unsupported("a body that does not say what it is")
     bodies = route.dependant.body_params
     if any(isinstance(field.field_info, params.Form) for field in bodies):
         raise Unsupported("a form")

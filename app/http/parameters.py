@@ -144,7 +144,7 @@ class Parameters:
         if dependant.use_cache and key in self._places:
             return self._places[key]
         given = self._add_all(dependant.dependencies)
-        self._steps.append(_Dependency(dependant, given))
+        self._steps.append(_dependency(dependant, given))
         place = len(self._steps) - 1
         self._places.setdefault(key, place)
         return place
@@ -289,22 +289,11 @@ class _Step:
 class _Dependency(_Step):
     """A step before the operation's own."""
 
-    def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
-        super().__init__(dependant, given)
-        self._result_of_nothing: Any = _FAILED
-        if getattr(self.call, "is_pure", False):
-            self._result_of_nothing = self.call(**self._constants)
-
-    def run(self, solving: _Solving) -> Any:
-        if self._result_of_nothing is not _FAILED and not self._is_given_any(solving):
-            return self._result_of_nothing
-        return super().run(solving)
-
-    def _is_given_any(self, solving: _Solving) -> bool:
-        for parameter in self.parameters:
-            if parameter.key in solving.sources[parameter.source]:
-                return True
-        return False
+    @property
+    def needs_request_only(self) -> bool:
+        """Tell whether it takes the request, and nothing else."""
+        others = (self.parameters, self._constants, self._given, self._response_name)
+        return len(self._request_names) == 1 and not any(others)
 
     def _check(self, dependant: Dependant) -> None:
         super()._check(dependant)
@@ -315,6 +304,38 @@ class _Dependency(_Step):
             raise Unsupported(f"the dependency {name} takes the body")
         if dependant.concurrency is not None:
             raise Unsupported(f"the dependency {name} bounds how many run at once")
+
+
+class _OfRequest(_Dependency):
+    """A dependency on the request alone, as most are."""
+
+    def run(self, solving: _Solving) -> Any:
+        [name] = self._request_names
+        return self.call(**{name: solving.request})
+
+
+class _Pure(_Dependency):
+    """A dependency whose result is known where none of its parameters is given."""
+
+    def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
+        super().__init__(dependant, given)
+        self._places = [(parameter.source, parameter.key) for parameter in self.parameters]
+        self._result = self.call(**self._constants)
+
+    def run(self, solving: _Solving) -> Any:
+        sources = solving.sources
+        for source, key in self._places:
+            if key in sources[source]:
+                return super().run(solving)
+        return self._result
+
+
+def _dependency(dependant: Dependant, given: list[tuple[str | None, int]]) -> _Dependency:
+    """Return the step of a dependency, of the kind that costs least."""
+    if getattr(dependant.call, "is_pure", False):
+        return _Pure(dependant, given)
+    step = _Dependency(dependant, given)
+    return _OfRequest(dependant, given) if step.needs_request_only else step
 
 
 def _cache_key(dependant: Dependant) -> object:

@@ -117,6 +117,7 @@ ROUTE = """
 body_field dependant dependencies endpoint max_body_size methods path response_class response_field
 response_model response_model_by_alias response_model_exclude response_model_exclude_defaults
 response_model_exclude_none response_model_exclude_unset response_model_include status_code
+strict_content_type
 """
 
 OURS = {

@@ -133,6 +133,13 @@ def test_a_route_is_refused_with_its_name(
     assert what in str(caught.value)
 
 
+def test_a_router_that_takes_bodies_of_no_type_is_refused() -> None:
+    router = APIRouter(route_class=Operation, strict_content_type=False)
+
+    with pytest.raises(Unsupported, match="a body that does not say what it is"):
+        router.add_api_route("/v1/things", plain)
+
+
 def test_what_an_including_router_adds_is_refused() -> None:
     router, app = APIRouter(route_class=Operation), FastAPI()
     router.add_api_route("/things", plain)
