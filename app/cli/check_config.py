@@ -23,7 +23,9 @@ setting as its variable does, in small letters and without `HEADGATE_`: `port = 
 list there: `allowed_hosts = ["gw.example"]`.
 
 A value that makes no sense stops the start, and so does an unknown name in the file. A variable
-that begins with `HEADGATE_` and is no setting is named in a warning.
+that begins with `HEADGATE_` and is no setting is named in a warning. Kubernetes adds such variables
+for a service named `headgate`, and sets `HEADGATE_PORT` to a URL: `enableServiceLinks: false` in
+the pod leaves them out.
 
 | variable | flag | default | allowed | meaning |
 |---|---|---|---|---|

@@ -83,7 +83,7 @@ async def until_done(
 async def test_two_tabs_see_everything_and_share_the_work(
     browser: Browser, pages_url: str, tmp_path: Path
 ) -> None:
-    settings = {"port": free_port(), "allowed_origins": f'["{pages_url}"]'}
+    settings = {"port": free_port(), "allowed_origins": pages_url}
     gateway = await Gateway.start(tmp_path / "data", settings)
     context = await browser.new_context()
     first, second = await context.new_page(), await context.new_page()
