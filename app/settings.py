@@ -19,6 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from headgate.app.wire.schemas import Limits
 from headgate.engine.journal.journal import FsyncPolicy
 from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
 from headgate.engine.state.memory import WhenFull
@@ -68,6 +69,11 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+def _limit(name: str, default: int | None, *, ge: int) -> Any:
+    """Return the field of a setting that `/v1/limits` tells of, in the words it has there."""
+    return Field(default, ge=ge, description=Limits.model_fields[name].description)
+
+
 class Settings(BaseSettings):
     """Everything an operator can choose."""
 
@@ -90,9 +96,7 @@ class Settings(BaseSettings):
     disk_bytes_max: int | None = Field(
         None, ge=2**20, description="Size of the journal from which appends are refused."
     )
-    disk_free_bytes_min: int = Field(
-        64 * 2**20, ge=2**20, description="Free bytes of the disk below which appends are refused."
-    )
+    disk_free_bytes_min: int = _limit("disk_free_bytes_min", 64 * 2**20, ge=2**20)
     memory_bytes_max: int | None = Field(
         None,
         ge=2**20,
@@ -103,12 +107,10 @@ class Settings(BaseSettings):
         WhenFull.REFUSE,
         description="When memory is full: refuse appends, or trim the oldest entries.",
     )
-    streams_max: int = Field(STREAMS_MAX, ge=1, description="Streams.")
-    groups_max: int = Field(GROUPS_MAX, ge=1, description="Groups of one stream.")
-    consumers_max: int = Field(CONSUMERS_MAX, ge=1, description="Consumers of one group.")
-    producers_max: int = Field(
-        PRODUCERS_MAX, ge=1, description="Producers of one stream whose keys are remembered."
-    )
+    streams_max: int = _limit("streams_max", STREAMS_MAX, ge=1)
+    groups_max: int = _limit("groups_max", GROUPS_MAX, ge=1)
+    consumers_max: int = _limit("consumers_max", CONSUMERS_MAX, ge=1)
+    producers_max: int = _limit("producers_max", PRODUCERS_MAX, ge=1)
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     loop_delay_warn_ms: int = Field(
         100, ge=10, description="What holds the event loop for longer is named in a warning."
@@ -119,47 +121,37 @@ class Settings(BaseSettings):
     allowed_origins: Origins = Field(
         [], description="Origins whose pages may call, such as `https://app.example`; `*` is any."
     )
-    body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
-    batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
+    body_bytes_max: int = _limit("body_bytes_max", 16 * 2**20, ge=1024)
+    batch_entries_max: int = _limit("batch_entries_max", 10_000, ge=1)
     # At least what a request asks for that does not say how much.
-    read_entries_max: int = Field(10_000, ge=100, description="Entries in one JSON answer.")
-    staged_bytes_max: int = Field(
-        2 * 2**30, ge=1024, description="Chunks of batches that are not committed yet."
-    )
-    staged_ttl_ms: int = Field(
-        3_600_000, ge=1000, description="A batch that gets no chunk for so long is forgotten."
-    )
-    read_bytes_max: int = Field(
-        16 * 2**20, ge=1024, description="Names and values in one answer or page, about."
-    )
-    ids_max: int = Field(10_000, ge=100, description="Ids in one ack, nack, claim or delete.")
+    read_entries_max: int = _limit("read_entries_max", 10_000, ge=100)
+    staged_bytes_max: int = _limit("staged_bytes_max", 2 * 2**30, ge=1024)
+    staged_ttl_ms: int = _limit("staged_ttl_ms", 3_600_000, ge=1000)
+    read_bytes_max: int = _limit("read_bytes_max", 16 * 2**20, ge=1024)
+    ids_max: int = _limit("ids_max", 10_000, ge=100)
     request_ms_max: int = Field(
         30_000, ge=100, description="How long a request may take to arrive, header and body."
     )
-    wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
-    waiters_max: int = Field(100_000, ge=1, description="Reads blocked at once.")
+    wait_ms_max: int = _limit("wait_ms_max", 60_000, ge=0)
+    waiters_max: int = _limit("waiters_max", 100_000, ge=1)
     sockets_max: int | None = Field(
         None,
         ge=16,
         description="Connections of any kind at once; if not set, what open files allow.",
     )
-    arriving_bytes_max: int = Field(
-        256 * 2**20, ge=2**20, description="Request bodies that arrive at once, together."
-    )
-    unsent_bytes_max: int = Field(
-        256 * 2**20, ge=2**20, description="What clients have not taken of answers, together."
-    )
-    connections_max: int = Field(10_000, ge=1, description="Event streams and WebSockets at once.")
-    subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
+    arriving_bytes_max: int = _limit("arriving_bytes_max", 256 * 2**20, ge=2**20)
+    unsent_bytes_max: int = _limit("unsent_bytes_max", 256 * 2**20, ge=2**20)
+    connections_max: int = _limit("connections_max", 10_000, ge=1)
+    subscriptions_max: int = _limit("subscriptions_max", 100, ge=1)
     connection_ms_max: int | None = Field(
         None, ge=1000, description="After so long a connection is told to come back."
     )
-    frame_bytes_max: int = Field(2**20, ge=1024, description="Largest WebSocket frame.")
-    credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
-    heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
-    ping_interval_ms: int = Field(20_000, ge=100, description="How often a WebSocket is pinged.")
-    pong_wait_ms: int = Field(10_000, ge=100, description="How long its answer may take.")
-    send_ms_max: int = Field(10_000, ge=100, description="How long a slow socket may block.")
+    frame_bytes_max: int = _limit("frame_bytes_max", 2**20, ge=1024)
+    credit_max: int = _limit("credit_max", 65_536, ge=64)
+    heartbeat_ms: int = _limit("heartbeat_ms", 15_000, ge=100)
+    ping_interval_ms: int = _limit("ping_interval_ms", 20_000, ge=100)
+    pong_wait_ms: int = _limit("pong_wait_ms", 10_000, ge=100)
+    send_ms_max: int = _limit("send_ms_max", 10_000, ge=100)
 
     @classmethod
     def settings_customise_sources(
