@@ -1,7 +1,7 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
@@ -33,7 +33,7 @@ from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.replies import GroupState
+from headgate.engine.replies import GroupState, StreamRead
 from headgate.engine.requests import From, GroupCursor, GroupRequest, PendingRequest, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
@@ -154,11 +154,10 @@ async def stream_events(
     after, resumed = cursor
     gateway = gateway_of(request)
     gateway.check_room()
-    await backend.stream_info(stream)
-    start = StreamCursor(stream, after)
-    return EventStream(
-        _stream_events(gateway, path_of(request.scope), start, resumed=resumed), gateway.limits
-    )
+    beat_ms = gateway.limits.heartbeat_ms
+    reads = follow_stream(backend, StreamCursor(stream, after), credit=None, beat_ms=beat_ms)
+    parts = _stream_parts(gateway, await anext(reads), reads, resumed=resumed)
+    return EventStream(_stream_events(gateway, path_of(request.scope), parts), gateway.limits)
 
 
 @router.get(
@@ -275,9 +274,8 @@ def _check_is_asked_for(request: Request) -> None:
 
 
 async def _stream_events(
-    gateway: Gateway, path: str, cursor: StreamCursor, *, resumed: bool
+    gateway: Gateway, path: str, reading: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    reading = _stream_parts(gateway, cursor, resumed=resumed)
     with gateway.metrics.connection("sse"):
         try:
             async with aclosing(merged(reading, _until_end(gateway))) as parts:
@@ -288,11 +286,11 @@ async def _stream_events(
 
 
 async def _stream_parts(
-    gateway: Gateway, cursor: StreamCursor, *, resumed: bool
+    gateway: Gateway, read: StreamRead, later: AsyncIterator[StreamRead], *, resumed: bool
 ) -> AsyncGenerator[bytes, None]:
-    beat_ms = gateway.limits.heartbeat_ms
+    """Yield the events of a stream; what was read first was read before the answer began."""
     is_first, caught_up = True, False
-    async for read in follow_stream(gateway.backend, cursor, credit=None, beat_ms=beat_ms):
+    while True:
         if is_first or read.gap is not None:
             gap = Gap.of(read.gap)
             ready = Ready(position=str(read.after), resumed=resumed, gap=gap)
@@ -306,6 +304,7 @@ async def _stream_parts(
         elif not read.entries:
             yield _HEARTBEAT
         is_first, caught_up = False, at_end
+        read = await anext(later)
 
 
 class _GroupEvents:
