@@ -206,10 +206,18 @@ class Waiters:
             self.changed(stream)
 
     def serve(self) -> None:
-        """Re-run the waiters of all that was noted, in order of arrival.
+        """Run the reads again that wait for what was noted, in order of arrival.
 
-        The first turn is over when this returns; what is left goes on in the next turns of the
-        loop. A re-run notes things too: they are seen to in the same way.
+        1. Take the lane that was noted first, and what happened to it first.
+        2. Run its waiters again, as far as that matters to them (`_round`). A waiter that gets
+           something leaves all its lanes; one that does not keeps its place and its deadline.
+        3. End the turn after `SERVED_AT_ONCE_MAX` reads or `TURN_MS_MAX`; the loop goes on with
+           others, and comes back to the same place.
+        4. Go on with the next lane; one to which more has happened comes again behind the others.
+
+        A read that is run again may note things: they are served in the same way. Only one such
+        walk is under way at a time. A read that comes meanwhile takes nothing from those who wait:
+        it waits until its lanes are served (`wait_turn`).
         """
         if self._serving is None and (self._noted or self._ended):
             self._serving = self._rounds()
@@ -291,6 +299,11 @@ class Waiters:
             yield True
 
     def _serve_in_order(self, key: LaneKey, lane: Lane, signal: _Signal) -> Iterator[bool]:
+        """Serve a lane from its first waiter on; in a group's lane, until one goes away empty.
+
+        Whoever waits behind that one would get nothing either: all of a group compete for the same
+        entries. A waiter whose consumer holds all it may speaks for nobody else.
+        """
         if signal is _Signal.RELEASED and lane.least_idle_ms is None:
             return
         for waiter in lane.in_order():

@@ -561,6 +561,17 @@ def claimable_at(
 def _read_new(
     stream: Stream, group: GroupAhead, request: GroupRequest, now_ms: int
 ) -> tuple[GroupRead, Command]:
+    """Decide what of one stream a consumer is given (XREADGROUP with `>`).
+
+    1. Count the room: the limit, and what `max_pending` leaves above what the consumer holds.
+    2. Take pending entries that are idle for long enough, the longest idle first (`_claimable`).
+    3. Read what is above the group's position, for the room that is left.
+    4. Make one command of both, `Deliver`; without either the consumer is only seen.
+    5. Tell what is given, and how group and consumer stand after it.
+
+    No entry is given twice in one read. The group's position never falls. The first entry is given
+    whatever its size; all others keep within `size_bytes_max`.
+    """
     room = _least(request.limit, request.max_pending, group.held_count)
     taken = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
     room = None if room is None else room - len(taken)
@@ -641,6 +652,17 @@ def _read_history(
 def _claimable(
     stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, steady_ms: int
 ) -> list[Delivery]:
+    """Return what a read takes over of the group's pending entries.
+
+    1. Walk the pending entries from the longest idle on; those that nobody owns come first.
+    2. End at the first that is not idle enough: those behind it are idle for less.
+    3. Leave out what this read has given already, what is about to become a dead letter, what the
+       consumer holds itself (unless it claims its own), and what is gone from the stream.
+    4. End when the limit is reached, or the room is taken.
+
+    It looks at `CLAIM_SCAN_MAX` entries at most, so that entries which nobody can have do not make
+    a read long. What is gone from the stream is not met again by the next reads, until it changes.
+    """
     idle_ms_min = request.idle_ms_min
     if idle_ms_min is None or limit == 0:
         return []

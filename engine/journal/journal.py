@@ -308,6 +308,18 @@ class Journal:
         self._rewrite_not_before_s = _now_s() + pause_s
 
     async def _replace_history(self) -> None:
+        """Write a snapshot of what is recorded, and remove what it replaces.
+
+        1. Ask for a new segment. Everything recorded so far is in closed segments then, which
+           nobody touches any more; `through` is its last position.
+        2. Let a process make the snapshot of them. Records go on into the new segment meanwhile.
+        3. Once the snapshot is there under its name, and safe, remove the segments and the
+           snapshot before it.
+        4. Take account of what is left; the new segment has grown meanwhile.
+
+        At each moment the files stand for all that was acknowledged: the old ones go only when the
+        new one is safe.
+        """
         self._rotation = asyncio.get_running_loop().create_future()
         self._wake.set()
         through = await self._rotation
@@ -353,7 +365,19 @@ class Journal:
                 await self._bear(error, go_back)
 
     async def _do_next(self) -> bool:
-        """Do what comes next, or wait for something to do; tells whether that was all."""
+        """Do one step of writing, or wait for one to do; tells whether that was the last.
+
+        What comes first is done first, so that each step finds what it needs:
+
+        1. Without a segment: mend what recovery has found torn, and begin one.
+        2. Behind a write that failed: cut the segment back to its last whole block.
+        3. When the segment is large, or a rewrite asks for it: close it and begin another.
+        4. Write what is waiting as one block; under `always` it is synced before anybody is told.
+        5. When closing: sync, and end if nothing has come meanwhile.
+
+        A step that raises `OSError` is tried again later, from here on. After a sync that has
+        failed nothing is: what the disk holds is not known any more.
+        """
         if not self._segment:
             await self._begin()
         elif self._is_segment_torn:

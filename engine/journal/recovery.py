@@ -83,6 +83,14 @@ def names_in_use(disk: Disk) -> list[str]:
 def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_nobody) -> Loaded:
     """Return what the files stand for; they are only read.
 
+    1. Load the newest snapshot, if there is one: everything up to its position.
+    2. Apply the records of each segment behind it, in order. Positions have no holes: the first
+       record of a segment follows the last one before it.
+    3. Note where the last segment is torn, if it is: a crash may leave any part of what was
+       written after the last sync. Everywhere else a block that is not whole is damage.
+
+    What is returned is the state after a record, never in the middle of one.
+
     Args:
         disk: where they are.
         through: leave out what was recorded behind this position.
@@ -296,7 +304,12 @@ def remove_unfinished(disk: Disk) -> None:
 
 
 def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
-    """Write the snapshot of a state; from then on it stands for everything up to `position`."""
+    """Write the snapshot of a state; from then on it stands for everything up to `position`.
+
+    1. Write it under a name that recovery does not read.
+    2. Sync it, a part at a time, so that no sync takes long.
+    3. Give it its name, and sync the names. It is there as a whole, or not at all.
+    """
     name = snapshot_name(position)
     unfinished = name + UNFINISHED
     if unfinished in disk.names():
