@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
+import msgspec
+
 from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,
@@ -38,7 +40,6 @@ from headgate.engine.state.idempotency import Idempotent, Made, hash_fields
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log
 from headgate.engine.state.read_room import ReadRoom
-from headgate.engine.state.stream import StreamConfig
 
 REFERENCES = {
     b"KEEPREF": References.KEEP,
@@ -47,6 +48,7 @@ REFERENCES = {
 }
 _DELETION = {Deletion.DELETED: 1, Deletion.NOT_FOUND: -1, Deletion.REFERENCED: 2}
 _LIMIT = "LIMIT cannot be used without"
+_NO_COUNT = "ERR Number of IDs must be a positive integer"
 
 
 @dataclass
@@ -306,28 +308,31 @@ def xdelex(words: Sequence[bytes]) -> Plan:
 
 
 def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId]]:
-    """Read `[KEEPREF|DELREF|ACKED] IDS n id [id ...]` to the end of the words."""
+    """Read `[KEEPREF|DELREF|ACKED] IDS n id [id ...]`, in any order, to the end of the words.
+
+    Redis: ids are looked at once all the words make sense, and the last IDS counts.
+    """
     references: References | None = None
-    ids: list[EntryId] | None = None
+    ids: Sequence[bytes] = ()
     while at < len(words):
-        name = words[at].upper()
+        name, left = words[at].upper(), len(words) - at - 1
         if name in REFERENCES and references is None:
             references = REFERENCES[name]
             at += 1
-        elif name == b"IDS" and ids is None and at + 1 < len(words):
-            count = integer(words[at + 1], "ERR Number of IDs must be a positive integer")
+        elif name == b"IDS" and left:
+            count = integer(words[at + 1], _NO_COUNT)
             if count <= 0:
-                raise CommandError("ERR Number of IDs must be a positive integer")
-            if count != len(words) - at - 2:
+                raise CommandError(_NO_COUNT)
+            if count > left - 1:
                 text = "The `numids` parameter must match the number of arguments"
                 raise CommandError(f"ERR {text}")
-            ids = strict_ids(words[at + 2 :])
-            at = len(words)
+            ids = words[at + 2 : at + 2 + count]
+            at += 2 + count
         else:
             raise CommandError(SYNTAX)
-    if ids is None:
+    if not ids:
         raise CommandError("ERR IDS option is required")
-    return references or References.KEEP, ids
+    return references or References.KEEP, strict_ids(ids)
 
 
 def deletions_reply(outcomes: Sequence[Deletion]) -> Reply:
@@ -538,9 +543,18 @@ def xsetid(words: Sequence[bytes]) -> Plan:
     return at_once(step)
 
 
-_CFG = {
-    b"IDMP-DURATION": (86_400, "seconds"),
-    b"IDMP-MAXSIZE": (10_000, "entries"),
+class _Setting(NamedTuple):
+    """What XCFGSET may set: a field of the configuration, and in which bounds."""
+
+    field: str
+    factor: int  # from the unit to that of the field
+    most: int
+    unit: str
+
+
+_SETTINGS = {
+    b"IDMP-DURATION": _Setting("idempotency_window_ms", 1000, 86_400, "seconds"),
+    b"IDMP-MAXSIZE": _Setting("idempotency_max", 1, 10_000, "entries"),
 }
 
 
@@ -548,35 +562,28 @@ def xcfgset(words: Sequence[bytes]) -> Plan:
     """XCFGSET key [IDMP-DURATION s] [IDMP-MAXSIZE n]."""
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        config = keyspace.stream(words[1]).config
-        given = _cfg_values(words)
-        config = StreamConfig(
-            config.max_length,
-            config.max_age_ms,
-            given[b"IDMP-DURATION"] * 1000
-            if b"IDMP-DURATION" in given
-            else config.idempotency_window_ms,
-            given.get(b"IDMP-MAXSIZE", config.idempotency_max),
-        )
+        stream = keyspace.stream(words[1])
+        config = msgspec.structs.replace(stream.config, **_settings(words))
         return streams.configure_stream(keyspace, words[1], config, now_ms).replied_as(done)
 
     return at_once(step)
 
 
-def _cfg_values(words: Sequence[bytes]) -> dict[bytes, int]:
-    given: dict[bytes, int] = {}
+def _settings(words: Sequence[bytes]) -> dict[str, int]:
+    """Return the fields that XCFGSET sets, with their values."""
+    given: dict[str, int] = {}
     at = 2
     while at < len(words):
         name = words[at].upper()
-        if name not in _CFG or at + 1 >= len(words):
+        if name not in _SETTINGS or at + 1 >= len(words):
             raise CommandError(SYNTAX)
-        if name in given:
+        field, factor, most, unit = _SETTINGS[name]
+        if field in given:
             raise CommandError(f"ERR {name.decode()} specified multiple times")
-        most, unit = _CFG[name]
         value = integer(words[at + 1])
         if not 1 <= value <= most:
             raise CommandError(f"ERR {name.decode()} must be between 1 and {most} {unit}")
-        given[name] = value
+        given[field] = value * factor
         at += 2
     if not given:
         raise CommandError("ERR At least one parameter must be specified")

@@ -25,6 +25,8 @@ from tests.unit.app.redis_syntax.console import (
     reply_of,
 )
 
+NUMIDS = "ERR The `numids` parameter must match the number of arguments"
+
 IDEMPOTENCY: list[Case] = [
     ("a retry gets the first id", ["XADD s IDMP p i * a 1"] * 2, "1000-0"),
     (
@@ -336,16 +338,13 @@ DELETING: list[Case] = [
         [1, 1, 2],
     ),
     ("xdelex acked: no groups", [*FIVE, "XDELEX s ACKED IDS 2 1 9"], [1, -1]),
-    (
-        "xdelex: ids after the options only",
-        [*FIVE, "XDELEX s IDS 1 1 ACKED"],
-        "ERR The `numids` parameter must match the number of arguments",
-    ),
-    (
-        "xdelex: too few ids",
-        ["XDELEX s IDS 3 1 2"],
-        "ERR The `numids` parameter must match the number of arguments",
-    ),
+    ("xdelex: options behind the ids", [*ALL_READ, "XDELEX s IDS 1 1 ACKED"], [2]),
+    ("xdelex: too many ids", [*FIVE, "XDELEX s IDS 1 1 2"], SYNTAX),
+    ("xdelex: two options", [*FIVE, "XDELEX s ACKED IDS 1 1 DELREF"], SYNTAX),
+    ("xdelex: no ids", [*FIVE, "XDELEX s ACKED IDS 1"], NUMIDS),
+    ("xdelex: the last IDS counts", [*FIVE, "XDELEX s IDS 1 9 IDS 2 1 2"], [1, 1]),
+    ("xdelex: words come before ids", [*FIVE, "XDELEX s IDS 1 x FOO"], SYNTAX),
+    ("xdelex: too few ids", ["XDELEX s IDS 3 1 2"], NUMIDS),
     ("xdelex: no number", ["XDELEX s IDS x 1"], "ERR Number of IDs must be a positive integer"),
     ("xdelex: zero ids", ["XDELEX s IDS 0 1"], "ERR Number of IDs must be a positive integer"),
     ("xdelex: another word", ["XDELEX s FOO 1 1"], SYNTAX),
@@ -388,11 +387,9 @@ DELETING: list[Case] = [
         ],
         [4, "2-0", "5-0", [["d", "4"]]],
     ),
-    (
-        "xackdel: too few ids",
-        ["XACKDEL s g IDS 2 1"],
-        "ERR The `numids` parameter must match the number of arguments",
-    ),
+    ("xackdel: too few ids", ["XACKDEL s g IDS 2 1"], NUMIDS),
+    ("xackdel: too many ids", [*ALL_READ, "XACKDEL s g IDS 1 1 2"], SYNTAX),
+    ("xackdel: options behind the ids", [*ALL_READ, "XACKDEL s g IDS 1 1 DELREF"], [1]),
 ]
 
 NACKS: list[Case] = [
