@@ -109,7 +109,7 @@ Named = TypeVar("Named", bound=_Named)
 ClaimTold = Callable[[Mapping[EntryId, int], bytes], None]
 """Told which entries another consumer has now, by delivery count before, and who that is."""
 
-_TOO_MUCH = "ERR this changes too much for a transaction: run it by itself"
+_TOO_MUCH = "this changes too much for a transaction: run it by itself"
 
 _BROKEN = "the state is not what the records lead to, so the process ends"
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from headgate.engine.errors import InvalidId
+from headgate.engine.errors import EntryTooLarge, Invalid, InvalidId
 from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
@@ -121,15 +121,28 @@ def sizes_of(many: Iterable[Fields]) -> list[int]:
     return list(map(len, map(b"".join, many)))
 
 
-def fault_of(fields: Fields) -> str | None:
-    """Return what keeps an entry from being stored, in Redis's words; None if nothing does."""
+def check_fields(fields: Fields, index: int) -> None:
+    """Refuse what cannot be stored as the fields of an entry.
+
+    Args:
+        fields: names and values.
+        index: the entry's place among those it is appended with, from 0.
+
+    Raises:
+        Invalid: there are none, too many, or a name without a value.
+        EntryTooLarge: they have too many bytes.
+    """
     if not fields or len(fields) % 2:
-        return "ERR wrong number of arguments for 'xadd' command"
+        raise Invalid(
+            "an entry has a name and a value, or several of each",
+            location=("drafts", index, "fields"),
+        )
     if len(fields) > 2 * ENTRY_FIELDS_MAX:
-        return f"ERR an entry has at most {ENTRY_FIELDS_MAX} fields"
+        raise Invalid(
+            f"an entry has at most {ENTRY_FIELDS_MAX} fields", location=("drafts", index, "fields")
+        )
     if sum(map(len, fields)) > ENTRY_BYTES_MAX:
-        return "ERR Elements are too large to be stored"
-    return None
+        raise EntryTooLarge(ENTRY_BYTES_MAX, location=("drafts", index, "fields"))
 
 
 class PartialId(NamedTuple):

@@ -14,7 +14,9 @@
     │   ├── IdempotencyMismatch
     │   └── LimitReached
     ├── Invalid
-    │   └── InvalidId
+    │   ├── InvalidId
+    │   ├── EntryTooLarge
+    │   └── CounterTooLow
     ├── LimitExceeded
     │   └── TooManyWaiters
     ├── Unavailable
@@ -25,14 +27,17 @@
         └── NewerFormat
 
 The classes of the middle row are what a caller maps to its own language (the gateway: status
-codes); the leaves carry the facts as attributes. Where Redis has a text for the case, `str(error)`
-is it.
+codes); the leaves carry the facts as attributes, and a text for people. What Redis would say is the
+business of `app.redis_syntax.errors`.
 """
 
 from __future__ import annotations
 
 Location = tuple[str | int, ...]
 """Which part of a request: names of its parts, and places in its lists from 0; () is no part."""
+
+_SHOWN_MAX = 64
+"""So much of a text that makes no sense is shown."""
 
 
 class StreamError(Exception):
@@ -92,8 +97,9 @@ class MemoryFull(Unavailable):
     """The state takes all the memory it may, and this would add to it."""
 
     def __init__(self) -> None:
-        """Say so in Redis's words."""
-        super().__init__("OOM command not allowed when used memory > 'maxmemory'.")
+        """Say so, and what helps."""
+        text = "the streams take all the memory they may: acknowledge, trim or delete something"
+        super().__init__(text)
 
 
 class Corrupt(StreamError):
@@ -128,7 +134,7 @@ class StreamNotFound(NotFound):
     """No stream of that name."""
 
     def __init__(self, stream: bytes) -> None:
-        super().__init__("ERR no such key")
+        super().__init__(f"there is no stream {_quoted(stream)}")
         self.stream = stream
 
 
@@ -137,8 +143,10 @@ class GroupNotFound(NotFound):
 
     def __init__(self, stream: bytes, group: bytes, *, stream_exists: bool = True) -> None:
         """Keep both names, and which of the two is missing."""
-        key, name = stream.decode(errors="replace"), group.decode(errors="replace")
-        super().__init__(f"NOGROUP No such key '{key}' or consumer group '{name}'")
+        text = f"there is no stream {_quoted(stream)}"
+        if stream_exists:
+            text = f"stream {_quoted(stream)} has no group {_quoted(group)}"
+        super().__init__(text)
         self.stream = stream
         self.group = group
         self.stream_exists = stream_exists
@@ -149,7 +157,7 @@ class EntryNotFound(NotFound):
 
     def __init__(self, stream: bytes, entry_id: object) -> None:
         """Keep where it was looked for, and the id."""
-        super().__init__(f"no entry {entry_id} in stream {stream.decode(errors='replace')!r}")
+        super().__init__(f"no entry {entry_id} in stream {_quoted(stream)}")
         self.stream = stream
         self.entry_id = entry_id
 
@@ -158,8 +166,7 @@ class StreamExists(Conflict):
     """A stream of that name exists with another configuration."""
 
     def __init__(self, stream: bytes) -> None:
-        name = stream.decode(errors="replace")
-        super().__init__(f"stream {name!r} exists with another configuration")
+        super().__init__(f"stream {_quoted(stream)} exists with another configuration")
         self.stream = stream
 
 
@@ -168,20 +175,18 @@ class GroupExists(Conflict):
 
     def __init__(self, stream: bytes, group: bytes) -> None:
         """Keep both names."""
-        super().__init__("BUSYGROUP Consumer Group name already exists")
+        super().__init__(f"stream {_quoted(stream)} has a group {_quoted(group)} already")
         self.stream = stream
         self.group = group
-
-
-ID_TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
 
 
 class IdNotGreater(Conflict):
     """An explicit id is not above the last one before it."""
 
-    def __init__(self, text: str, *, last_id: object, index: int) -> None:
-        """Keep the last id, and which entry of the batch was refused: its place, from 0."""
-        super().__init__(text)
+    def __init__(self, wanted: object, *, last_id: object, index: int) -> None:
+        """Keep what id was asked for, the last one, and which entry of the batch was refused."""
+        super().__init__(f"the id is not above {last_id}, the last one before it")
+        self.wanted = wanted
         self.last_id = last_id
         self.location = ("drafts", index, "id")
         self.stream: bytes | None = None  # where the request names several
@@ -191,10 +196,8 @@ class IdsExhausted(Conflict):
     """The stream's last id is the greatest there is."""
 
     def __init__(self) -> None:
-        """Say it in Redis's words."""
-        super().__init__(
-            "ERR The stream has exhausted the last possible ID, unable to add more items"
-        )
+        """Say so."""
+        super().__init__("the ids of the stream are exhausted: its last id is the greatest")
 
 
 class LastIdMismatch(Conflict):
@@ -221,7 +224,7 @@ class LimitReached(Conflict):
 
     def __init__(self, what: str, limit: int) -> None:
         """Keep what is bounded, and by how much."""
-        super().__init__(f"ERR too many {what}: the limit is {limit}")
+        super().__init__(f"too many {what}: the limit is {limit}")
         self.what = what
         self.limit = limit
 
@@ -231,5 +234,35 @@ class InvalidId(Invalid):
 
     def __init__(self, text: str) -> None:
         """Keep the text that did not parse."""
-        super().__init__("ERR Invalid stream ID specified as stream command argument")
+        shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+        why = f"{shown!r} is not an entry id: write ms-seq, as 1718000000000-0"
+        super().__init__(why)
         self.text = text
+
+
+class EntryTooLarge(Invalid):
+    """The names and values of an entry have too many bytes."""
+
+    def __init__(self, size_bytes_max: int, *, location: Location) -> None:
+        """Keep how many they may have."""
+        super().__init__(f"an entry has at most {size_bytes_max} bytes", location=location)
+        self.size_bytes_max = size_bytes_max
+
+
+class CounterTooLow(Invalid):
+    """A counter of a stream would contradict its entries, or what was deleted of them."""
+
+    def __init__(self, field: str, than: str, what: str) -> None:
+        """Keep which counter would be too low, and beside what.
+
+        Args:
+            field: the counter.
+            than: the name of what it must not be below.
+            what: that, in words.
+        """
+        super().__init__(f"{field} is below {what}", location=(field,))
+        self.than = than
+
+
+def _quoted(name: bytes) -> str:
+    return repr(name.decode(errors="replace"))

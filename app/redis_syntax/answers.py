@@ -7,9 +7,10 @@ from typing import Any, TypeGuard
 
 from pydantic_core import to_json
 
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.words import Reply, Status
 from headgate.app.runtime.turns import Turn
-from headgate.engine.errors import Draining, MemoryFull, StreamError, Unavailable
+from headgate.engine.errors import StreamError
 
 _ITEMS_AT_ONCE = 256
 """So many strings or numbers are written before others may have their turn."""
@@ -82,15 +83,6 @@ class Answers:
 
     def _write(self, part: bytes) -> None:
         self.size_bytes += self._written.write(part)
-
-
-def error_text(error: StreamError) -> str:
-    """Return why a command failed, in the words of Redis."""
-    if isinstance(error, Unavailable) and not isinstance(
-        error, MemoryFull
-    ):  # Redis's word for a disk that takes no writes
-        return f"{'ERR' if isinstance(error, Draining) else 'MISCONF'} {error}"
-    return str(error)
 
 
 def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:

@@ -38,7 +38,7 @@ from headgate.engine.commands import Command
 from headgate.engine.decisions import Decision, deliveries, groups
 from headgate.engine.decisions.views import pending, pending_summary
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.errors import GroupNotFound, InvalidId
+from headgate.engine.errors import InvalidId
 from headgate.engine.lanes import LaneKey
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
@@ -300,10 +300,9 @@ def _group_after(word: bytes) -> EntryId | None:
     return None if after == MAX_ID else after  # Redis: the greatest id is how `>` is kept
 
 
-def _no_group_to_read(key: bytes, group: bytes) -> GroupNotFound:
-    error = GroupNotFound(key, group)
-    error.args = (f"{error} in XREADGROUP with GROUP option",)
-    return error
+def _no_group_to_read(key: bytes, group: bytes) -> CommandError:
+    text = f"No such key '{shown(key)}' or consumer group '{shown(group)}'"
+    return CommandError(f"NOGROUP {text} in XREADGROUP with GROUP option")
 
 
 def xack(words: Sequence[bytes]) -> Plan:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.table import COMMANDS, AnyCommand, LargeReply, SmallReply, find
 from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
@@ -82,7 +83,7 @@ class CommandRunner:
                 await turn.pause()
         except StreamError as error:
             text = "EXECABORT Transaction discarded because of previous errors."
-            raise CommandError(f"{text} ({error})") from None
+            raise CommandError(f"{text} ({error_text(error)})") from None
         reads = sum(isinstance(entry, LargeReply) for entry, _ in found)
         bounds = self._bounds.shared(max(reads, 1))
         plans = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from headgate.app.redis_syntax import keys
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.words import OK, Plan, Reply, at_once, wrong_arity
 from headgate.engine.decisions import Decision
 from headgate.engine.engine import Engine
@@ -131,7 +132,7 @@ class ServerCommands:
         return at_once(step)
 
     def _count_error(self, error: StreamError) -> None:
-        self._errors[str(error).partition(" ")[0]] += 1
+        self._errors[error_text(error).partition(" ")[0]] += 1
 
     def _about_server(self, keyspace: Keyspace, now_ms: int) -> Lines:
         del keyspace

@@ -13,7 +13,8 @@ from typing_extensions import TypeAliasType
 from headgate.app.http.dependencies import LimitsDep, check_at_most
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
 from headgate.app.http.presence import while_present
-from headgate.app.redis_syntax.answers import Answers, error_text
+from headgate.app.redis_syntax.answers import Answers
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, Reply, shown
 from headgate.app.runtime.turns import Turn

@@ -240,18 +240,12 @@ def responses(*codes: Code) -> dict[int | str, dict[str, object]]:
 
 
 def _detail(error: Exception) -> str:
-    if isinstance(error, errors.StreamNotFound):
-        return f"There is no stream {_quoted(error.stream)}."
-    if isinstance(error, errors.GroupNotFound):
-        if not error.stream_exists:
-            return f"There is no stream {_quoted(error.stream)}."
-        return f"Stream {_quoted(error.stream)} has no group {_quoted(error.group)}."
-    if isinstance(error, errors.IdNotGreater):
-        text = f"the id is not above {error.last_id}, the last one before it"
-        return text if error.stream is None else f"stream {_quoted(error.stream)}: {text}"
-    if isinstance(error, errors.MemoryFull):
-        return "The streams take all the memory they may: acknowledge, trim or delete something."
-    return str(error).removeprefix("ERR ").removeprefix("BUSYGROUP ")
+    text = str(error)
+    if isinstance(error, errors.IdNotGreater) and error.stream is not None:
+        return f"stream {_quoted(error.stream)}: {text}"
+    if isinstance(error, errors.StreamNotFound | errors.GroupNotFound | errors.MemoryFull):
+        return f"{text[0].upper()}{text[1:]}."
+    return text
 
 
 def pointer_to(*parts: str | int) -> str:

@@ -37,13 +37,13 @@ from headgate.engine.entry import (
     Fields,
     IdRequest,
     PartialId,
-    fault_of,
+    check_fields,
     make_entries,
     neighbours,
     sizes_of,
 )
 from headgate.engine.errors import (
-    ID_TOO_SMALL,
+    CounterTooLow,
     IdempotencyMismatch,
     IdNotGreater,
     IdsExhausted,
@@ -305,9 +305,7 @@ def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Ent
             return make_entries(_next_ids(len(drafts), last_id, now_ms), many)
     entries: list[Entry] = []
     for index, (wanted, fields) in enumerate(drafts):
-        fault = fault_of(fields)
-        if fault is not None:
-            raise Invalid(fault, location=("drafts", index, "fields"))
+        check_fields(fields, index)
         last_id = _id(wanted, last_id, now_ms, index)
         entries.append(Entry(last_id, fields))
     return entries
@@ -540,17 +538,15 @@ def set_stream(
 
     Raises:
         StreamNotFound: there is none.
-        Invalid: the counters would contradict each other or the entries.
+        CounterTooLow: the counters would contradict each other or the entries.
     """
     stream = keyspace.stream(name)
-    subject = "ERR The ID specified in XSETID is smaller than"
     if last_id < stream.max_deleted_id:
-        raise Invalid(f"{subject} current max_deleted_entry_id", location=("last_id",))
+        raise CounterTooLow("last_id", "max_deleted_id", "the greatest id ever deleted")
     if stream.log.length and last_id < stream.log.last_id:
-        raise Invalid(f"{subject} the target stream top item", location=("last_id",))
+        raise CounterTooLow("last_id", "newest", "the id of the newest entry")
     if entries_added is not None and stream.log.length > entries_added:
-        text = "ERR The entries_added specified in XSETID is smaller than the target stream length"
-        raise Invalid(text, location=("entries_added",))
+        raise CounterTooLow("entries_added", "length", "the number of entries")
     command = SetStream(
         name,
         last_id,
@@ -561,7 +557,7 @@ def set_stream(
 
 
 def check_trim(request: TrimRequest, *, at: Location = ()) -> None:
-    """Refuse a trim that contradicts itself, in Redis's words.
+    """Refuse a trim that contradicts itself.
 
     Args:
         request: the trim.
@@ -571,18 +567,17 @@ def check_trim(request: TrimRequest, *, at: Location = ()) -> None:
         Invalid: it does.
     """
     if request.max_length is not None and request.min_id is not None:
-        text = "MAXLEN and MINID options at the same time are not compatible"
-        raise Invalid(f"ERR syntax error, {text}", location=(*at, "min_id"))
+        raise Invalid(
+            "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")
+        )
     if request.max_length is None and request.min_id is None:
-        text = "XTRIM must be called with a trimming strategy"
-        raise Invalid(f"ERR syntax error, {text}", location=(*at, "max_length"))
+        raise Invalid("a trim goes by max_length or by min_id", location=(*at, "max_length"))
     if request.max_length is not None and request.max_length < 0:
-        raise Invalid("ERR The MAXLEN argument must be >= 0.", location=(*at, "max_length"))
+        raise Invalid("max_length is 0 or more", location=(*at, "max_length"))
     if request.limit is not None and request.limit < 0:
-        raise Invalid("ERR The LIMIT argument must be >= 0.", location=(*at, "limit"))
+        raise Invalid("limit is 0 or more", location=(*at, "limit"))
     if request.limit is not None and not request.approximate:
-        text = "LIMIT cannot be used without the special ~ option"
-        raise Invalid(f"ERR syntax error, {text}", location=(*at, "limit"))
+        raise Invalid("only an approximate trim has a limit", location=(*at, "limit"))
 
 
 def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
@@ -599,8 +594,7 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
     if request is None and now_ms > last_id.ms:
         return EntryId(now_ms, 0)
     if request == MIN_ID:
-        text = "ERR The ID specified in XADD must be greater than 0-0"
-        raise IdNotGreater(text, last_id=last_id, index=index)
+        raise IdNotGreater(request, last_id=last_id, index=index)
     if last_id == MAX_ID:
         raise IdsExhausted
     if request is None:  # Redis: when the clock stands still or steps back, the sequence goes on
@@ -612,7 +606,7 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
     else:
         wanted = request
     if wanted <= last_id:
-        raise IdNotGreater(ID_TOO_SMALL, last_id=last_id, index=index)
+        raise IdNotGreater(request, last_id=last_id, index=index)
     return wanted
 
 

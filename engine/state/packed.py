@@ -12,8 +12,8 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from headgate.engine.entry import Draft, Entry, EntryId, PartialId, fault_of
-from headgate.engine.errors import ID_TOO_SMALL, IdNotGreater, Invalid
+from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields
+from headgate.engine.errors import IdNotGreater
 from headgate.engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
 from headgate.engine.state.chunk import pack_entries, pack_fields
 from headgate.engine.state.log import NodeLimits
@@ -87,11 +87,9 @@ def _check(drafts: Sequence[Draft], low: int, high: int) -> None:
         wanted, fields = drafts[index]
         if isinstance(wanted, PartialId):
             raise HasPartialIds
-        fault = fault_of(fields)
-        if fault is not None:
-            raise Invalid(fault, location=("drafts", index, "fields"))
+        check_fields(fields, index)
         if isinstance(wanted, EntryId) and isinstance(before, EntryId) and wanted <= before:
-            raise IdNotGreater(ID_TOO_SMALL, last_id=before, index=index)
+            raise IdNotGreater(wanted, last_id=before, index=index)
         before = wanted
 
 

@@ -21,6 +21,7 @@ from headgate.engine.entry import (
     PartialId,
 )
 from headgate.engine.errors import (
+    CounterTooLow,
     GroupNotFound,
     IdempotencyMismatch,
     IdNotGreater,
@@ -497,14 +498,13 @@ class RefKeyspace:
     def set_stream(
         self, name: bytes, last_id: EntryId, entries_added: int | None, deleted_max: EntryId
     ) -> None:
-        stream, subject = self._stream(name), "ERR The ID specified in XSETID is smaller than"
+        stream = self._stream(name)
         if last_id < stream.deleted_max:
-            raise Invalid(f"{subject} current max_deleted_entry_id", location=("last_id",))
+            raise CounterTooLow("last_id", "max_deleted_id", "the greatest id ever deleted")
         if stream.ids and last_id < stream.ids[-1]:
-            raise Invalid(f"{subject} the target stream top item", location=("last_id",))
+            raise CounterTooLow("last_id", "newest", "the id of the newest entry")
         if entries_added is not None and entries_added < len(stream.ids):
-            text = "entries_added specified in XSETID is smaller than the target stream length"
-            raise Invalid(f"ERR The {text}", location=("entries_added",))
+            raise CounterTooLow("entries_added", "length", "the number of entries")
         stream.set_last_id(last_id)
         if entries_added is not None:
             stream.added = entries_added
@@ -525,8 +525,7 @@ def fitting(found: Sequence[Entry], size_max: int | None) -> list[Entry]:
 
 def generate_id(asked: IdRequest, last_id: EntryId, index: int, now_ms: int) -> EntryId:
     if asked == MIN_ID:
-        text = "ERR The ID specified in XADD must be greater than 0-0"
-        raise IdNotGreater(text, last_id=last_id, index=index)
+        raise IdNotGreater(asked, last_id=last_id, index=index)
     if last_id == MAX_ID:
         raise IdsExhausted
     if asked is None:
@@ -534,32 +533,29 @@ def generate_id(asked: IdRequest, last_id: EntryId, index: int, now_ms: int) -> 
             return EntryId(now_ms, 0)
         is_full = last_id.seq == MAX_ID.seq
         return EntryId(last_id.ms + 1, 0) if is_full else EntryId(last_id.ms, last_id.seq + 1)
+    wanted = asked
     if isinstance(asked, PartialId):
         seq = last_id.seq + 1 if asked.ms == last_id.ms else 0
         asked = EntryId(asked.ms, seq if seq <= MAX_ID.seq else 0)
     if asked <= last_id:
-        text = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
-        raise IdNotGreater(text, last_id=last_id, index=index)
+        raise IdNotGreater(wanted, last_id=last_id, index=index)
     return asked
 
 
 def check_fields(fields: Fields, index: int) -> None:
     if not fields or len(fields) % 2:
-        text = "ERR wrong number of arguments for 'xadd' command"
+        text = "an entry has a name and a value, or several of each"
         raise Invalid(text, location=("drafts", index, "fields"))
 
 
 def check_trim(request: TrimRequest) -> None:
     if request.max_length is not None and request.min_id is not None:
-        text = "MAXLEN and MINID options at the same time are not compatible"
-        raise Invalid(f"ERR syntax error, {text}", location=("min_id",))
+        raise Invalid("a trim goes by max_length or by min_id, not by both", location=("min_id",))
     if request.max_length is None and request.min_id is None:
-        text = "XTRIM must be called with a trimming strategy"
-        raise Invalid(f"ERR syntax error, {text}", location=("max_length",))
+        raise Invalid("a trim goes by max_length or by min_id", location=("max_length",))
     if request.max_length is not None and request.max_length < 0:
-        raise Invalid("ERR The MAXLEN argument must be >= 0.", location=("max_length",))
+        raise Invalid("max_length is 0 or more", location=("max_length",))
     if request.limit is not None and request.limit < 0:
-        raise Invalid("ERR The LIMIT argument must be >= 0.", location=("limit",))
+        raise Invalid("limit is 0 or more", location=("limit",))
     if request.limit is not None and not request.approximate:
-        text = "LIMIT cannot be used without the special ~ option"
-        raise Invalid(f"ERR syntax error, {text}", location=("limit",))
+        raise Invalid("only an approximate trim has a limit", location=("limit",))

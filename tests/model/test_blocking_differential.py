@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -192,7 +193,7 @@ class Ours:
 
 def plain(reply: Any) -> Any:
     if isinstance(reply, StreamError):
-        return RedisError(str(reply))
+        return RedisError(error_text(reply))
     return [plain(one) for one in reply] if isinstance(reply, list | tuple) else reply
 
 

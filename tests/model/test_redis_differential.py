@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -283,7 +284,7 @@ def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Wo
     try:
         return plain(loop.run_until_complete(runner.run(command)))
     except StreamError as error:
-        return RedisError(str(error))
+        return RedisError(error_text(error))
 
 
 def run_history(loop: asyncio.AbstractEventLoop, redis: Redis, seed: int) -> int:

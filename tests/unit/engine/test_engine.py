@@ -71,22 +71,23 @@ async def test_an_entry_gets_the_id_that_redis_would_give_at_1000_ms(
 
 
 @pytest.mark.parametrize(
-    ("last", "asked", "text"),
+    ("last", "asked"),
     [
-        (entry_id(7, 3), entry_id(7, 3), "equal or smaller than the target stream top item"),
-        (entry_id(7, 3), entry_id(7, 2), "equal or smaller than the target stream top item"),
-        (entry_id(7, 3), PartialId(6), "equal or smaller than the target stream top item"),
-        (entry_id(7, U64_MAX), PartialId(7), "equal or smaller than the target stream top item"),
-        (entry_id(7, 3), MIN_ID, "must be greater than 0-0"),
+        (entry_id(7, 3), entry_id(7, 3)),
+        (entry_id(7, 3), entry_id(7, 2)),
+        (entry_id(7, 3), PartialId(6)),
+        (entry_id(7, U64_MAX), PartialId(7)),
+        (entry_id(7, 3), MIN_ID),
     ],
 )
 async def test_an_id_that_is_not_above_the_last_is_refused(
-    engine: Driver, last: EntryId, asked: IdRequest, text: str
+    engine: Driver, last: EntryId, asked: IdRequest
 ) -> None:
     await engine.add(S, [Draft(last, PAIR)])
-    with pytest.raises(IdNotGreater, match=text) as refusal:
+    with pytest.raises(IdNotGreater, match="not above") as refusal:
         await engine.add(S, [Draft(None, PAIR), Draft(asked, PAIR)])
     assert refusal.value.location == ("drafts", 1, "id")
+    assert refusal.value.wanted == asked
     assert await engine.length(S) == 1
 
 
@@ -126,7 +127,7 @@ async def test_fields_keep_their_order_and_their_repeats(engine: Driver) -> None
 async def test_half_a_pair_is_refused_and_creates_nothing(
     engine: Driver, fields: tuple[bytes, ...]
 ) -> None:
-    with pytest.raises(Invalid, match="wrong number of arguments for 'xadd'") as refusal:
+    with pytest.raises(Invalid, match="a name and a value") as refusal:
         await engine.add(S, [Draft(None, PAIR), Draft(None, fields)])
     assert refusal.value.location == ("drafts", 1, "fields")
     assert await engine.list_streams() == []
@@ -354,7 +355,7 @@ async def test_a_group_needs_a_stream_and_a_free_name(engine: Driver) -> None:
     with pytest.raises(StreamNotFound):
         await engine.create_group(S, G, GroupStart(None))
     await engine.create_group(S, G, GroupStart(None), create_stream=True)
-    with pytest.raises(GroupExists, match="BUSYGROUP"):
+    with pytest.raises(GroupExists, match="has a group"):
         await engine.create_group(S, G, GroupStart(None), policy=GroupPolicy(keeps=True))
     assert not (await engine.create_group(S, G, GroupStart(MIN_ID))).is_new
     assert (await engine.stream_info(S)).length == 0
@@ -365,7 +366,7 @@ async def test_every_group_command_says_which_group_of_which_stream_is_missing(
 ) -> None:
     await engine.put(1)
     for stream in (S, b"missing"):
-        with pytest.raises(GroupNotFound, match="NOGROUP No such key") as refusal:
+        with pytest.raises(GroupNotFound, match=r"there is no stream|has no group") as refusal:
             await engine.take(streams=(stream,))
         assert (refusal.value.stream, refusal.value.group) == (stream, G)
         with pytest.raises(GroupNotFound):

@@ -38,7 +38,7 @@ def test_an_id_parses_as_laxly_as_in_redis(text: str, expected: EntryId) -> None
     ],
 )
 def test_a_text_that_is_no_id_is_refused_with_the_text_and_the_argument(text: str) -> None:
-    with pytest.raises(InvalidId, match="Invalid stream ID specified") as refusal:
+    with pytest.raises(InvalidId, match="is not an entry id") as refusal:
         EntryId.parse(text)
     assert refusal.value.text == text
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Reply
 from headgate.engine.clock import Clock
@@ -58,13 +59,16 @@ class Console:
         try:
             reply = _shown(await self._runner.run(words))
         except StreamError as error:
-            return Refusal(error)
+            return Refusal(error_text(error))
         return _picked(reply, names.split()) if names else reply
 
     async def say_at_once(self, *lines: str) -> list[Any]:
         """Run commands as one transaction (MULTI, EXEC)."""
         replies = await self._runner.run_all([_words(line) for line in lines])
-        return [Refusal(one) if isinstance(one, StreamError) else _shown(one) for one in replies]
+        return [
+            Refusal(error_text(one)) if isinstance(one, StreamError) else _shown(one)
+            for one in replies
+        ]
 
 
 class Refusal(str):

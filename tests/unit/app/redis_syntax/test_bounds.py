@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds, Reply
 from headgate.engine.entry import MIN_ID, Draft
@@ -51,7 +52,7 @@ class Spoken:
     async def refusal(self, *words: object) -> str:
         with pytest.raises(StreamError) as refused:
             await self.say(*words)
-        return str(refused.value)
+        return error_text(refused.value)
 
     async def start(self, count: int, *, size_bytes: int = 1) -> None:
         value = b"v" * size_bytes

@@ -33,7 +33,7 @@ def refused(engine: Engine, what: str, limit: int) -> Iterator[None]:
     before = engine.storage.position
     with pytest.raises(LimitReached) as refusal:
         yield
-    assert str(refusal.value) == f"ERR too many {what}: the limit is {limit}"
+    assert str(refusal.value) == f"too many {what}: the limit is {limit}"
     assert (refusal.value.what, refusal.value.limit) == (what, limit)
     assert engine.storage.position == before
 

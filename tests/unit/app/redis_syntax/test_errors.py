@@ -1,0 +1,96 @@
+"""Errors: the engine says what is the matter, and this what Redis would say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headgate.app.redis_syntax.errors import error_text
+from headgate.engine import errors
+from headgate.engine.entry import MIN_ID, EntryId, PartialId
+from tests.unit.app.redis_syntax.console import FIVE, GROUP, Console, reply_of
+
+LAST = EntryId(7, 3)
+CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF"}
+
+FOUND: list[errors.StreamError] = [
+    errors.LimitExceeded("blocked reads", 3),
+    errors.TooManyWaiters(3),
+    errors.Draining(),
+    errors.Unavailable("the disk is full"),
+    errors.MemoryFull(),
+    errors.StreamNotFound(b"s"),
+    errors.GroupNotFound(b"s", b"g"),
+    errors.GroupNotFound(b"s", b"g", stream_exists=False),
+    errors.EntryNotFound(b"s", LAST),
+    errors.StreamExists(b"s"),
+    errors.GroupExists(b"s", b"g"),
+    errors.IdNotGreater(MIN_ID, last_id=LAST, index=0),
+    errors.IdNotGreater(PartialId(0), last_id=LAST, index=0),
+    errors.IdsExhausted(),
+    errors.LastIdMismatch(expected=MIN_ID, last_id=LAST),
+    errors.IdempotencyMismatch(b"k"),
+    errors.LimitReached("streams", 3),
+    errors.Invalid("limit is 0 or more"),
+    errors.InvalidId("x"),
+    errors.EntryTooLarge(9, location=()),
+]
+
+
+@pytest.mark.parametrize("error", FOUND, ids=lambda one: type(one).__name__)
+def test_only_what_redis_says_begins_with_a_code(error: errors.StreamError) -> None:
+    code, _, text = error_text(error).partition(" ")
+    assert code in CODES
+    assert text
+    assert str(error).split()[0] not in CODES
+
+
+def test_every_error_that_the_engine_can_answer_with_has_a_text() -> None:
+    told = {type(one) for one in FOUND} | {errors.CounterTooLow}
+    groups = {errors.StreamError, errors.NotFound, errors.Conflict}
+    files = {errors.Corrupt, *errors.Corrupt.__subclasses__()}
+    assert _engines(errors.StreamError) - groups - files == told
+
+
+def _engines(kind: type[errors.StreamError]) -> set[type[errors.StreamError]]:
+    def below(one: type[errors.StreamError]) -> Iterator[type[errors.StreamError]]:
+        yield one
+        for each in one.__subclasses__():
+            yield from below(each)
+
+    return {one for one in below(kind) if one.__module__ == errors.__name__}
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("XADD s 0-0 a b", "ERR The ID specified in XADD must be greater than 0-0"),
+        (
+            "XADD s 5 a b",
+            "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        ),
+        ("XGROUP CREATE s g 0", "BUSYGROUP Consumer Group name already exists"),
+        ("XACK s g x", "ERR Invalid stream ID specified as stream command argument"),
+        ("XPENDING s h", "NOGROUP No such key 's' or consumer group 'h'"),
+        ("XINFO STREAM t", "ERR no such key"),
+        (
+            "XSETID s 4",
+            "ERR The ID specified in XSETID is smaller than the target stream top item",
+        ),
+        (
+            "XSETID s 9 ENTRIESADDED 4",
+            "ERR The entries_added specified in XSETID is smaller than the target stream length",
+        ),
+    ],
+)
+async def test_commands_fail_in_the_words_of_redis(command: str, text: str) -> None:
+    assert await reply_of([*FIVE, GROUP, command]) == text
+
+
+async def test_errors_are_counted_by_the_code_that_is_sent() -> None:
+    console = Console()
+    console.engine.drain()
+    refused = await console.say("XREAD BLOCK 0 STREAMS s 0")
+    assert refused == "ERR the gateway is about to stop"
+    assert "errorstat_ERR:count=1" in await console.say("INFO errorstats")
