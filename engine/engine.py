@@ -193,7 +193,7 @@ class Engine:
         self._watch = StepWatch(self._clock)
         self._storage = storage
         self._disposal = Disposal()
-        self._house = Housekeeping(lambda: self._keyspace, self._commit, self._now_ms)
+        self._house = Housekeeping(lambda: self._keyspace, self._carry_out, self._now_ms)
         self._everything = self._adopted(keyspace or Keyspace())
         self._closed = asyncio.Event()
         self._broken: BaseException | None = None  # why the state is not what the records say
@@ -729,6 +729,7 @@ class Engine:
         self._commit(acks)
         self._bury_before(request)
         decision = self._decide_group_read(request)
+        self._hide(decision)
         if may_wait and not _is_served(decision.reply):
             self._waiters.check_room()
         self._commit(decision.commands)
@@ -745,6 +746,7 @@ class Engine:
         def attempt() -> list[GroupRead] | None:
             self._bury_before(request)
             decision = self._decide_group_read(request)
+            self._hide(decision)
             waiter.full = _full(decision.reply)
             if not _is_served(decision.reply):
                 return None
@@ -792,7 +794,7 @@ class Engine:
             now_ms = self._now_ms()
             decision = policies.bury(self._keyspace, stream, group, claim_idle_ms, now_ms)
             with suppress(Unavailable):  # there may be no room for it: it waits where it is
-                self._commit(decision.commands)
+                self._carry_out(decision)
 
     def _bury_before(self, request: GroupRequest) -> None:
         """Move what a read would claim, and what was delivered too often, out of its way."""
@@ -1066,6 +1068,7 @@ class Engine:
             for step in steps:
                 try:
                     decision = step(keyspace, now_ms)
+                    self._hide(decision)
                     self._storage.check(decision.commands)
                     self._check_memory(decision.commands)
                     if decision.rest is not None:
@@ -1105,13 +1108,14 @@ class Engine:
 
         def attempt() -> T | None:
             decision = step(self._keyspace, self._now_ms())
+            self._hide(decision)
             if decision.reply is not None:
                 self._commit(decision.commands)
             return decision.reply
 
         await self._waiters.wait_turn(lanes)
         first = step(self._keyspace, self._now_ms())
-        self._commit(first.commands)
+        self._carry_out(first)
         reply = first.reply
         if reply is None:
             waiter = Waiter(lanes, attempt, claim_idle_ms=claim_idle_ms)
@@ -1136,14 +1140,22 @@ class Engine:
         return self._watch.steady_ms()
 
     async def _run(self, decision: Decision[T]) -> T:
-        self._commit(decision.commands)
+        self._carry_out(decision)
         while decision.rest is not None:
             await asyncio.sleep(0)  # requests come between
             decision = decision.rest(self._keyspace, self._now_ms())
-            self._commit(decision.commands)
+            self._carry_out(decision)
         reply = decision.reply
         del decision  # many entries may be in it, and they are appended
         return await self._durable(reply)
+
+    def _carry_out(self, decision: Decision[Any]) -> None:
+        self._hide(decision)
+        self._commit(decision.commands)
+
+    def _hide(self, decision: Decision[Any]) -> None:
+        for found in decision.unclaimable:
+            self._everything.hide(*found)
 
     def _commit(self, commands: list[c.Command]) -> None:
         if commands:
@@ -1173,10 +1185,9 @@ class Engine:
         for _ in range(MAKING_ROOM_MAX):
             if not self._memory_bounds.is_full(self._everything.memory.size_bytes):
                 return
-            self._trimmed_name, commands, _ = streams.trim_oldest(
-                self._everything, self._trimmed_name
-            )
-            self._record_and_apply(commands)
+            trimming = streams.trim_oldest(self._everything, self._trimmed_name)
+            self._trimmed_name = trimming.reply
+            self._record_and_apply(trimming.commands)
 
     def _record_applied(self, commands: list[c.Command]) -> None:
         if commands and self._broken is None:

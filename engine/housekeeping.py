@@ -16,8 +16,7 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any
 
-from headgate.engine.commands import Command
-from headgate.engine.decisions import policies, streams
+from headgate.engine.decisions import Decision, policies, streams
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
 from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
 from headgate.engine.state.keyspace import Keyspace
@@ -32,18 +31,18 @@ class Housekeeping:
     def __init__(
         self,
         keyspace: Callable[[], Keyspace],
-        commit: Callable[[list[Command]], None],
+        carry_out: Callable[[Decision[Any]], None],
         now_ms: Callable[[], int],
     ) -> None:
         """Get ready to keep a house.
 
         Args:
             keyspace: the state now, without streams whose time is over.
-            commit: records and applies commands.
+            carry_out: records and applies what is decided.
             now_ms: unix time.
         """
         self._keyspace = keyspace
-        self._commit = commit
+        self._carry_out = carry_out
         self._now_ms = now_ms
         self._due: list[tuple[int, bytes]] = []  # a heap; what is not in `_due_ms` is out of date
         self._due_ms: dict[bytes, int] = {}  # by stream
@@ -115,11 +114,11 @@ class Housekeeping:
     async def _let_go(self, name: bytes, pace: _Pace) -> None:
         keyspace = self._keyspace()
         if name in keyspace.aging:
-            self._commit(streams.retain(keyspace, name, self._now_ms()).commands)
+            self._carry_out(streams.retain(keyspace, name, self._now_ms()))
         while name in keyspace.keyed:
-            found = streams.forget_keys(keyspace, name, self._now_ms()).commands
-            self._commit(found)
-            if not found:
+            decision = streams.forget_keys(keyspace, name, self._now_ms())
+            self._carry_out(decision)
+            if not decision.commands:
                 return
             await pace.go_on()
             keyspace = self._keyspace()
@@ -153,7 +152,7 @@ class Housekeeping:
         is_over = False
         while not is_over:
             decision = policies.bury(self._keyspace(), name, group, None, self._now_ms())
-            self._commit(decision.commands)
+            self._carry_out(decision)
             is_over = not decision.reply
             await pace.go_on()
 
@@ -163,7 +162,7 @@ class Housekeeping:
             decision = policies.forget_consumers(
                 self._keyspace(), name, group, self._now_ms(), after=after
             )
-            self._commit(decision.commands)
+            self._carry_out(decision)
             after = decision.reply
             await pace.go_on()
 

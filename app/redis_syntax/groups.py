@@ -35,7 +35,7 @@ from headgate.app.redis_syntax.words import (
     strict_ids,
 )
 from headgate.engine.commands import Command
-from headgate.engine.decisions import Decision, deliveries, groups
+from headgate.engine.decisions import Decision, Unclaimable, deliveries, groups
 from headgate.engine.decisions.views import pending, pending_summary
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import InvalidId
@@ -257,19 +257,20 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> Plan:
 def _read_group(
     keyspace: Keyspace, request: GroupRequest, count: int | None, budget: Budget, now_ms: int
 ) -> Decision[Reply]:
-    reply, commands = [], list[Command]()
+    reply, commands, unclaimable = [], list[Command](), list[Unclaimable]()
     groups_ahead = deliveries.groups_ahead(keyspace, request)
     for cursor in request.cursors:
         stream, ahead = keyspace.stream(cursor.stream), groups_ahead[cursor.stream]
         request = request._replace(limit=budget.limit(count))
-        read, command = deliveries.read_stream(stream, ahead, request, cursor, now_ms)
+        read, command, gone = deliveries.read_stream(stream, ahead, request, cursor, now_ms)
+        unclaimable += gone
         is_history = cursor.after is not None
         is_claiming = request.claim_idle_ms is not None and not is_history
         shapes = [_delivery_reply(one, is_claiming=is_claiming) for one in read.deliveries]
         entries = budget.take(shapes)
         if len(entries) < len(shapes):  # what does not go out is not delivered either
             less = request._replace(limit=len(entries))
-            _, command = deliveries.read_stream(stream, ahead, less, cursor, now_ms)
+            command = deliveries.read_stream(stream, ahead, less, cursor, now_ms).command
         commands.append(command)
         if len(groups_ahead) < len(request.cursors):  # a stream is named twice
             ahead.note(command)
@@ -277,7 +278,7 @@ def _read_group(
             request = request._replace(claim_idle_ms=None)
         if entries or is_history:
             reply.append([cursor.stream, entries])
-    return Decision(reply or None, commands)
+    return Decision(reply or None, commands, None, unclaimable)
 
 
 def _delivery_reply(delivery: Delivery, *, is_claiming: bool) -> Reply:

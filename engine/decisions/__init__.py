@@ -1,8 +1,7 @@
 """Decisions: a request and the clock's reading in, the whole reply and the commands to record out.
 
-A decision only looks (but for hiding from an index what is gone anyway). It checks everything
-that could be wrong, raises a `StreamError` if it is, and otherwise knows the complete reply,
-because the commands it returns change just what it has seen.
+A decision only looks. It checks everything that could be wrong, raises a `StreamError` if it is,
+and otherwise knows the complete reply: the commands it returns change just what it has seen.
 
 A decision that would take too long is made in parts, with other requests in between: each part is
 a decision of its own, and the reply of the last one is the reply.
@@ -16,11 +15,20 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar, cast
 
 from headgate.engine.commands import Command
+from headgate.engine.entry import EntryId
 from headgate.engine.state.keyspace import Keyspace
 
 T = TypeVar("T")
 U = TypeVar("U")
 I = TypeVar("I")  # noqa: E741
+
+
+class Unclaimable(NamedTuple):
+    """Pending entries of a group that no read can claim: searches need not come by them again."""
+
+    stream: bytes
+    group: bytes
+    ids: list[EntryId]
 
 
 class Decision(NamedTuple, Generic[T]):
@@ -29,18 +37,19 @@ class Decision(NamedTuple, Generic[T]):
     reply: T
     commands: list[Command]
     rest: Callable[[Keyspace, int], Decision[T]] | None = None  # what is left to do; None: nothing
+    unclaimable: Sequence[Unclaimable] = ()  # found on the way; see `Keyspace.hide`
 
     def replied_as(self, shape: Callable[[T], U]) -> Decision[U]:
         """Return the same decision with its reply in another shape."""
         rest = self.rest
         if rest is None:
-            return Decision(shape(self.reply), self.commands)
+            return Decision(shape(self.reply), self.commands, None, self.unclaimable)
 
         def reshaped(keyspace: Keyspace, now_ms: int) -> Decision[U]:
             return rest(keyspace, now_ms).replied_as(shape)
 
         # The reply of the last part is the reply: those of all others are not worth shaping.
-        return Decision(cast("U", self.reply), self.commands, reshaped)
+        return Decision(cast("U", self.reply), self.commands, reshaped, self.unclaimable)
 
 
 Step = Callable[[Keyspace, int], Decision[T]]
@@ -67,10 +76,12 @@ def in_parts(
     """
 
     def part(at: int, before: tuple[T, ...], keyspace: Keyspace, now_ms: int) -> Decision[T]:
-        reply, commands, _ = decide(keyspace, items[at : at + size], now_ms)
+        decision = decide(keyspace, items[at : at + size], now_ms)
+        reply = decision.reply
         for so_far in before:
             reply = join(so_far, reply)
         at += size
-        return Decision(reply, commands, partial(part, at, (reply,)) if at < len(items) else None)
+        rest = partial(part, at, (reply,)) if at < len(items) else None
+        return Decision(reply, decision.commands, rest)
 
     return part(0, (), keyspace, now_ms)

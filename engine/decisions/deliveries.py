@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import merge
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from headgate.engine.commands import (
     Ack,
@@ -19,7 +20,7 @@ from headgate.engine.commands import (
     Rest,
     SeeConsumer,
 )
-from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.decisions import Decision, Unclaimable, in_parts
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
@@ -58,17 +59,21 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
     groups = groups_ahead(keyspace, request)
     reads: list[GroupRead] = []
     commands: list[Command] = []
+    unclaimable: list[Unclaimable] = []
     for cursor in request.cursors:
         group = groups[cursor.stream]
-        read, command = read_stream(keyspace.stream(cursor.stream), group, request, cursor, now_ms)
+        read, command, gone = read_stream(
+            keyspace.stream(cursor.stream), group, request, cursor, now_ms
+        )
         reads.append(read)
         commands.append(command)
+        unclaimable += gone
         if len(groups) < len(request.cursors):  # a stream is named twice
             group.note(command)
         if cursor.after is not None:
             # Redis: a stream read as history switches claiming off for those that follow.
             request = request._replace(claim_idle_ms=None, claim_released=False)
-    return Decision(reads, commands)
+    return Decision(reads, commands, None, unclaimable)
 
 
 _NEWCOMER = Consumer(b"", 0)
@@ -169,9 +174,17 @@ def groups_ahead(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, Group
     return found
 
 
+class StreamDecision(NamedTuple):
+    """What is decided for one cursor of a group read."""
+
+    read: GroupRead
+    command: Command
+    unclaimable: Sequence[Unclaimable] = ()  # as of a `Decision`
+
+
 def read_stream(
     stream: Stream, group: GroupAhead, request: GroupRequest, cursor: GroupCursor, now_ms: int
-) -> tuple[GroupRead, Command]:
+) -> StreamDecision:
     """Decide one cursor of a group read; those of `request` are not looked at."""
     if request.limit is None or request.limit > GROUP_READ_MAX:
         request = request._replace(limit=GROUP_READ_MAX)
@@ -560,7 +573,7 @@ def claimable_at(
 
 def _read_new(
     stream: Stream, group: GroupAhead, request: GroupRequest, now_ms: int
-) -> tuple[GroupRead, Command]:
+) -> StreamDecision:
     """Decide what of one stream a consumer is given (XREADGROUP with `>`).
 
     1. Count the room: the limit, and what `max_pending` leaves above what the consumer holds.
@@ -573,7 +586,7 @@ def _read_new(
     whatever its size; all others keep within `size_bytes_max`.
     """
     room = _least(request.limit, request.max_pending, group.held_count)
-    taken = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
+    taken, gone = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
     room = None if room is None else room - len(taken)
     entries = []
     left = ReadRoom(request.size_bytes_max)
@@ -609,12 +622,13 @@ def _read_new(
         pending_count=held,
         state=GroupState.MAX_PENDING if full else caught_up,
     )
-    return read, command
+    unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
+    return StreamDecision(read, command, unclaimable)
 
 
 def _read_history(
     stream: Stream, group: GroupAhead, request: GroupRequest, after: EntryId, now_ms: int
-) -> tuple[GroupRead, Command]:
+) -> StreamDecision:
     deliveries: list[Delivery] = []
     room, left = request.limit, ReadRoom(request.size_bytes_max)
     if request.max_pending is not None and not group.may_hold_all(after, request.max_pending):
@@ -646,13 +660,13 @@ def _read_history(
         pending_count=group.held_count,
         state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
     )
-    return read, command
+    return StreamDecision(read, command)
 
 
 def _claimable(
     stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, steady_ms: int
-) -> list[Delivery]:
-    """Return what a read takes over of the group's pending entries.
+) -> tuple[list[Delivery], list[EntryId]]:
+    """Return what a read takes over of what is pending, and the ids it has met that are gone.
 
     1. Walk the pending entries from the longest idle on; those that nobody owns come first.
     2. End at the first that is not idle enough: those behind it are idle for less.
@@ -661,13 +675,13 @@ def _claimable(
     4. End when the limit is reached, or the room is taken.
 
     It looks at `CLAIM_SCAN_MAX` entries at most, so that entries which nobody can have do not make
-    a read long. What is gone from the stream is not met again by the next reads, until it changes.
+    a read long. What is gone from the stream is told, so that the next reads need not meet it.
     """
+    taken: list[Delivery] = []
+    gone: list[EntryId] = []
     idle_ms_min = request.idle_ms_min
     if idle_ms_min is None or limit == 0:
-        return []
-    taken: list[Delivery] = []
-    dangling: list[PendingEntry] = []
+        return taken, gone
     left = ReadRoom(request.size_bytes_max)
     for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
         if pending.id in group.counts:  # Redis: a read claims an entry once
@@ -680,14 +694,12 @@ def _claimable(
             continue
         entry = stream.log.get(pending.id)
         if entry is None:  # Redis: skipped, and left pending
-            dangling.append(pending)
+            gone.append(pending.id)
             continue
         if not left.take(entry.fields, is_first=not taken):
             break
         taken.append(_taken(pending, entry.fields, request.consumer, steady_ms))
-    for pending in dangling:
-        group.pel.hide(pending)
-    return taken
+    return taken, gone
 
 
 def _taken(

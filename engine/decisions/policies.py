@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from headgate.engine.commands import Ack, Command, Delete, DeleteConsumer, Release
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Unclaimable
 from headgate.engine.decisions import streams as stream_decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, InvalidId, StreamError
@@ -77,12 +77,15 @@ def bury(
         COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
     )
     steady_ms = keyspace.steady_ms(now_ms)
+    unclaimable: list[Unclaimable] = []
     if nacked is None:
-        dead = _dead(stream, group, idle_ms, steady_ms)
+        dead, others = _dead(stream, group, idle_ms, steady_ms)
+        if others:
+            unclaimable.append(Unclaimable(name, group_name, others))
     else:
         dead = _dead_of(stream, group, nacked, steady_ms)
     if not dead:
-        return Decision(0, [])
+        return Decision(0, [], None, unclaimable)
     drafts = [Draft(None, _letter(name, group_name, *one)) for one in dead]
     try:
         appended = stream_decisions.add(
@@ -97,9 +100,9 @@ def bury(
         )
     # Its ids are used up, a letter is too large, or there are too many streams: they stay pending.
     except StreamError:
-        return Decision(0, [])
+        return Decision(0, [], None, unclaimable)
     settled = Ack(name, group_name, [pending.id for pending, _ in dead])
-    return Decision(len(dead), [*appended.commands, settled])
+    return Decision(len(dead), [*appended.commands, settled], None, unclaimable)
 
 
 def redrive(
@@ -250,21 +253,20 @@ def forget_consumers(
 
 def _dead(
     stream: Stream, group: Group, idle_ms: int, steady_ms: int
-) -> list[tuple[PendingEntry, Entry]]:
+) -> tuple[list[tuple[PendingEntry, Entry]], list[EntryId]]:
+    """Return which entries are dead, and which would be, but are gone or were dead before."""
     dead: list[tuple[PendingEntry, Entry]] = []
-    hidden: list[PendingEntry] = []
+    others: list[EntryId] = []
     for pending in islice(group.pel.longest_idle_first(steady_ms), DEAD_SCAN_MAX):
-        if not pending.is_claimable(steady_ms, idle_ms) or len(dead) + len(hidden) == BURIED_MAX:
+        if not pending.is_claimable(steady_ms, idle_ms) or len(dead) + len(others) == BURIED_MAX:
             break
         if group.policy.is_spent(pending.delivery_count):
             entry = stream.log.get(pending.id)
             if entry is not None and not _was_dead_before(entry.fields, stream.name, group.name):
                 dead.append((pending, entry))
             else:
-                hidden.append(pending)
-    for pending in hidden:  # nobody is given them: they would only be in the way
-        group.pel.hide(pending)
-    return dead
+                others.append(pending.id)
+    return dead, others
 
 
 def _dead_of(

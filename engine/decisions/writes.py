@@ -67,17 +67,17 @@ def commit_batch(
             commands.append(CreateStream(name, epoch, stream.config))
             epoch += 1  # the next one is younger
         try:
-            one, appending, rest = append(keyspace, stream, wanted, now_ms)
+            appending = append(keyspace, stream, wanted, now_ms)
         except (IdNotGreater, Invalid) as error:
             error.location = ()  # the drafts of one stream among others
             if isinstance(error, IdNotGreater):
                 error.stream = name
             raise
-        commands += appending
-        assert one is not None
-        written.append(one)
-        if rest is not None:
-            rests.append(rest)
+        commands += appending.commands
+        assert appending.reply is not None
+        written.append(appending.reply)
+        if appending.rest is not None:
+            rests.append(appending.rest)
     commands.append(CommitBatch(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
     return Decision(reply, commands, partial(_go_on, reply, rests) if rests else None)

@@ -6,12 +6,13 @@ cannot fail: what could be wrong was checked when they were decided. No clock, n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sortedcontainers import SortedDict, SortedSet
 
 from headgate.engine import commands as c
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -134,6 +135,17 @@ class Keyspace:
             self.note_keyed(stream.name)
         if stream.expires_at_ms is not None:
             self.expiring.add((stream.expires_at_ms, stream.name))
+
+    def hide(self, stream: bytes, group: bytes, ids: Sequence[EntryId]) -> None:
+        """Leave pending entries out of searches for the longest idle: no read can claim them.
+
+        That is found by looking, and will be again: no command says it.
+        """
+        pel = self.group(stream, group).pel
+        for entry_id in ids:
+            pending = pel.by_id.get(entry_id)
+            if pending is not None:
+                pel.hide(pending)
 
     def note_keyed(self, name: bytes) -> None:
         """Note that a stream remembers idempotency keys."""

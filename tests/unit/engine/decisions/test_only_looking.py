@@ -1,0 +1,61 @@
+"""A decision only looks: what it has come by on its way, too, is changed by who carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from headgate.engine.decisions import Decision, policies
+from headgate.engine.decisions.deliveries import read_group
+from headgate.engine.journal import snapshot
+from headgate.engine.requests import GroupCursor, GroupRequest
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.policy import GroupPolicy
+from tests.unit.driver import Driver, G, S, entry_id
+
+DEAD = GroupPolicy(claim_idle_ms=10, max_deliveries=1, dead_letter_stream=b"d")
+
+LATER_MS = 10_000
+
+
+def read(keyspace: Keyspace) -> Decision[object]:
+    request = GroupRequest(G, b"b", [GroupCursor(S)], claim_idle_ms=10)
+    return read_group(keyspace, request, LATER_MS).replied_as(str)
+
+
+def bury(keyspace: Keyspace) -> Decision[object]:
+    return policies.bury(keyspace, S, G, None, LATER_MS).replied_as(str)
+
+
+def everything(keyspace: Keyspace) -> bytes:
+    return b"".join(snapshot.pieces(keyspace, 1))
+
+
+@pytest.mark.parametrize(("decide", "policy"), [(read, GroupPolicy()), (bury, DEAD)])
+async def test_a_search_for_idle_entries_leaves_those_that_are_gone_as_they_are(
+    decide: Callable[[Keyspace], Decision[object]], policy: GroupPolicy
+) -> None:
+    engine = Driver()
+    await engine.start(1, 2, 3)
+    await engine.take()
+    await engine.delete(S, [entry_id(1), entry_id(2)])
+    engine.keyspace.group(S, G).policy = policy
+    before = everything(engine.keyspace)
+    decision = decide(engine.keyspace)
+    assert everything(engine.keyspace) == before
+    [found] = decision.unclaimable
+    assert found == (S, G, [entry_id(1), entry_id(2)])
+
+
+async def test_who_carries_it_out_need_not_come_by_them_again() -> None:
+    engine = Driver()
+    await engine.start(1, 2, 3)
+    await engine.take()
+    await engine.delete(S, [entry_id(1), entry_id(2)])
+    engine.hand.now_ms = LATER_MS
+    assert read(engine.keyspace).unclaimable
+    [taken] = await engine.take(b"b", claim=10)
+    assert [one.id for one in taken.deliveries] == [entry_id(3)]
+    engine.hand.now_ms = 2 * LATER_MS
+    assert not read(engine.keyspace).unclaimable
