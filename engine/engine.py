@@ -50,6 +50,7 @@ from headgate.engine.limits import (
     SPLITS_AT_ONCE_MAX,
     WAITERS_MAX,
 )
+from headgate.engine.recent import Recent
 from headgate.engine.replies import (
     Added,
     Claimed,
@@ -119,6 +120,7 @@ _ENDED = "the gateway has failed"
 class _Wanted(NamedTuple):
     """What a read asks for."""
 
+    names: tuple[bytes, ...]  # of the streams
     cursors: list[StreamCursor]
     limit: int | None
     size_bytes_max: int | None
@@ -202,7 +204,9 @@ class Engine:
         self._taken_over: list[_TakenOver] = []  # not told yet
         self._has_taken_over = asyncio.Event()
         self._waiters = Waiters(self._steady_ms, self._claimable, waiters_max)
-        self._last_read: tuple[tuple[int, _Wanted] | None, list[StreamRead]] = None, []
+        # What was read last of some streams, and when.
+        self._last_reads: Recent[tuple[bytes, ...], tuple[int, _Wanted, list[StreamRead]]]
+        self._last_reads = Recent()
 
     @property
     def storage(self) -> Storage:
@@ -422,7 +426,9 @@ class Engine:
             StreamNotFound: a stream is missing, now or during the wait, and may not be.
             TooManyWaiters: too many reads are blocked already.
         """
-        wanted = _Wanted(views.freeze(self._keyspace, cursors), limit, size_bytes_max, missing_ok)
+        names = tuple(cursor.stream for cursor in cursors)
+        frozen = views.freeze(self._keyspace, cursors)
+        wanted = _Wanted(names, frozen, limit, size_bytes_max, missing_ok)
 
         def read_once() -> list[StreamRead]:
             return self._read_once(wanted)
@@ -441,9 +447,10 @@ class Engine:
     def _read_once(self, wanted: _Wanted) -> list[StreamRead]:
         """Read, but once for all who follow a stream side by side, if nothing has changed since."""
         keyspace = self._keyspace
-        asked = self._storage.position, wanted
-        if asked == self._last_read[0]:
-            return self._last_read[1]
+        position, names = self._storage.position, wanted.names
+        last = self._last_reads.get(names)
+        if last is not None and last[0] == position and last[1] == wanted:
+            return last[2]
         reply = views.read(
             keyspace,
             wanted.cursors,
@@ -452,7 +459,8 @@ class Engine:
             missing_ok=wanted.missing_ok,
         )
         if wanted.size_bytes_max is not None:  # or a whole stream would be held on to
-            self._last_read = asked, reply
+            size_bytes = sum(entry.size_bytes for one in reply for entry in one.entries)
+            self._last_reads.put(names, (position, wanted, reply), size_bytes)
         return reply
 
     def _with_later(
@@ -1017,7 +1025,7 @@ class Engine:
             return
         self._everything.apply(c.Flush())  # it is freed bit by bit
         self._everything = self._adopted(keyspace)
-        self._last_read = None, []
+        self._last_reads.clear()
 
     def _adopted(self, keyspace: Keyspace) -> Keyspace:
         keyspace.dispose = self._disposal.take

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from headgate.app.wire.encoding import LastBatch, delivery_text, entry_text
-from headgate.engine.entry import Entry, EntryId
-from headgate.engine.replies import Delivery
+from headgate.app.wire.encoding import LastBatches, delivery_text, entry_text
+from headgate.engine.entry import EntryId
+from headgate.engine.replies import Delivery, StreamRead
 
 
 def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
@@ -16,9 +16,9 @@ def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
     return format_sse_event(data_str=text, event=name, retry=retry_ms)
 
 
-def entry_events(entries: list[Entry]) -> bytes:
+def entry_events(read: StreamRead) -> bytes:
     """Return the `entry` events of a stream's entries."""
-    return _last_events.encoded(entries)
+    return _last_events.encoded(read)
 
 
 def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
@@ -30,6 +30,6 @@ def _entry_event(entry_id: EntryId, text: str) -> bytes:
     return format_sse_event(data_str=text, event="entry", id=str(entry_id))
 
 
-_last_events = LastBatch[bytes](
+_last_events = LastBatches[bytes](
     lambda entries: b"".join(_entry_event(one.id, entry_text(one)) for one in entries)
 )

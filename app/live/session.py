@@ -205,7 +205,7 @@ class Session:
         count = len(read.entries)
         if not count:
             return None
-        text = entries_frame(sub, read.entries, credit_left=credit - count, gap=read.gap)
+        text = entries_frame(sub, read, credit_left=credit - count)
         return EntriesText(text, count)
 
     def deliver_group(self, sub: str, read: GroupRead, credit: int) -> EntriesText | None:

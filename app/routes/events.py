@@ -297,7 +297,7 @@ async def _stream_parts(
             yield event("ready", ready, retry_ms=gateway.reconnect_after_ms())
         if read.entries:
             gateway.metrics.delivered.labels("sse").inc(len(read.entries))
-            yield entry_events(read.entries)
+            yield entry_events(read)
         at_end = not read.entries or read.next_after >= read.last_id
         if at_end and not caught_up:
             yield event("caught_up", CaughtUp(at=str(read.next_after)))

@@ -2,10 +2,10 @@
 
 `frames.Entries`, `frames.Acked` and `frames.Ok`, `schemas.Entry` and `schemas.Delivery` say what
 this looks like; tests hold one against the other. Those who follow a stream side by side are sent
-the same entries, so the batch that was encoded last is remembered.
+the same entries, so the batch of a stream that was encoded last is remembered.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +14,8 @@ from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.names import text_of
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.replies import Delivery, Gap, Outcome
+from headgate.engine.recent import Recent
+from headgate.engine.replies import Delivery, Outcome, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
@@ -29,23 +30,26 @@ class EntriesText(NamedTuple):
     entry_count: int
 
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 
 
-class LastBatch(Generic[T]):
-    """The entries encoded last, and what became of them."""
+class LastBatches(Generic[T]):
+    """The entries encoded last of each of some streams, and what became of them."""
 
     def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
         """Remember what this makes of entries."""
         self._encode = encode
-        self._entries: list[Entry] = []
-        self._encoded = encode([])
+        self._by_stream: Recent[bytes, tuple[list[Entry], T]] = Recent()
 
-    def encoded(self, entries: list[Entry]) -> T:
-        """Return entries encoded."""
-        if entries != self._entries:  # soon told: an engine hands out the very same ones
-            self._entries, self._encoded = entries, self._encode(entries)
-        return self._encoded
+    def encoded(self, read: StreamRead) -> T:
+        """Return the entries of a read encoded."""
+        last = self._by_stream.get(read.stream)
+        # Soon told: an engine hands out the very same ones.
+        if last is not None and last[0] == read.entries:
+            return last[1]
+        encoded = self._encode(read.entries)
+        self._by_stream.put(read.stream, (read.entries, encoded), len(encoded))
+        return encoded
 
 
 def entry_wire(entry: Entry) -> dict[str, Any]:
@@ -58,7 +62,7 @@ def _array(entries: list[Entry]) -> msgspec.Raw:
     return msgspec.Raw(_encode([entry_wire(one) for one in entries]))
 
 
-_last_array = LastBatch(_array)
+_last_arrays = LastBatches(_array)
 
 
 def entry_text(entry: Entry) -> str:
@@ -71,23 +75,22 @@ def delivery_text(delivery: Delivery) -> str:
     return _text(delivery_wire(delivery))
 
 
-def entries_frame(sub: str, entries: list[Entry], *, credit_left: int, gap: Gap | None) -> str:
+def entries_frame(sub: str, read: StreamRead, *, credit_left: int) -> str:
     """Return the `entries` frame of a stream.
 
     Args:
         sub: the subscription.
-        entries: what is sent.
+        read: what is sent, and what trimming took before that.
         credit_left: how many more may come.
-        gap: what trimming took before them.
     """
     frame: dict[str, Any] = {
         "type": "entries",
         "sub": sub,
-        "entries": _last_array.encoded(entries),
+        "entries": _last_arrays.encoded(read),
         "credit_left": credit_left,
     }
-    if gap is not None:
-        frame["gap"] = {"from": str(gap.after), "to": str(gap.through)}
+    if read.gap is not None:
+        frame["gap"] = {"from": str(read.gap.after), "to": str(read.gap.through)}
     return _text(frame)
 
 

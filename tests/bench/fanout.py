@@ -3,7 +3,7 @@
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.bench import peers
@@ -47,23 +47,25 @@ def measure() -> list[Figure]:
         places = {"headgate": gateway(port)}
         if nchan_port is not None:
             places["nchan"] = Place(nchan_port, "/subscribe", "/publish", b"%s", has_credit=False)
-        rates: dict[str, list[float]] = {name: [] for name in places}
+        turns = [gateway(port, stream) for stream in ("one", "other")]
+        rates: dict[str, list[float]] = {name: [] for name in [*places, "in turn"]}
         took_ms: dict[str, list[list[float]]] = {name: [] for name in places}
         for place in places.values():
             _check_all_get_all(place)
         for number in range(ROUNDS):
             print(f"fanout: round {number + 1} of {ROUNDS}", flush=True)
             for name, place in places.items():
-                rates[name].append(deliveries_per_second(place, SECONDS))
+                rates[name].append(deliveries_per_second([place], SECONDS))
                 took_ms[name].append(_took_ms(place, SECONDS / 2))
+            rates["in turn"].append(deliveries_per_second(turns, SECONDS))
     return _figures(rates, took_ms)
 
 
-def gateway(port: int) -> Place:
-    """Return the gateway at this port, where the stream is there from now on."""
-    append = b'{"type":"append","stream":"bench","entries":[{"fields":%s}]}'
+def gateway(port: int, stream: str = "bench") -> Place:
+    """Return a stream of the gateway at this port; it is there from now on."""
+    append = b'{"type":"append","stream":"%s","entries":[{"fields":%%s}]}' % stream.encode()
     LeanSocket(port, "/v1/ws").send(append % b'{"first":"1"}')
-    path = f"/v1/streams/bench/ws?credit={_CREDIT}"
+    path = f"/v1/streams/{stream}/ws?credit={_CREDIT}"
     return Place(port, path, "/v1/ws", append, has_credit=True)
 
 
@@ -72,6 +74,8 @@ def _figures(rates: dict[str, list[float]], took_ms: dict[str, list[list[float]]
     work = f"fan-out to {SUBSCRIBERS} WebSockets"
     ours, theirs = rates["headgate"], rates.get("nchan", [])
     figures = [Figure.of_rounds(work, ours, "deliveries/s", "nchan", theirs, ratio_at_least=1)]
+    work = f"the same of two streams in turn, {SUBSCRIBERS // 2} each"
+    figures.append(Figure.of_rounds(work, rates["in turn"], "deliveries/s"))
     for name, share in (("p50", 50), ("p99", 99)):
         at = {
             place: [statistics.quantiles(one, n=100)[share - 1] for one in rounds]
@@ -120,8 +124,10 @@ class _Scene:
             self.watch.add(one, lambda data: None)
             self.publishers.append(one)
 
-    def subscribe(self, take_of: Callable[[LeanSocket], Callable[[bytes], None]]) -> None:
-        for _ in range(SUBSCRIBERS):
+    def subscribe(
+        self, take_of: Callable[[LeanSocket], Callable[[bytes], None]], count: int = SUBSCRIBERS
+    ) -> None:
+        for _ in range(count):
             one = LeanSocket(self.place.port, self.place.subscribe)
             if self.place.has_credit:
                 one.read_until(b'"caught_up"')
@@ -157,29 +163,37 @@ def _check_all_get_all(place: Place) -> None:
         assert [int(one) for one in _SEQ.findall(data)] == list(range(scene.published))
 
 
-def deliveries_per_second(place: Place, seconds: float) -> float:
-    """Publish as fast as everybody reads; returns how many entries all of them got."""
+def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
+    """Publish at all places in turn, as fast as everybody reads; the subscribers share them.
+
+    Returns:
+        How many entries all of them got, each second.
+    """
     readers: list[_Reader] = []
 
     def reader_of(one: LeanSocket) -> Callable[[bytes], None]:
-        readers.append(_Reader(one, place.has_credit))
+        readers.append(_Reader(one, places[0].has_credit))
         return readers[-1].take
 
     with Watch() as watch:
-        scene = _Scene(place, watch)
-        scene.open_publishers(PUBLISHERS)
-        scene.subscribe(reader_of)
+        scenes = [_Scene(place, watch) for place in places]
+        for scene in scenes:
+            scene.open_publishers(PUBLISHERS // len(places))
+            scene.subscribe(reader_of, SUBSCRIBERS // len(places))
         started = time.perf_counter()
+        published = 0  # at each of the places
         while time.perf_counter() < started + seconds:
             slowest = min(reader.count for reader in readers)
-            for _ in range(slowest + AHEAD_MAX - scene.published):
-                scene.publish()
+            for _ in range(slowest + AHEAD_MAX // len(places) - published):
+                for scene in scenes:
+                    scene.publish()
+                published += 1
             watch.take_ready(0.1)
-        while min(reader.count for reader in readers) < scene.published:
+        while min(reader.count for reader in readers) < published:
             watch.take_ready(0.1)
         elapsed_s = time.perf_counter() - started
-        assert {reader.count for reader in readers} == {scene.published}
-    return scene.published * SUBSCRIBERS / elapsed_s
+        assert {reader.count for reader in readers} == {published}
+    return published * len(readers) / elapsed_s
 
 
 def _took_ms(place: Place, seconds: float) -> list[float]:

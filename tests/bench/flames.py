@@ -51,7 +51,7 @@ def _consume(port: int) -> None:
 
 
 def _fan_out(port: int) -> None:
-    fanout.deliveries_per_second(fanout.gateway(port), SECONDS + 2)
+    fanout.deliveries_per_second([fanout.gateway(port)], SECONDS + 2)
 
 
 def _draw(process_id: int, path: Path) -> None:

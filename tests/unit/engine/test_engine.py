@@ -133,6 +133,20 @@ async def test_half_a_pair_is_refused_and_creates_nothing(
     assert await engine.list_streams() == []
 
 
+async def test_those_who_follow_two_streams_in_turn_share_what_is_read(engine: Driver) -> None:
+    streams = (b"one", b"other")
+    for name in streams:
+        await engine.put(1, 2, stream=name)
+
+    async def batch(name: bytes) -> list[Entry]:
+        [read] = await engine.read([StreamCursor(name, MIN_ID)], size_bytes_max=1_000)
+        return read.entries
+
+    first = [await batch(name) for name in streams]
+    again = [await batch(name) for name in streams]
+    assert [one is other for one, other in zip(first, again, strict=True)] == [True, True]
+
+
 async def test_without_leave_to_create_a_missing_stream_stays_missing(engine: Driver) -> None:
     with pytest.raises(StreamNotFound):
         await engine.add(S, [Draft(None, PAIR)], create_stream=False)

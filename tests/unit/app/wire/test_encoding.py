@@ -13,9 +13,9 @@ from headgate.app.http import json_arrays
 from headgate.app.live import event, frames
 from headgate.app.runtime import turns
 from headgate.app.wire import encoding, schemas
-from headgate.engine.entry import Entry, EntryId
+from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import U64_MAX
-from headgate.engine.replies import Delivery, Gap, Outcome
+from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
 
 numbers = st.integers(0, U64_MAX)
 ids = st.builds(EntryId, numbers, numbers)
@@ -39,6 +39,10 @@ deliveries = st.lists(
 )
 counts = st.integers(0, 10**6)
 settled = st.lists(st.tuples(ids, st.sampled_from(Outcome)), max_size=4)
+
+
+def read_of(found: list[Entry], gap: Gap | None = None, stream: bytes = b"s") -> StreamRead:
+    return StreamRead(stream, found, MIN_ID, MIN_ID, gap, MIN_ID)
 
 
 def assert_says(text: str, model: BaseModel) -> None:
@@ -99,7 +103,7 @@ def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap
         gap=schemas.Gap.of(gap),
     )
 
-    assert_says(encoding.entries_frame(sub, found, credit_left=credit, gap=gap), model)
+    assert_says(encoding.entries_frame(sub, read_of(found, gap), credit_left=credit), model)
 
 
 @given(names, deliveries, st.lists(ids.map(str), max_size=2), counts, st.none() | counts)
@@ -130,7 +134,7 @@ def assert_events(sent: bytes, models: Sequence[schemas.Entry]) -> None:
 
 @given(entries)
 def test_events_of_a_stream(found: list[Entry]) -> None:
-    assert_events(event.entry_events(found), [schemas.Entry.of(one) for one in found])
+    assert_events(event.entry_events(read_of(found)), [schemas.Entry.of(one) for one in found])
 
 
 @given(deliveries)
@@ -153,11 +157,26 @@ def test_what_became_of_ids(
     assert_says("".join(ok), frames.Ok(rid=rid, sub=sub, results=results))
 
 
+def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
+    encoded: list[list[Entry]] = []
+
+    def encode(entries: list[Entry]) -> bytes:
+        encoded.append(entries)
+        return b"%d" % len(encoded)
+
+    batches = encoding.LastBatches(encode)
+    found = [Entry(EntryId(1, 0), (b"k", b"v"))]
+
+    texts = [batches.encoded(read_of(found, stream=name)) for name in [b"a", b"b"] * 3]
+
+    assert texts == [b"1", b"2"] * 3
+
+
 def test_the_same_ids_in_another_stream_are_other_entries() -> None:
     one, other = ([Entry(EntryId(1, 0), (b"k", value))] for value in (b"1", b"2"))
 
     texts = [
-        encoding.entries_frame("s", found, credit_left=1, gap=None) for found in (one, other, one)
+        encoding.entries_frame("s", read_of(found), credit_left=1) for found in (one, other, one)
     ]
 
     values = [json.loads(text)["entries"][0]["fields"]["k"] for text in texts]

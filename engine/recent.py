@@ -1,0 +1,46 @@
+"""Recent: the newest values by key, within a bound by number and one by bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from headgate.engine.limits import RECENT_BYTES_MAX, RECENT_COUNT_MAX
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The newest values by key. What was put last stays, however large it is."""
+
+    __slots__ = ("_by_key", "_size_bytes")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._by_key: dict[K, tuple[V, int]] = {}  # with its size; the newest comes last
+        self._size_bytes = 0
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key, if it is there still."""
+        found = self._by_key.get(key)
+        return None if found is None else found[0]
+
+    def put(self, key: K, value: V, size_bytes: int) -> None:
+        """Take in a value for its key; the oldest ones go that there is no room for."""
+        if key in self._by_key:
+            self._remove(key)
+        self._by_key[key] = value, size_bytes
+        self._size_bytes += size_bytes
+        while len(self._by_key) > 1 and (
+            len(self._by_key) > RECENT_COUNT_MAX or self._size_bytes > RECENT_BYTES_MAX
+        ):
+            self._remove(next(iter(self._by_key)))
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        self._by_key.clear()
+        self._size_bytes = 0
+
+    def _remove(self, key: K) -> None:
+        self._size_bytes -= self._by_key.pop(key)[1]
