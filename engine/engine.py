@@ -195,8 +195,8 @@ class Engine:
         self._watch = StepWatch(self._clock)
         self._storage = storage
         self._disposal = Disposal()
-        self._house = Housekeeping(lambda: self._keyspace, self._carry_out, self._now_ms)
-        self._everything = self._adopted(keyspace or Keyspace())
+        self._house = Housekeeping(self._current, self._carry_out, self._now_ms)
+        self._keyspace = self._adopted(keyspace or Keyspace())
         self._closed = asyncio.Event()
         self._broken: BaseException | None = None  # why the state is not what the records say
         self._is_broken = asyncio.Event()
@@ -216,23 +216,12 @@ class Engine:
     @property
     def memory(self) -> Memory:
         """Return what the streams take."""
-        return self._everything.memory
+        return self._keyspace.memory
 
     @property
     def keyspace(self) -> Keyspace:
-        """Return the state, to look at."""
+        """Return the state, to look at; streams whose time is over may still be in it."""
         return self._keyspace
-
-    @property
-    def _keyspace(self) -> Keyspace:
-        """Return the state without streams whose time is over: nobody sees them again."""
-        if self._everything.expiring:
-            with suppress(Unavailable):  # they go later
-                self._commit(streams.expire(self._everything, self._now_ms()).commands)
-        if self._trims_oldest:
-            with suppress(Unavailable):
-                self._make_room()
-        return self._everything
 
     @property
     def waiter_count(self) -> int:
@@ -253,7 +242,7 @@ class Engine:
         """Describe up to `limit` streams whose names start with `prefix`, in byte order."""
 
         def page(after: bytes | None, limit: int) -> list[StreamInfo]:
-            keyspace = self._keyspace
+            keyspace = self._current()
             names = views.streams(keyspace, prefix=prefix, after=after, limit=limit)
             return [views.stream_info(keyspace, name) for name in names]
 
@@ -262,7 +251,7 @@ class Engine:
     @_with_durable_errors
     async def create_stream(self, stream: bytes, config: StreamConfig) -> Created[StreamInfo]:
         """Create a stream unless it is there. See `decisions.streams.create_stream`."""
-        now_ms, keyspace = self._now_ms(), self._keyspace
+        now_ms, keyspace = self._now_ms(), self._current()
         decision = streams.create_stream(keyspace, stream, config, now_ms)
         self._commit(decision.commands)
         info = views.stream_info(keyspace, stream)
@@ -271,19 +260,19 @@ class Engine:
     @_with_durable_errors
     async def update_stream(self, request: UpdateStream) -> StreamInfo:
         """Change a stream's configuration. See `decisions.streams.update_stream`."""
-        now_ms, keyspace = self._now_ms(), self._keyspace
+        now_ms, keyspace = self._now_ms(), self._current()
         self._commit(streams.update_stream(keyspace, request, now_ms).commands)
         return await self._durable(views.stream_info(keyspace, request.stream))
 
     @_with_durable_errors
     async def delete_stream(self, stream: bytes) -> bool:
         """Delete a stream with its groups (DEL); tells whether it was there."""
-        return await self._run(streams.delete_stream(self._keyspace, stream))
+        return await self._run(streams.delete_stream(self._current(), stream))
 
     @_with_durable_errors
     async def stream_info(self, stream: bytes) -> StreamInfo:
         """Describe a stream (XINFO STREAM). Raises `StreamNotFound`."""
-        return await self._durable(views.stream_info(self._keyspace, stream))
+        return await self._durable(views.stream_info(self._current(), stream))
 
     @_with_durable_errors
     async def stream_detail(
@@ -305,11 +294,11 @@ class Engine:
         Raises:
             StreamNotFound: there is none, or none any more: requests come in between.
         """
-        info = views.stream_info(self._keyspace, stream)
+        info = views.stream_info(self._current(), stream)
         entries = await self.range(stream, limit=count, size_bytes_max=size_bytes_max)
         await asyncio.sleep(0)
         details = views.group_details(
-            self._keyspace, stream, count=count, described_max=described_max, now_ms=self._now_ms()
+            self._current(), stream, count=count, described_max=described_max, now_ms=self._now_ms()
         )
         return await self._durable(StreamDetail(info, entries, details))
 
@@ -350,11 +339,12 @@ class Engine:
 
         See `decisions.streams.add`.
         """
+        wanted = await self._packed(drafts) if is_worth_packing(drafts) else drafts
         adding = self._run(
             streams.add(
-                self._keyspace,
+                self._current(),
                 stream,
-                await self._packed(drafts) if is_worth_packing(drafts) else drafts,
+                wanted,
                 create_stream=create_stream,
                 expected_last_id=expected_last_id,
                 idempotent=idempotent,
@@ -363,13 +353,13 @@ class Engine:
                 now_ms=self._clock.wall_ms() if idempotent is None else self._now_ms(),
             )
         )
-        del drafts  # what waits for the disk holds nothing it does not need
+        del drafts, wanted  # what waits for the disk holds nothing it does not need
         return await adding
 
     @_with_durable_errors
     async def length(self, stream: bytes) -> int:
         """Return the number of live entries (XLEN), 0 if there is no such stream."""
-        found = self._keyspace.find(stream)
+        found = self._current().find(stream)
         return await self._durable(0 if found is None else found.log.length)
 
     @_with_durable_errors
@@ -384,7 +374,7 @@ class Engine:
     ) -> list[Entry]:
         """Return entries from `start` to `end`, lowest first (XRANGE). Raises `StreamNotFound`."""
         return await self._durable(
-            self._keyspace.stream(stream).log.range(start, end, limit, ReadRoom(size_bytes_max))
+            self._current().stream(stream).log.range(start, end, limit, ReadRoom(size_bytes_max))
         )
 
     @_with_durable_errors
@@ -398,7 +388,7 @@ class Engine:
         size_bytes_max: int | None = None,
     ) -> list[Entry]:
         """Return entries from `end` down to `start` (XREVRANGE). Raises `StreamNotFound`."""
-        log = self._keyspace.stream(stream).log
+        log = self._current().stream(stream).log
         room = ReadRoom(size_bytes_max)
         return await self._durable(log.reverse_range(end, start, limit, room))
 
@@ -427,7 +417,7 @@ class Engine:
             TooManyWaiters: too many reads are blocked already.
         """
         names = tuple(cursor.stream for cursor in cursors)
-        frozen = views.freeze(self._keyspace, cursors)
+        frozen = views.freeze(self._current(), cursors)
         wanted = _Wanted(names, frozen, limit, size_bytes_max, missing_ok)
 
         def read_once() -> list[StreamRead]:
@@ -446,7 +436,7 @@ class Engine:
 
     def _read_once(self, wanted: _Wanted) -> list[StreamRead]:
         """Read, but once for all who follow a stream side by side, if nothing has changed since."""
-        keyspace = self._keyspace
+        keyspace = self._current()
         position, names = self._storage.position, wanted.names
         last = self._last_reads.get(names)
         if last is not None and last[0] == position and last[1] == wanted:
@@ -479,14 +469,14 @@ class Engine:
         self, stream: bytes, ids: Sequence[EntryId], references: References = References.KEEP
     ) -> list[Deletion]:
         """Delete entries (XDEL, XDELEX); tells per id what became of it."""
-        keyspace = self._keyspace
+        keyspace = self._current()
         keyspace.stream(stream)  # here a missing stream is an error
         return await self._run(streams.delete(keyspace, stream, ids, references))
 
     @_with_durable_errors
     async def trim(self, stream: bytes, request: TrimRequest) -> int:
         """Trim a stream (XTRIM); returns how many entries went. See `decisions.streams.trim`."""
-        keyspace = self._keyspace
+        keyspace = self._current()
         decision = streams.trim(keyspace, stream, request)
         keyspace.stream(stream)  # here a missing stream is an error
         return await self._run(decision)
@@ -504,17 +494,17 @@ class Engine:
         Raises:
             TooManyWaiters: too many reads are blocked already.
         """
-        cursors = bulk.freeze(self._keyspace, cursors)
+        cursors = bulk.freeze(self._current(), cursors)
 
         def attempt() -> list[Portion] | None:
-            reply = bulk.plan(self._keyspace, cursors, entries_max)
+            reply = bulk.plan(self._current(), cursors, entries_max)
             return reply if any(one.backlog for one in reply) else None
 
         reply = attempt()
         if reply is None and wait_ms != 0:
             lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
             reply = await self._block(Waiter(lanes, attempt), wait_ms)
-        return await self._durable(reply or bulk.plan(self._keyspace, cursors, entries_max))
+        return await self._durable(reply or bulk.plan(self._current(), cursors, entries_max))
 
     @_with_durable_errors
     async def split(
@@ -525,13 +515,13 @@ class Engine:
         It is cut bit by bit, as each cut looks into a chunk: what is trimmed meanwhile is missing
         from the last parts. Raises `StreamNotFound`.
         """
-        total = self._keyspace.stream(stream).log.count(after, through)
+        total = self._current().stream(stream).log.count(after, through)
         least, more = divmod(total, parts)
         splits: list[Split] = []
         for at in range(min(parts, total)):
             if at % SPLITS_AT_ONCE_MAX == SPLITS_AT_ONCE_MAX - 1:
                 await asyncio.sleep(0)  # requests come between
-            log = self._keyspace.stream(stream).log
+            log = self._current().stream(stream).log
             cut = log.portion(after, through, least + (at < more))
             if cut is None:
                 break
@@ -554,7 +544,7 @@ class Engine:
             for name, wanted in drafts.items()
         }
         decision = writes.commit_batch(
-            self._keyspace,
+            self._current(),
             writer,
             batch,
             packed,
@@ -567,7 +557,7 @@ class Engine:
         """Return drafts packed if that is possible, with requests in between."""
         chunks: list[Packed] = []
         with suppress(HasPartialIds):
-            for some in pack(drafts, self._everything.defaults.node_limits):
+            for some in pack(drafts, self._keyspace.defaults.node_limits):
                 chunks += some
                 await asyncio.sleep(0)
             return PackedDrafts(drafts, chunks)
@@ -576,9 +566,9 @@ class Engine:
     @_with_durable_errors
     async def last_commit(self, writer: bytes) -> Commit | None:
         """Return what a writer has committed last; None if nothing is known of it."""
-        last = self._keyspace.writers.by_name.get(writer)
+        last = self._current().writers.by_name.get(writer)
         if last is not None:
-            last = last._replace(at_ms=self._keyspace.wall_ms(last.at_ms))
+            last = last._replace(at_ms=self._current().wall_ms(last.at_ms))
         return await self._durable(last)
 
     # Groups and consumers
@@ -594,7 +584,7 @@ class Engine:
         policy: GroupPolicy | None = None,
     ) -> Created[GroupInfo]:
         """Create a group unless it is there. See `decisions.groups.ensure_group`."""
-        now_ms, keyspace = self._now_ms(), self._keyspace
+        now_ms, keyspace = self._now_ms(), self._current()
         decision = groups.ensure_group(
             keyspace,
             stream,
@@ -611,7 +601,7 @@ class Engine:
     @_with_durable_errors
     async def update_group(self, request: UpdateGroup) -> GroupInfo:
         """Change a group's position or policy. See `decisions.groups.update_group`."""
-        keyspace = self._keyspace
+        keyspace = self._current()
         self._commit(groups.update_group(keyspace, request).commands)
         return await self._durable(views.group(keyspace, request.stream, request.group))
 
@@ -621,12 +611,12 @@ class Engine:
     ) -> list[Redriven]:
         """Send dead letters of a group back. See `decisions.policies.redrive`."""
         now_ms = self._now_ms()
-        return await self._run(policies.redrive(self._keyspace, stream, group, ids, limit, now_ms))
+        return await self._run(policies.redrive(self._current(), stream, group, ids, limit, now_ms))
 
     @_with_durable_errors
     async def destroy_group(self, stream: bytes, group: bytes) -> bool:
         """Destroy a group (XGROUP DESTROY); tells whether it was there. Raises `StreamNotFound`."""
-        return await self._run(groups.destroy_group(self._keyspace, stream, group))
+        return await self._run(groups.destroy_group(self._current(), stream, group))
 
     @_with_durable_errors
     async def groups(
@@ -635,21 +625,21 @@ class Engine:
         """Describe a stream's groups above a name (XINFO GROUPS). Raises `StreamNotFound`."""
 
         def page(after: bytes | None, limit: int) -> list[GroupInfo]:
-            return views.groups(self._keyspace, stream, after, limit)
+            return views.groups(self._current(), stream, after, limit)
 
         return await self._listed(page, after, limit)
 
     @_with_durable_errors
     async def group(self, stream: bytes, group: bytes) -> GroupInfo:
         """Describe one group. Raises `GroupNotFound`."""
-        return await self._durable(views.group(self._keyspace, stream, group))
+        return await self._durable(views.group(self._current(), stream, group))
 
     @_with_durable_errors
     async def create_consumer(
         self, stream: bytes, group: bytes, consumer: bytes
     ) -> Created[ConsumerInfo]:
         """Create a consumer (XGROUP CREATECONSUMER) unless it is there. Raises `GroupNotFound`."""
-        now_ms, keyspace = self._now_ms(), self._keyspace
+        now_ms, keyspace = self._now_ms(), self._current()
         decision = groups.create_consumer(keyspace, stream, group, consumer, now_ms)
         self._commit(decision.commands)
         info = views.consumer(keyspace, stream, group, consumer, now_ms)
@@ -662,7 +652,7 @@ class Engine:
     ) -> int | None:
         """Delete a consumer (XGROUP DELCONSUMER). See `decisions.groups.delete_consumer`."""
         return await self._run(
-            groups.delete_consumer(self._keyspace, stream, group, consumer, release=release)
+            groups.delete_consumer(self._current(), stream, group, consumer, release=release)
         )
 
     @_with_durable_errors
@@ -672,7 +662,7 @@ class Engine:
         """Describe a group's consumers above a name (XINFO CONSUMERS). Raises `GroupNotFound`."""
 
         def page(after: bytes | None, limit: int) -> list[ConsumerInfo]:
-            return views.consumers(self._keyspace, stream, group, self._now_ms(), after, limit)
+            return views.consumers(self._current(), stream, group, self._now_ms(), after, limit)
 
         return await self._listed(page, after, limit)
 
@@ -680,7 +670,7 @@ class Engine:
     async def consumer(self, stream: bytes, group: bytes, consumer: bytes) -> ConsumerInfo | None:
         """Describe one consumer, None if there is none. Raises `GroupNotFound`."""
         now_ms = self._now_ms()
-        return await self._durable(views.consumer(self._keyspace, stream, group, consumer, now_ms))
+        return await self._durable(views.consumer(self._current(), stream, group, consumer, now_ms))
 
     # Delivery
 
@@ -709,7 +699,7 @@ class Engine:
         await self._wait_turn(request)
         request = self._under_policy(request)
         if acked:  # once it has acknowledged, the read must not be refused
-            deliveries.groups_ahead(self._keyspace, request)
+            deliveries.groups_ahead(self._current(), request)
         if len(acked) > SETTLED_AT_ONCE_MAX:  # but for the last of them, requests come between
             early, acked = acked[:-SETTLED_AT_ONCE_MAX], acked[-SETTLED_AT_ONCE_MAX:]
             if wait_ms != 0:
@@ -733,7 +723,7 @@ class Engine:
         acks: list[c.Command] = []
         for cursor in request.cursors if acked else ():
             names = cursor.stream, request.group
-            acks += deliveries.ack(self._keyspace, *names, acked, request.consumer).commands
+            acks += deliveries.ack(self._current(), *names, acked, request.consumer).commands
         self._commit(acks)
         self._bury_before(request)
         decision = self._decide_group_read(request)
@@ -788,7 +778,7 @@ class Engine:
     def _under_policy(self, request: GroupRequest) -> GroupRequest:
         """Return the request with what the group's policy says where it says nothing itself."""
         name = request.cursors[0].stream
-        policy = self._keyspace.group(name, request.group).policy
+        policy = self._current().group(name, request.group).policy
         idle_ms, most = request.claim_idle_ms, request.max_pending
         if idle_ms is None:
             idle_ms = policy.claim_idle_ms
@@ -798,24 +788,24 @@ class Engine:
 
     def _bury(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
         """Move what was delivered too often to the dead letter stream."""
-        if stream in self._everything.governed:
+        if stream in self._keyspace.governed:
             now_ms = self._now_ms()
-            decision = policies.bury(self._keyspace, stream, group, claim_idle_ms, now_ms)
+            decision = policies.bury(self._current(), stream, group, claim_idle_ms, now_ms)
             with suppress(Unavailable):  # there may be no room for it: it waits where it is
                 self._carry_out(decision)
 
     def _bury_before(self, request: GroupRequest) -> None:
         """Move what a read would claim, and what was delivered too often, out of its way."""
-        if not self._everything.governed:
+        if not self._keyspace.governed:
             return
         for cursor in request.cursors:  # a read that is refused moves nothing
-            self._keyspace.group(cursor.stream, request.group)
+            self._current().group(cursor.stream, request.group)
         for cursor in request.cursors:
             if cursor.after is None:
                 self._bury(cursor.stream, request.group, request.claim_idle_ms)
 
     def _decide_group_read(self, request: GroupRequest) -> Decision[list[GroupRead]]:
-        return deliveries.read_group(self._keyspace, request, self._now_ms())
+        return deliveries.read_group(self._current(), request, self._now_ms())
 
     def watch_claims(
         self, stream: bytes, group: bytes, consumer: bytes, told: ClaimTold
@@ -843,21 +833,21 @@ class Engine:
         self, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
     ) -> None:
         """Undo deliveries nobody received or settled. See `decisions.deliveries.give_back`."""
-        await self._run(deliveries.give_back(self._keyspace, stream, group, consumer, counts))
+        await self._run(deliveries.give_back(self._current(), stream, group, consumer, counts))
 
     @_with_durable_errors
     async def ack(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes | None = None
     ) -> list[Outcome]:
         """Acknowledge (XACK); fenced if a consumer is named. Raises `GroupNotFound`."""
-        return await self._run(deliveries.ack(self._keyspace, stream, group, ids, consumer))
+        return await self._run(deliveries.ack(self._current(), stream, group, ids, consumer))
 
     @_with_durable_errors
     async def ack_through(
         self, stream: bytes, group: bytes, consumer: bytes, seen: EntryId
     ) -> None:
         """Acknowledge what came before one entry. See `decisions.deliveries.ack_through`."""
-        await self._run(deliveries.ack_through(self._keyspace, stream, group, consumer, seen))
+        await self._run(deliveries.ack_through(self._current(), stream, group, consumer, seen))
 
     @_with_durable_errors
     async def nack(
@@ -911,7 +901,7 @@ class Engine:
     ) -> list[Outcome]:
         """Restart the idle clock of one's own entries (XCLAIM JUSTID). Raises `GroupNotFound`."""
         now_ms = self._now_ms()
-        decision = deliveries.extend(self._keyspace, stream, group, ids, consumer, now_ms)
+        decision = deliveries.extend(self._current(), stream, group, ids, consumer, now_ms)
         return await self._run(decision)
 
     @_with_durable_errors
@@ -925,7 +915,7 @@ class Engine:
     ) -> Claimed:
         """Take over pending entries by id (XCLAIM). Raises `GroupNotFound`."""
         now_ms = self._now_ms()
-        decision = deliveries.claim(self._keyspace, stream, group, consumer, ids, request, now_ms)
+        decision = deliveries.claim(self._current(), stream, group, consumer, ids, request, now_ms)
         return await self._run(decision)
 
     @_with_durable_errors
@@ -946,7 +936,7 @@ class Engine:
         """
         self._bury(stream, group, min_idle_ms)
         decision = deliveries.autoclaim(
-            self._keyspace,
+            self._current(),
             stream,
             group,
             consumer,
@@ -964,12 +954,12 @@ class Engine:
     ) -> list[PendingItem]:
         """List pending entries (XPENDING, long form). Raises `GroupNotFound`."""
         now_ms = self._now_ms()
-        return await self._run(views.pending(self._keyspace, stream, group, request, now_ms))
+        return await self._run(views.pending(self._current(), stream, group, request, now_ms))
 
     @_with_durable_errors
     async def pending_summary(self, stream: bytes, group: bytes) -> PendingSummary:
         """Sum up what is pending (XPENDING, short form). Raises `GroupNotFound`."""
-        return await self._durable(views.pending_summary(self._keyspace, stream, group))
+        return await self._durable(views.pending_summary(self._current(), stream, group))
 
     # Housekeeping
 
@@ -1023,8 +1013,8 @@ class Engine:
         self._waiters.fail(Unavailable(self.refusal or ""))
         if keyspace is None:
             return
-        self._everything.apply(c.Flush())  # it is freed bit by bit
-        self._everything = self._adopted(keyspace)
+        self._keyspace.apply(c.Flush())  # it is freed bit by bit
+        self._keyspace = self._adopted(keyspace)
         self._last_reads.clear()
 
     def _adopted(self, keyspace: Keyspace) -> Keyspace:
@@ -1058,7 +1048,7 @@ class Engine:
         Where the decision has parts, other requests come between them.
         """
         await self._waiters.wait_turn()
-        return await self._run(step(self._keyspace, self._now_ms()))
+        return await self._run(step(self._current(), self._now_ms()))
 
     @_with_durable_errors
     async def perform_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
@@ -1069,7 +1059,7 @@ class Engine:
         count all the same.
         """
         await self._waiters.wait_turn()
-        keyspace, now_ms = self._keyspace, self._now_ms()
+        keyspace, now_ms = self._current(), self._now_ms()
         replies: list[T | StreamError] = []
         commands: list[c.Command] = []
         try:
@@ -1115,14 +1105,14 @@ class Engine:
         """
 
         def attempt() -> T | None:
-            decision = step(self._keyspace, self._now_ms())
+            decision = step(self._current(), self._now_ms())
             self._hide(decision)
             if decision.reply is not None:
                 self._commit(decision.commands)
             return decision.reply
 
         await self._waiters.wait_turn(lanes)
-        first = step(self._keyspace, self._now_ms())
+        first = step(self._current(), self._now_ms())
         self._carry_out(first)
         reply = first.reply
         if reply is None:
@@ -1134,9 +1124,26 @@ class Engine:
 
     # Decide, record, apply, serve; then wait
 
+    def _current(self) -> Keyspace:
+        """Return the state to decide on, once what has no place in it any more has gone.
+
+        That is recorded as any change is. Whoever answers a request begins with this, and begins
+        again with it after each wait: the state may be another one by then.
+
+        1. Streams whose time is over go: nobody sees them again.
+        2. If memory is full, and that is what it is to mean, the oldest entries go.
+        """
+        if self._keyspace.expiring:
+            with suppress(Unavailable):  # they go later
+                self._commit(streams.expire(self._keyspace, self._now_ms()).commands)
+        if self._trims_oldest:
+            with suppress(Unavailable):
+                self._make_room()
+        return self._keyspace
+
     def _now_ms(self) -> int:
         """Return unix time; that the clock was set is recorded before anything goes by it."""
-        now_ms, keyspace = self._clock.wall_ms(), self._everything
+        now_ms, keyspace = self._clock.wall_ms(), self._keyspace
         set_by_ms = self._watch.look(keyspace.steady_ms(now_ms), keyspace.latest_ms)
         if set_by_ms:
             with suppress(Unavailable):  # it is tried again at the next look
@@ -1151,7 +1158,7 @@ class Engine:
         self._carry_out(decision)
         while decision.rest is not None:
             await asyncio.sleep(0)  # requests come between
-            decision = decision.rest(self._keyspace, self._now_ms())
+            decision = decision.rest(self._current(), self._now_ms())
             self._carry_out(decision)
         reply = decision.reply
         del decision  # many entries may be in it, and they are appended
@@ -1163,7 +1170,7 @@ class Engine:
 
     def _hide(self, decision: Decision[Any]) -> None:
         for found in decision.unclaimable:
-            self._everything.hide(*found)
+            self._keyspace.hide(*found)
 
     def _commit(self, commands: list[c.Command]) -> None:
         if commands:
@@ -1178,7 +1185,7 @@ class Engine:
 
     def _check_memory(self, commands: list[c.Command]) -> None:
         """Raise `MemoryFull` if there is no memory for what would be added."""
-        bounds, size_bytes = self._memory_bounds, self._everything.memory.size_bytes
+        bounds, size_bytes = self._memory_bounds, self._keyspace.memory.size_bytes
         if not bounds.is_full(size_bytes):
             return
         if takes_room(commands):
@@ -1191,9 +1198,9 @@ class Engine:
     def _make_room(self) -> None:
         """Let the oldest entries go if memory is full."""
         for _ in range(MAKING_ROOM_MAX):
-            if not self._memory_bounds.is_full(self._everything.memory.size_bytes):
+            if not self._memory_bounds.is_full(self._keyspace.memory.size_bytes):
                 return
-            trimming = streams.trim_oldest(self._everything, self._trimmed_name)
+            trimming = streams.trim_oldest(self._keyspace, self._trimmed_name)
             self._trimmed_name = trimming.reply
             self._record_and_apply(trimming.commands)
 
@@ -1209,8 +1216,8 @@ class Engine:
         try:
             for command in commands:
                 lost = self._lost_by(command) if self._claim_watchers else ()
-                freed = signals.holders_before(self._everything, self._waiters, command)
-                self._everything.apply(command)
+                freed = signals.holders_before(self._keyspace, self._waiters, command)
+                self._keyspace.apply(command)
                 signals.tell(self._waiters, command)
                 for names in freed:
                     self._waiters.freed(*names)
@@ -1238,7 +1245,7 @@ class Engine:
             case _:
                 return []
         names = command.stream, command.group
-        pel = self._everything.group(*names).pel.by_id
+        pel = self._keyspace.group(*names).pel.by_id
         lost: dict[bytes, dict[EntryId, int]] = {}
         for entry_id in taken:
             pending = pel.get(entry_id)
@@ -1315,14 +1322,14 @@ class Engine:
                 counts = {each.id: each.delivery_count for each in one.deliveries}
                 names = one.stream, request.group, request.consumer
                 with suppress(Unavailable):  # then the delivery itself is not durable either
-                    decision = deliveries.give_back(self._keyspace, *names, counts)
+                    decision = deliveries.give_back(self._current(), *names, counts)
                     self._commit(decision.commands)
                     while decision.rest is not None:
-                        decision = decision.rest(self._keyspace, self._now_ms())
+                        decision = decision.rest(self._current(), self._now_ms())
                         self._commit(decision.commands)
 
     def _claimable(self, key: LaneKey, waiter: Waiter[Any]) -> Claimable:
-        stream = self._keyspace.find(key.stream)
+        stream = self._current().find(key.stream)
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
         if group is None or waiter.claim_idle_ms is None:
             return Claimable(None, is_for_all=True)

@@ -83,7 +83,7 @@ class Spoken:
 
     def check(self) -> None:
         """Check that records and a snapshot make the same state."""
-        live = everything_in(self.engine.keyspace)  # to look is to let go of what has expired
+        live = everything_in(self.engine.keyspace)
         keyspace = Keyspace()
         for record in self._storage.records:
             for command in commands.decode(record):

@@ -108,6 +108,7 @@ class Machine(RuleBasedStateMachine):
     def pass_time(self, delta_ms: int) -> None:
         self.clock.now_ms += delta_ms
         self.reference.drop_expired(self.clock.now_ms)
+        self.loop.run_until_complete(self.engine.list_streams(limit=1))  # any request does
 
     def set_clock(self, by_ms: int) -> None:
         """Set the wall clock without time passing; the engine sees it with its next command."""

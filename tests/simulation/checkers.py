@@ -174,7 +174,7 @@ def waits(engine: Engine, steady_ms: int, off_ms_max: int) -> None:
         steady_ms: what time it is for what waits.
         off_ms_max: so far it may be off, as the clock was adjusted without a step.
     """
-    found_ms, state = engine._steady_ms(), engine._everything
+    found_ms, state = engine._steady_ms(), engine.keyspace
     off_ms = abs(found_ms - steady_ms)
     ensure(off_ms <= off_ms_max, f"who waits is {off_ms} ms off the time that has passed")
     ahead_ms = state.latest_ms - found_ms

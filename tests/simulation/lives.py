@@ -340,7 +340,7 @@ class _Life:
             self._history.answer(position, self._loop.time())
             self._history.safe = position
             expected = self._history.state_at(position)
-            checkers.same_state(self._engine._everything, expected, "at the end")
+            checkers.same_state(self._engine.keyspace, expected, "at the end")
 
     def _see_end(self, error: ExceptionGroup[Exception]) -> None:
         """See that the engine has ended for a reason."""
@@ -363,7 +363,7 @@ class _Life:
         durable = journal.durable_position
         ensure(journal.position == durable, "what is not durable was not given up")
         expected = self._history.state_at(durable)
-        checkers.same_state(self._engine._everything, expected, "after the failure")
+        checkers.same_state(self._engine.keyspace, expected, "after the failure")
         await self._engine.list_streams()
 
     async def _ask(self) -> None:

@@ -124,7 +124,7 @@ class Workload:
         return self._random.choice(CONSUMERS)
 
     def _find(self, name: bytes) -> Stream | None:
-        return self._engine._everything.find(name)
+        return self._engine.keyspace.find(name)
 
     def _id(self, stream: bytes) -> EntryId:
         found = self._find(stream)

@@ -135,7 +135,7 @@ async def test_what_was_given_back_is_taken_in_the_same_order() -> None:
     for number in (3, 1, 4):
         await engine.nack(S, G, [entry_id(number)], mode=NackMode.FAIL)
     copy = Driver()
-    copy._everything = again(engine.keyspace)
+    copy._keyspace = again(engine.keyspace)
     assert numbers(await copy.take(b"b", claim=0)) == [3, 1, 4, 2]
 
 

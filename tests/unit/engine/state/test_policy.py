@@ -644,7 +644,7 @@ async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None
         assert everything_in(keyspace) == everything_in(engine.keyspace)
         assert keyspace.group(S, G).policy == policy
         copy = Driver(HandClock(engine.hand.now_ms + 70))
-        copy._everything = keyspace
+        copy._keyspace = keyspace
         assert await taken(copy) == [1, 2, 4]
 
 
