@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from headgate.engine import commands as c
 from headgate.engine import signals
+from headgate.engine.changes import changes_by
 from headgate.engine.clock import Clock, StepWatch, SystemClock
 from headgate.engine.decisions import (
     Decision,
@@ -1214,6 +1215,7 @@ class Engine:
 
     def _apply(self, commands: list[c.Command]) -> None:
         try:
+            self._storage.change_count += changes_by(self._keyspace, commands)
             for command in commands:
                 lost = self._lost_by(command) if self._claim_watchers else ()
                 freed = signals.holders_before(self._keyspace, self._waiters, command)

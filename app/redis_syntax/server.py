@@ -59,7 +59,7 @@ class ServerCommands:
             "server": self._about_server,
             "clients": self._about_clients,
             "memory": lambda *_: {"used_memory_peak": _peak_bytes()},
-            "persistence": lambda *_: {"loading": 0},
+            "persistence": self._about_saving,
             "stats": self._about_calls,
             "replication": lambda *_: {"role": "master", "connected_slaves": 0},
             "commandstats": lambda *_: {f"cmdstat_{k}": v for k, v in self._counts.items()},
@@ -157,6 +157,10 @@ class ServerCommands:
             "total_blocking_keys": waited_for,
             "total_blocking_keys_on_nokey": by_groups,
         }
+
+    def _about_saving(self, *_: object) -> Lines:
+        unsaved = self._engine.storage.unsaved_count
+        return {"loading": 0, "rdb_changes_since_last_save": unsaved}
 
     def _about_calls(self, *_: object) -> Lines:
         return {

@@ -160,6 +160,9 @@ class Journal:
         self._rewrite_count = 0
         self._rewrite_failure: str | None = None
         self._rewritten = 0  # position of the last snapshot of this journal
+        # Changes appended; those that are written, before the last rotation, and in a snapshot.
+        self.change_count = 0
+        self._written_count = self._rotated_count = self._saved_count = 0
         self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
         self._rewrite_not_before_s = 0.0
 
@@ -172,6 +175,11 @@ class Journal:
     def refusal(self) -> str | None:
         """Return why not everything is taken, for now or for ever, None if all is well."""
         return self._refusal
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return how many changes no snapshot of this journal has yet; a few more at most."""
+        return self.change_count - self._saved_count
 
     @property
     def status(self) -> JournalStatus:
@@ -330,6 +338,7 @@ class Journal:
         self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
         self._size_bytes = sum((found | self._own_bytes).values())
         self._rewritten = through
+        self._saved_count = self._rotated_count
         self._rewrite_count += 1
         self._tell("rewrite done", {"size_bytes": self._size_bytes, "position": through})
 
@@ -410,6 +419,7 @@ class Journal:
         if self._sync_lasts_too_long():
             await self._sync_ended.wait()
         records = self._take()
+        change_count = self._written_count if self._records else self.change_count
         last = self.durable_position + len(records)
         payload = commands.join(records)
         data = blocks.pack_block(self._header, self.durable_position + 1, self._synced, payload)
@@ -429,6 +439,7 @@ class Journal:
             if self._failure is None:
                 self._records = [*records, *self._records]
             raise
+        self._written_count = change_count
         self._note_growth(len(data))
         if is_forced:
             self._synced = last
@@ -485,6 +496,7 @@ class Journal:
                 rotation.set_exception(error)
         else:
             self._segment_bytes_max = SEGMENT_BYTES_MAX
+            self._rotated_count = self._written_count
             if rotation is not None and not rotation.done():
                 rotation.set_result(self.durable_position)
 

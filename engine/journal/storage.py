@@ -24,6 +24,14 @@ to be, once that can be read."""
 class Storage(Protocol):
     """What the engine asks of the place that keeps its records."""
 
+    change_count: int
+    """Changes in what was appended, which the engine counts. See `changes`."""
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return how many changes no snapshot has yet, since the start; a few more at most."""
+        ...
+
     @property
     def position(self) -> int:
         """Return the position of the last record appended; 0 before the first."""
@@ -96,6 +104,12 @@ class MemoryStorage:
         self.records: deque[bytes] = deque(maxlen=records_max)
         self.position = 0
         self.failure: str | None = None
+        self.change_count = 0
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return how many changes there were: there are no snapshots."""
+        return self.change_count
 
     @property
     def durable_position(self) -> int:

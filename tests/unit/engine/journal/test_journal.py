@@ -376,6 +376,26 @@ async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
 
 
 @in_virtual_time
+async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> None:
+    async with running(MemoryDisk(sync_s=SYNC_S)) as one:
+
+        async def put(number: int) -> None:
+            one.journal.change_count += 1  # as the engine does
+            await one.put(adding(number) if number else CREATE)
+
+        for number in range(5):
+            await put(number)
+        assert one.journal.unsaved_count == 5
+        one.journal.start_rewrite()
+        await put(5)
+        await rewritten(one)
+        assert one.journal.unsaved_count == 1
+        one.journal.start_rewrite()
+        await rewritten(one)
+        assert one.journal.unsaved_count == 0
+
+
+@in_virtual_time
 async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
     disk = MemoryDisk()
     async with running(disk) as one:
