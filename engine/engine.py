@@ -121,8 +121,7 @@ _ENDED = "the gateway has failed"
 class _Wanted(NamedTuple):
     """What a read asks for."""
 
-    names: tuple[bytes, ...]  # of the streams
-    cursors: list[StreamCursor]
+    cursors: tuple[StreamCursor, ...]
     limit: int | None
     size_bytes_max: int | None
     missing_ok: bool
@@ -205,9 +204,9 @@ class Engine:
         self._taken_over: list[_TakenOver] = []  # not told yet
         self._has_taken_over = asyncio.Event()
         self._waiters = Waiters(self._steady_ms, self._claimable, waiters_max)
-        # What was read last of some streams, and when.
-        self._last_reads: Recent[tuple[bytes, ...], tuple[int, _Wanted, list[StreamRead]]]
-        self._last_reads = Recent()
+        # What was read last, and when. Who follows a stream asks for three reads in turn: what it
+        # waits for, what has come since it was woken, and what comes behind that.
+        self._last_reads: Recent[_Wanted, tuple[int, list[StreamRead]]] = Recent()
 
     @property
     def storage(self) -> Storage:
@@ -417,9 +416,8 @@ class Engine:
             StreamNotFound: a stream is missing, now or during the wait, and may not be.
             TooManyWaiters: too many reads are blocked already.
         """
-        names = tuple(cursor.stream for cursor in cursors)
-        frozen = views.freeze(self._current(), cursors)
-        wanted = _Wanted(names, frozen, limit, size_bytes_max, missing_ok)
+        frozen = tuple(views.freeze(self._current(), cursors))
+        wanted = _Wanted(frozen, limit, size_bytes_max, missing_ok)
 
         def read_once() -> list[StreamRead]:
             return self._read_once(wanted)
@@ -438,10 +436,10 @@ class Engine:
     def _read_once(self, wanted: _Wanted) -> list[StreamRead]:
         """Read, but once for all who follow a stream side by side, if nothing has changed since."""
         keyspace = self._current()
-        position, names = self._storage.position, wanted.names
-        last = self._last_reads.get(names)
-        if last is not None and last[0] == position and last[1] == wanted:
-            return last[2]
+        position = self._storage.position
+        last = self._last_reads.get(wanted)
+        if last is not None and last[0] == position:
+            return last[1]
         reply = views.read(
             keyspace,
             wanted.cursors,
@@ -451,7 +449,7 @@ class Engine:
         )
         if wanted.size_bytes_max is not None:  # or a whole stream would be held on to
             size_bytes = sum(entry.size_bytes for one in reply for entry in one.entries)
-            self._last_reads.put(names, (position, wanted, reply), size_bytes)
+            self._last_reads.put(wanted, (position, reply), size_bytes)
         return reply
 
     def _with_later(

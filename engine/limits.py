@@ -104,8 +104,8 @@ TRIMMED_AT_ONCE = 1_000
 MAKING_ROOM_MAX = 64
 """How often that is done for one append; if it does not help, the append is refused."""
 
-RECENT_COUNT_MAX = 16
-"""Streams of which the last read is remembered, for those who follow them side by side."""
+RECENT_COUNT_MAX = 64
+"""Reads that are remembered for those who follow streams side by side: three a stream."""
 
 RECENT_BYTES_MAX = 4 * 2**20
 """Names and values of these reads together, or what they are as text; one may have more."""
