@@ -1056,6 +1056,14 @@ class Engine:
         A step that fails changes nothing, and its error is its reply (MULTI, EXEC). One that would
         take so long that it is done in parts fails. If one raises anything else, those before it
         count all the same.
+
+        1. Each step is decided on what those before it have done, so it is applied before the next.
+        2. Before it is applied, storage and memory are asked whether they take its commands.
+        3. All commands become one record at the end: a crash leaves all of them or none.
+
+        So the record comes behind what it says, unlike anywhere else. Storage cannot refuse it:
+        nothing is awaited in between, and what is refused as a whole is refused in part. Should it
+        fail all the same, the state is not what the records lead to, and the process ends.
         """
         await self._waiters.wait_turn()
         keyspace, now_ms = self._current(), self._now_ms()
