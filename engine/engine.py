@@ -357,12 +357,6 @@ class Engine:
         return await adding
 
     @_with_durable_errors
-    async def length(self, stream: bytes) -> int:
-        """Return the number of live entries (XLEN), 0 if there is no such stream."""
-        found = self._current().find(stream)
-        return await self._durable(0 if found is None else found.log.length)
-
-    @_with_durable_errors
     async def range(
         self,
         stream: bytes,

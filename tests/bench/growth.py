@@ -29,6 +29,7 @@ from tests.bench.entries import STARTED_AT_MS, drafts
 from tests.bench.plot import plot
 from tests.bench.report import FOLDER, keep
 from tests.bench.table import Figure, markdown, short
+from tests.lengths import length_of
 
 ENTRIES = [10_000, 100_000, 1_000_000, 10_000_000]
 PENDING = [1_000, 10_000, 100_000, 1_000_000]
@@ -116,14 +117,14 @@ class GrowingStream:
         self._chance = random.Random(3)
 
     async def grow(self, size: int) -> None:
-        while await self._engine.length(STREAM) < size:
+        while await length_of(self._engine, STREAM) < size:
             await self._engine.add(STREAM, self._batch)
 
     async def operations(self) -> dict[str, Operation]:
         engine, one = self._engine, self._batch[:1]
         doomed = iter([await self._random_id() for _ in range(TIMES)])
         cursors = iter([await self._random_id() for _ in range(TIMES)])
-        kept = TrimRequest(max_length=await engine.length(STREAM))
+        kept = TrimRequest(max_length=await length_of(engine, STREAM))
         return {
             "XDEL one, anywhere": lambda: engine.delete(STREAM, [next(doomed)]),
             f"read {PAGE}, from anywhere": lambda: engine.read(

@@ -22,6 +22,7 @@ from headgate.engine.requests import (
     UpdateGroup,
 )
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from tests.lengths import length_of
 from tests.model.machine import (
     START_MS,
     Command,
@@ -443,7 +444,7 @@ class GroupRules(Machine):
     @rule(stream=streams, group=groups)
     def describe(self, stream: bytes, group: bytes) -> None:
         engine, reference, now_ms = self.engine, self.reference, self.clock.now_ms
-        self.both(engine.length(stream), lambda: reference.length(stream))
+        self.both(length_of(engine, stream), lambda: reference.length(stream))
         self.both(engine.stream_info(stream), lambda: reference.stream_info(stream))
         self.both(
             engine.stream_detail(stream, count=2),

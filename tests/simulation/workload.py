@@ -37,6 +37,7 @@ from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import Stream, StreamConfig
 from tests.changes import acting_by, configured, moved
+from tests.lengths import length_of
 from tests.simulation.history import Reader
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]
@@ -470,7 +471,7 @@ class Workload:
         engine, stream, group = self._engine, *self._names()
         asks: list[Ask] = [
             engine.list_streams,
-            partial(engine.length, stream),
+            partial(length_of, engine, stream),
             partial(engine.stream_info, stream),
             partial(engine.stream_detail, stream, count=None),
             partial(engine.groups, stream),

@@ -24,6 +24,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by
+from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
 
@@ -207,9 +208,9 @@ async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
         await asyncio.sleep(10)
         clock.step(by_ms)
         await asyncio.sleep(19)
-        assert await engine.length(b"d") == 0
+        assert await length_of(engine, b"d") == 0
         await asyncio.sleep(3)
-        assert await engine.length(b"d") == 1
+        assert await length_of(engine, b"d") == 1
         await asyncio.sleep(27)
         assert len(await engine.consumers(S, G)) == 1
         await asyncio.sleep(3)
@@ -257,9 +258,9 @@ async def test_a_stream_goes_at_a_moment_whenever_that_comes() -> None:
     await engine.perform(partial(expire, in_ms=60_000))
     clock.step(-HOUR_MS)
     await asyncio.sleep(3_600)
-    assert await engine.length(S) == 1
+    assert await length_of(engine, S) == 1
     await asyncio.sleep(60)
-    assert await engine.length(S) == 0
+    assert await length_of(engine, S) == 0
 
 
 @in_virtual_time
@@ -276,7 +277,7 @@ async def test_an_age_limit_takes_nothing_early_when_the_clock_is_set_back() -> 
         ids = [one.id for one in await engine.range(S)]
         assert ids == [EntryId(first.ms, seq) for seq in range(61)]
         await asyncio.sleep(3 * 60)
-        assert await engine.length(S) == 0
+        assert await length_of(engine, S) == 0
 
 
 # Restarts

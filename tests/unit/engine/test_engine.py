@@ -31,6 +31,7 @@ from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import configured, moved
+from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 
 PAIR = (b"f", b"v")
@@ -88,7 +89,7 @@ async def test_an_id_that_is_not_above_the_last_is_refused(
         await engine.add(S, [Draft(None, PAIR), Draft(asked, PAIR)])
     assert refusal.value.location == ("drafts", 1, "id")
     assert refusal.value.wanted == asked
-    assert await engine.length(S) == 1
+    assert await length_of(engine, S) == 1
 
 
 async def test_after_the_greatest_id_nothing_can_be_added(engine: Driver) -> None:
@@ -174,7 +175,7 @@ async def test_trimming_runs_after_the_append_and_may_take_the_new_entry(
 ) -> None:
     await engine.put(1, 2)
     assert await engine.add(S, [Draft(entry_id(3), PAIR)], trim=trim) == [entry_id(3)]
-    assert await engine.length(S) == 0
+    assert await length_of(engine, S) == 0
     assert (await engine.stream_info(S)).last_id == entry_id(3)
 
 
@@ -234,7 +235,7 @@ async def test_a_missing_stream_cannot_be_trimmed_and_nothing_can_be_deleted_fro
         await engine.trim(S, TrimRequest(max_length=0))
     with pytest.raises(StreamNotFound):
         await engine.delete(S, [entry_id(1)])
-    assert await engine.length(S) == 0
+    assert await length_of(engine, S) == 0
 
 
 async def test_an_id_named_twice_is_deleted_once(engine: Driver) -> None:

@@ -25,6 +25,7 @@ from headgate.engine.requests import (
 )
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import moved
+from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
 
@@ -792,5 +793,5 @@ async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
     await asyncio.sleep(6.5)
     assert [entry.id.ms for entry in await engine.range(S)] == [1_002_000]
     await asyncio.sleep(2)
-    assert await engine.length(S) == 0
+    assert await length_of(engine, S) == 0
     await cancelled(task)

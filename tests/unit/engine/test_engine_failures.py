@@ -15,6 +15,7 @@ from headgate.engine.journal.journal import FsyncPolicy, Journal
 from headgate.engine.lanes import LaneKey
 from headgate.engine.requests import From, StreamCursor
 from headgate.engine.state.keyspace import Keyspace
+from tests.lengths import length_of
 from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, G, S
 from tests.virtual_time import HandClock, in_virtual_time, settle
@@ -76,7 +77,7 @@ async def test_what_was_applied_before_a_step_raised_is_recorded() -> None:
     with pytest.raises(ValueError, match="a mistake in a step"):
         await one.engine.perform_all([adding(b"1"), failing, adding(b"never")])
     await one.engine.add(S, [Draft(None, (b"f", b"2"))])
-    assert one.recovered().streams[S].log.length == 2 == await one.engine.length(S)
+    assert one.recovered().streams[S].log.length == 2 == await length_of(one.engine, S)
     await one.stop()
 
 
@@ -166,7 +167,7 @@ def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) 
         await settle()
         with pytest.raises(KeyError):
             await way(engine)
-        asks = (engine.length(S), engine.add(S, [Draft(None, (b"f", b"3"))]), reading)
+        asks = (length_of(engine, S), engine.add(S, [Draft(None, (b"f", b"3"))]), reading)
         for ask in asks:
             with pytest.raises(Unavailable, match="the process ends"):
                 await ask

@@ -13,6 +13,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by, configured
+from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S
 from tests.virtual_time import VirtualClock, in_virtual_time
 
@@ -81,7 +82,7 @@ async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
         await asyncio.sleep(20)
         assert clock.count < 20 * 10
         await asyncio.sleep(60)
-        assert [await engine.length(b"%d" % number) for number in range(1_000)] == [0] * 1_000
+        assert [await length_of(engine, b"%d" % number) for number in range(1_000)] == [0] * 1_000
 
 
 @in_virtual_time
@@ -108,12 +109,12 @@ async def test_a_shorter_window_or_age_holds_at_once() -> None:
         await asyncio.sleep(3)
         await engine.update_stream(configured(S, StreamConfig(max_age_ms=5_000)))
         await asyncio.sleep(1)
-        assert await engine.length(S) == 1
+        assert await length_of(engine, S) == 1
         await asyncio.sleep(3)
-        assert await engine.length(S) == 0
+        assert await length_of(engine, S) == 0
         await engine.add(S, [Draft(EntryId(10**9 + 4_000, 0), (b"f", b"v"))])
         await asyncio.sleep(4)
-        assert await engine.length(S) == 0
+        assert await length_of(engine, S) == 0
 
 
 @in_virtual_time

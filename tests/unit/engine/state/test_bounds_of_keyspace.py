@@ -19,6 +19,7 @@ from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by, configured
+from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 DRAFT = Draft(None, (b"k", b"v"))
@@ -70,7 +71,7 @@ async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
         await engine.commit_batch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", b"c", S)})
 
     await engine.commit_batch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", S)})
-    assert await engine.length(S) == 2
+    assert await length_of(engine, S) == 2
 
 
 async def test_streams_that_are_there_go_on_at_the_bound() -> None:
@@ -81,7 +82,7 @@ async def test_streams_that_are_there_go_on_at_the_bound() -> None:
         await engine.create_stream(S, StreamConfig(max_length=1))
     await engine.start(1)
     await engine.commit_batch(b"w", 1, {S: [DRAFT]})
-    assert await engine.length(S) == 2
+    assert await length_of(engine, S) == 2
 
 
 async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
@@ -106,7 +107,7 @@ async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
     await engine.delete_stream(b"other")
     await engine.take(b"b")
     assert await engine.held_numbers() == []
-    assert await engine.length(b"dead") == 1
+    assert await length_of(engine, b"dead") == 1
 
 
 # Groups
@@ -212,7 +213,7 @@ async def test_a_producer_too_many_is_refused_until_one_goes() -> None:
     assert not (await engine.add_once(S, [DRAFT], Idempotent(b"a", b"2"))).is_repeat
     assert (await engine.add_once(S, [DRAFT], Idempotent(b"b", b"1"))).is_repeat
     await engine.add(S, [DRAFT])
-    assert await engine.length(S) == 4
+    assert await length_of(engine, S) == 4
 
     await engine.update_stream(
         configured(S, StreamConfig(idempotency_max=5))

@@ -19,6 +19,7 @@ from headgate.engine.requests import ClaimRequest, GroupStart, NackMode, StreamC
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import GroupPolicy
 from tests.changes import acting_by, moved
+from tests.lengths import length_of
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
@@ -270,7 +271,7 @@ async def test_an_entry_delivered_too_often_is_a_dead_letter_when_idle_again(
         }
     ]
     assert await engine.held() == []
-    assert await engine.length(S) == 1
+    assert await length_of(engine, S) == 1
 
 
 async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver) -> None:
@@ -358,7 +359,7 @@ async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Dri
     await engine.take()
     await nack(engine, 1)
     assert await engine.held_numbers() == [1]
-    assert await engine.length(D) == 1
+    assert await length_of(engine, D) == 1
 
 
 async def test_dead_letters_go_where_the_policy_says_at_that_moment(engine: Driver) -> None:
@@ -368,7 +369,7 @@ async def test_dead_letters_go_where_the_policy_says_at_that_moment(engine: Driv
         acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e"))
     )
     await nack(engine, 1)
-    assert (await engine.length(D), await engine.length(b"e")) == (0, 1)
+    assert (await length_of(engine, D), await length_of(engine, b"e")) == (0, 1)
 
 
 async def test_without_a_policy_nothing_is_ever_moved(engine: Driver) -> None:
@@ -460,7 +461,7 @@ async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine
     assert await engine.redrive(S, G) == [Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))]
     assert [type(one) for one in last_record(engine)] == [commands.Release, commands.Delete]
     assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
-    assert await engine.length(D) == 0
+    assert await length_of(engine, D) == 0
     assert (await engine.group(S, b"h")).pending_count == 0
     assert numbers(await engine.take(b"b", released=True)) == [1]
     assert await engine.redrive(S, G) == []
@@ -509,9 +510,9 @@ async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
 
     assert await engine.redrive(S, b"h") == []
     assert await engine.redrive(S, b"h", ids) == []
-    assert await engine.length(D) == 4
+    assert await length_of(engine, D) == 4
     assert [one.entry_id.ms for one in await engine.redrive(S, G, ids)] == [1]
-    assert await engine.length(D) == 3
+    assert await length_of(engine, D) == 3
 
 
 async def test_a_redriven_entry_may_fail_again(engine: Driver) -> None:
@@ -786,7 +787,7 @@ async def test_a_stream_renamed_onto_its_dead_letter_stream_acts_as_without_one(
         assert numbers(reads) == [2]
         ids = [one.id for one in deliveries(reads)]
         await engine.nack(D, G, ids, mode=NackMode.FATAL)
-    assert await engine.length(D) == 2
+    assert await length_of(engine, D) == 2
 
 
 async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> None:
@@ -802,7 +803,7 @@ async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> Non
         for stream in (S, D):
             await engine.take(claim=0, streams=(stream,))
             await engine.take(claim=0, streams=(stream,))
-    assert (await engine.length(S), await engine.length(D)) == (2, 1)
+    assert (await length_of(engine, S), await length_of(engine, D)) == (2, 1)
     [held] = await engine.held()
     [entry] = await engine.range(S, held.id)
     assert entry.fields.count(b"_group") == 2
@@ -821,7 +822,7 @@ async def test_a_read_makes_few_dead_letters_and_the_next_ones_make_the_others(
     lengths = []
     for _ in range(4):
         assert await taken(engine) == []
-        lengths.append(await engine.length(D))
+        lengths.append(await length_of(engine, D))
     assert lengths == [BURIED_MAX, 2 * BURIED_MAX, 3 * BURIED_MAX, 3 * BURIED_MAX]
 
 
@@ -831,12 +832,12 @@ async def test_many_letters_are_sent_back_and_others_have_their_turn_between(
     await under(engine, ONCE, *range(1, 301))
     await engine.take()
     await nack(engine, *range(1, 301), mode=NackMode.FATAL)
-    assert await engine.length(D) == 300
+    assert await length_of(engine, D) == 300
     redrive = asyncio.get_running_loop().create_task(engine.redrive(S, G, limit=250))
     await asyncio.sleep(0)
-    assert 0 < await engine.length(D) < 300
+    assert 0 < await length_of(engine, D) < 300
     assert [one.entry_id.ms for one in await redrive] == list(range(1, 251))
-    assert await engine.length(D) == 50
+    assert await length_of(engine, D) == 50
 
 
 async def test_however_much_is_asked_for_one_call_delivers_and_claims_so_much(

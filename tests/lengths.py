@@ -1,0 +1,12 @@
+"""How long a stream is, for tests that ask nothing else."""
+
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamNotFound
+
+
+async def length_of(engine: Engine, stream: bytes) -> int:
+    """Return how many live entries a stream has; 0 if there is none."""
+    try:
+        return (await engine.stream_info(stream)).length
+    except StreamNotFound:
+        return 0
