@@ -209,7 +209,7 @@ class RefKeyspace:
         now_ms: int,
     ) -> Added:
         if trim is not None:
-            check_trim(trim)
+            check_trim(trim, "trim")
         if name not in self.streams and not create_stream:
             raise StreamNotFound(name)
         if idempotent is not None and name in self.streams:
@@ -548,14 +548,16 @@ def check_fields(fields: Fields, index: int) -> None:
         raise Invalid(text, location=("drafts", index, "fields"))
 
 
-def check_trim(request: TrimRequest) -> None:
+def check_trim(request: TrimRequest, *at: str) -> None:
     if request.max_length is not None and request.min_id is not None:
-        raise Invalid("a trim goes by max_length or by min_id, not by both", location=("min_id",))
+        raise Invalid(
+            "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")
+        )
     if request.max_length is None and request.min_id is None:
-        raise Invalid("a trim goes by max_length or by min_id", location=("max_length",))
+        raise Invalid("a trim goes by max_length or by min_id", location=(*at, "max_length"))
     if request.max_length is not None and request.max_length < 0:
-        raise Invalid("max_length is 0 or more", location=("max_length",))
+        raise Invalid("max_length is 0 or more", location=(*at, "max_length"))
     if request.limit is not None and request.limit < 0:
-        raise Invalid("limit is 0 or more", location=("limit",))
+        raise Invalid("limit is 0 or more", location=(*at, "limit"))
     if request.limit is not None and not request.approximate:
-        raise Invalid("only an approximate trim has a limit", location=("limit",))
+        raise Invalid("only an approximate trim has a limit", location=(*at, "limit"))
