@@ -103,6 +103,8 @@ class RefKeyspace:
         return config
 
     def _configure(self, stream: RefStream, config: StreamConfig, now_ms: int) -> None:
+        if config == stream.config:
+            return
         before = self._window_ms(stream), self._keys_max(stream)
         stream.config = config
         if (self._window_ms(stream), self._keys_max(stream)) != before:
@@ -292,6 +294,8 @@ class RefKeyspace:
                     written.append(Written(name, len(ids), ids[0], ids[-1]))
         except StreamError as error:
             self.streams, self.epoch = before
+            if isinstance(error, IdNotGreater | Invalid):
+                error.location = ()
             if isinstance(error, IdNotGreater):
                 error.stream = name
             raise
