@@ -42,7 +42,6 @@ from headgate.engine.errors import (
 from headgate.engine.housekeeping import Housekeeping
 from headgate.engine.journal.room import takes_room
 from headgate.engine.journal.storage import Storage
-from headgate.engine.lanes import LaneKey, Waiter
 from headgate.engine.limits import (
     LISTED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
@@ -95,6 +94,7 @@ from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.read_room import ReadRoom
 from headgate.engine.state.stream import StreamConfig
 from headgate.engine.state.writers import Commit
+from headgate.engine.wait_queue import QueueKey, Waiter
 from headgate.engine.waiters import Claimable, Waiters
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ class Engine:
         self._watch = StepWatch(self._clock)
         self._storage = storage
         self._disposal = Disposal()
-        self._house = Housekeeping(self._current, self._carry_out, self._now_ms)
+        self._housekeeping = Housekeeping(self._current, self._carry_out, self._now_ms)
         self._keyspace = self._adopted(keyspace or Keyspace())
         self._closed = asyncio.Event()
         self._broken: BaseException | None = None  # why the state is not what the records say
@@ -422,8 +422,8 @@ class Engine:
 
         reply = read_once()
         if wait_ms != 0 and not any(one.entries for one in reply):
-            lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
-            found = await self._block(Waiter(lanes, attempt), wait_ms)
+            queues = [QueueKey(cursor.stream, None) for cursor in cursors]
+            found = await self._block(Waiter(queues, attempt), wait_ms)
             reply = read_once() if found is None else self._with_later(found, read_once)
         return await self._durable(reply)
 
@@ -495,8 +495,8 @@ class Engine:
 
         reply = attempt()
         if reply is None and wait_ms != 0:
-            lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
-            reply = await self._block(Waiter(lanes, attempt), wait_ms)
+            queues = [QueueKey(cursor.stream, None) for cursor in cursors]
+            reply = await self._block(Waiter(queues, attempt), wait_ms)
         return await self._durable(reply or bulk.plan(self._current(), cursors, entries_max))
 
     @_with_durable_errors
@@ -692,7 +692,7 @@ class Engine:
         await self._wait_turn(request)
         request = self._under_policy(request)
         if acked:  # once it has acknowledged, the read must not be refused
-            deliveries.groups_ahead(self._current(), request)
+            deliveries.groups_in_read(self._current(), request)
         if len(acked) > SETTLED_AT_ONCE_MAX:  # but for the last of them, requests come between
             early, acked = acked[:-SETTLED_AT_ONCE_MAX], acked[-SETTLED_AT_ONCE_MAX:]
             if wait_ms != 0:
@@ -718,7 +718,7 @@ class Engine:
             names = cursor.stream, request.group
             acks += deliveries.ack(self._current(), *names, acked, request.consumer).commands
         self._commit(acks)
-        self._bury_before(request)
+        self._dead_letter_before(request)
         decision = self._decide_group_read(request)
         self._hide(decision)
         if may_wait and not _is_served(decision.reply):
@@ -735,7 +735,7 @@ class Engine:
         """Wait for what was not there when `found` was read."""
 
         def attempt() -> list[GroupRead] | None:
-            self._bury_before(request)
+            self._dead_letter_before(request)
             decision = self._decide_group_read(request)
             self._hide(decision)
             waiter.full = _full(decision.reply)
@@ -745,7 +745,7 @@ class Engine:
             return decision.reply
 
         waiter = Waiter(
-            _lanes_of(request),
+            _queues_of(request),
             attempt,
             claim_idle_ms=request.idle_ms_min,
             consumer=request.consumer,
@@ -766,7 +766,7 @@ class Engine:
 
     async def _wait_turn(self, request: GroupRequest) -> None:
         if self._waiters.is_serving:
-            await self._waiters.wait_turn(_lanes_of(request))
+            await self._waiters.wait_turn(_queues_of(request))
 
     def _under_policy(self, request: GroupRequest) -> GroupRequest:
         """Return the request with what the group's policy says where it says nothing itself."""
@@ -779,15 +779,15 @@ class Engine:
             most = policy.max_pending if most is None else min(most, policy.max_pending)
         return request._replace(claim_idle_ms=idle_ms, max_pending=most)
 
-    def _bury(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
+    def _dead_letter(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
         """Move what was delivered too often to the dead letter stream."""
         if stream in self._keyspace.governed:
             now_ms = self._now_ms()
-            decision = policies.bury(self._current(), stream, group, claim_idle_ms, now_ms)
+            decision = policies.dead_letter(self._current(), stream, group, claim_idle_ms, now_ms)
             with suppress(Unavailable):  # there may be no room for it: it waits where it is
                 self._carry_out(decision)
 
-    def _bury_before(self, request: GroupRequest) -> None:
+    def _dead_letter_before(self, request: GroupRequest) -> None:
         """Move what a read would claim, and what was delivered too often, out of its way."""
         if not self._keyspace.governed:
             return
@@ -795,7 +795,7 @@ class Engine:
             self._current().group(cursor.stream, request.group)
         for cursor in request.cursors:
             if cursor.after is None:
-                self._bury(cursor.stream, request.group, request.claim_idle_ms)
+                self._dead_letter(cursor.stream, request.group, request.claim_idle_ms)
 
     def _decide_group_read(self, request: GroupRequest) -> Decision[list[GroupRead]]:
         return deliveries.read_group(self._current(), request, self._now_ms())
@@ -878,12 +878,12 @@ class Engine:
         def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             return deliveries.nack(keyspace, stream, group, ids, request, consumer, now_ms)
 
-        def bury(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
-            buried = policies.bury(keyspace, stream, group, None, now_ms, nacked=ids)
-            return Decision([], buried.commands)
+        def dead_letter(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
+            dead = policies.dead_letter(keyspace, stream, group, None, now_ms, nacked=ids)
+            return Decision([], dead.commands)
 
         # One record; and nobody is served what has failed for good.
-        outcomes, _ = await self.perform_all([give_back, bury])
+        outcomes, _ = await self.perform_all([give_back, dead_letter])
         if isinstance(outcomes, StreamError):
             raise outcomes
         return outcomes
@@ -927,7 +927,7 @@ class Engine:
 
         What was delivered too often for the policy becomes a dead letter first, as in a read.
         """
-        self._bury(stream, group, min_idle_ms)
+        self._dead_letter(stream, group, min_idle_ms)
         decision = deliveries.autoclaim(
             self._current(),
             stream,
@@ -984,7 +984,7 @@ class Engine:
         try:
             async with asyncio.TaskGroup() as tasks:
                 others = [
-                    tasks.create_task(self.keep_house()),
+                    tasks.create_task(self.run_housekeeping()),
                     tasks.create_task(self._until_broken()),
                     tasks.create_task(self._disposal.run()),
                     tasks.create_task(self._tell_claims()),
@@ -1028,9 +1028,9 @@ class Engine:
         """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
         self._waiters.drain()
 
-    async def keep_house(self) -> None:
+    async def run_housekeeping(self) -> None:
         """Let go of what is too old as time passes, until cancelled. See `housekeeping`."""
-        await self._house.run()
+        await self._housekeeping.run()
 
     # Steps: decisions of the caller's own making
 
@@ -1087,7 +1087,7 @@ class Engine:
     async def perform_blocking(
         self,
         step: Step[T | None],
-        lanes: Sequence[LaneKey],
+        queues: Sequence[QueueKey],
         *,
         wait_ms: int | None,
         claim_idle_ms: int | None = None,
@@ -1096,7 +1096,7 @@ class Engine:
 
         Args:
             step: the whole read. What it changes without a reply counts only the first time.
-            lanes: where it waits.
+            queues: where it waits.
             wait_ms: how long at most; None is without end.
             claim_idle_ms: it takes pending entries idle for so long.
 
@@ -1112,15 +1112,15 @@ class Engine:
                 self._commit(decision.commands)
             return decision.reply
 
-        await self._waiters.wait_turn(lanes)
+        await self._waiters.wait_turn(queues)
         first = step(self._current(), self._now_ms())
         self._carry_out(first)
         reply = first.reply
         if reply is None:
-            waiter = Waiter(lanes, attempt, claim_idle_ms=claim_idle_ms)
+            waiter = Waiter(queues, attempt, claim_idle_ms=claim_idle_ms)
             reply = await self._block(waiter, wait_ms)
             if reply is None:
-                await self._waiters.wait_turn(lanes)
+                await self._waiters.wait_turn(queues)
         return await self._durable(attempt() if reply is None else reply)
 
     # Decide, record, apply, serve; then wait
@@ -1330,7 +1330,7 @@ class Engine:
                         decision = decision.rest(self._current(), self._now_ms())
                         self._commit(decision.commands)
 
-    def _claimable(self, key: LaneKey, waiter: Waiter[Any]) -> Claimable:
+    def _claimable(self, key: QueueKey, waiter: Waiter[Any]) -> Claimable:
         stream = self._current().find(key.stream)
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
         if group is None or waiter.claim_idle_ms is None:
@@ -1342,8 +1342,8 @@ class Engine:
         return Claimable(at_ms, is_for_all)
 
 
-def _lanes_of(request: GroupRequest) -> list[LaneKey]:
-    return [LaneKey(cursor.stream, request.group) for cursor in request.cursors]
+def _queues_of(request: GroupRequest) -> list[QueueKey]:
+    return [QueueKey(cursor.stream, request.group) for cursor in request.cursors]
 
 
 def _is_served(reply: list[GroupRead]) -> bool:

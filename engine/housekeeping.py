@@ -143,15 +143,15 @@ class Housekeeping:
             if group is None:
                 return
             with suppress(GroupNotFound):  # it may go while requests come between
-                await self._bury(name, group, pace)
+                await self._dead_letter(name, group, pace)
                 await self._forget_consumers(name, group, pace)
             await pace.go_on()
             after = group
 
-    async def _bury(self, name: bytes, group: bytes, pace: _Pace) -> None:
+    async def _dead_letter(self, name: bytes, group: bytes, pace: _Pace) -> None:
         is_over = False
         while not is_over:
-            decision = policies.bury(self._keyspace(), name, group, None, self._now_ms())
+            decision = policies.dead_letter(self._keyspace(), name, group, None, self._now_ms())
             self._carry_out(decision)
             is_over = not decision.reply
             await pace.go_on()

@@ -172,8 +172,8 @@ COMMAND_WORDS_MAX = 20_000
 TRANSACTION_COMMANDS_MAX = 1_000
 """Commands of one transaction: nothing comes between them, and each takes some 15 µs at least."""
 
-LANES_MAX = 1_000
-"""Streams of one read by a command: while it is blocked it stands in as many lanes."""
+QUEUES_MAX = 1_000
+"""Streams of one read by a command: while it is blocked it stands in as many queues."""
 
 GROUP_READ_MAX = 2_000
 """Entries of one stream that one group read hands out: each costs 3.5 µs to 10, and who wants more

@@ -114,7 +114,7 @@ class MemoryDisk:
         del self.files[name]
         self._safe_bytes.pop(name, None)
 
-    async def aside(self, act: Callable[[], T]) -> T:
+    async def in_thread(self, act: Callable[[], T]) -> T:
         sync_count = len(self.synced)
         try:
             return act()

@@ -17,7 +17,7 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.keyspace import Keyspace
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 from tests.workload import Workload
 
 
@@ -30,7 +30,7 @@ class History(NamedTuple):
 
 async def recorded(seed: int, count: int) -> list[bytes]:
     """Return the records of a random history of so many commands."""
-    storage, clock = MemoryStorage(), HandClock()
+    storage, clock = MemoryStorage(), ManualClock()
     engine = Engine(storage, clock=clock)
     workload = Workload(engine, clock, seed)
     await workload.begin()

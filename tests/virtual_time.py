@@ -82,7 +82,7 @@ class VirtualClock:
         self._start_ms += delta_ms
 
 
-class HandClock:
+class ManualClock:
     """A wall clock that moves when it is told to, also backwards."""
 
     def __init__(self, now_ms: int = 1_000) -> None:

@@ -29,7 +29,7 @@ from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by, configured
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 STREAMS = [b"a", b"b", b"c"]
 GROUPS = [b"g", b"h"]
@@ -41,7 +41,7 @@ SMALL_NODES = Defaults(node_limits=NodeLimits(4, 0), idempotency_max=6)
 class Workload:
     """A client that does what comes to its mind."""
 
-    def __init__(self, engine: Engine, clock: HandClock, seed: int) -> None:
+    def __init__(self, engine: Engine, clock: ManualClock, seed: int) -> None:
         self._engine = engine
         self._clock = clock
         self._random = random.Random(seed)

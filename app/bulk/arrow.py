@@ -52,7 +52,7 @@ _VALUES_AT_ONCE = 4096
 _threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
 
 
-async def aside(act: Callable[[], T]) -> T:
+async def in_thread(act: Callable[[], T]) -> T:
     """Do something with Arrow while the event loop goes on."""
     return await asyncio.get_running_loop().run_in_executor(_threads, act)
 
@@ -63,7 +63,7 @@ async def load() -> None:
     Raises:
         GatewayError: there is none.
     """
-    await aside(_pyarrow)
+    await in_thread(_pyarrow)
 
 
 @cache

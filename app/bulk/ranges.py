@@ -69,14 +69,14 @@ class BulkRange:
         """
         delivered = metrics.delivered.labels("arrow")
         begin = partial(arrow.Encoder, text_of(self._stream), self._epoch, compression)
-        encoder = await arrow.aside(begin)
+        encoder = await arrow.in_thread(begin)
         try:
             while rows := await self._rows():
-                data = await arrow.aside(partial(encoder.encode, rows))
+                data = await arrow.in_thread(partial(encoder.encode, rows))
                 for at in range(0, len(data), _PIECE_BYTES):
                     yield data[at : at + _PIECE_BYTES]
                 delivered.inc(len(rows))
-            yield await arrow.aside(encoder.finish)
+            yield await arrow.in_thread(encoder.finish)
         except StreamError as error:
             facts = {"stream": text_of(self._stream), "reason": str(error)}
             log.info("bulk read broken off", extra=facts)

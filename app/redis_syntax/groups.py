@@ -23,8 +23,8 @@ from headgate.app.redis_syntax.words import (
     Reply,
     Wait,
     at_once,
-    check_lanes,
     check_names,
+    check_queues,
     done,
     integer,
     lax_id,
@@ -39,7 +39,6 @@ from headgate.engine.decisions import Decision, Unclaimable, deliveries, groups
 from headgate.engine.decisions.views import pending, pending_summary
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import InvalidId
-from headgate.engine.lanes import LaneKey
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
@@ -58,6 +57,7 @@ from headgate.engine.requests import (
     PendingRequest,
 )
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.wait_queue import QueueKey
 
 _NO_KEY = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "
@@ -227,7 +227,7 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> Plan:
     if options.group is None:
         raise CommandError("ERR Missing GROUP option for XREADGROUP")
     group = options.group
-    check_lanes([key for key, _ in pairs])
+    check_queues([key for key, _ in pairs])
     check_names(group, options.consumer)
     bounds = bounds._replace(entries_max=min(bounds.entries_max, GROUP_READ_MAX))
 
@@ -250,17 +250,17 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> Plan:
 
     if options.block_ms is None:
         return at_once(step)
-    lanes = [LaneKey(key, group) for key, _ in pairs]
-    return Plan(step, Wait(lanes, options.block_ms or None, options.claim_idle_ms))
+    queues = [QueueKey(key, group) for key, _ in pairs]
+    return Plan(step, Wait(queues, options.block_ms or None, options.claim_idle_ms))
 
 
 def _read_group(
     keyspace: Keyspace, request: GroupRequest, count: int | None, budget: Budget, now_ms: int
 ) -> Decision[Reply]:
     reply, commands, unclaimable = [], list[Command](), list[Unclaimable]()
-    groups_ahead = deliveries.groups_ahead(keyspace, request)
+    groups_in_read = deliveries.groups_in_read(keyspace, request)
     for cursor in request.cursors:
-        stream, ahead = keyspace.stream(cursor.stream), groups_ahead[cursor.stream]
+        stream, ahead = keyspace.stream(cursor.stream), groups_in_read[cursor.stream]
         request = request._replace(limit=budget.limit(count))
         read, command, gone = deliveries.read_stream(stream, ahead, request, cursor, now_ms)
         unclaimable += gone
@@ -272,7 +272,7 @@ def _read_group(
             less = request._replace(limit=len(entries))
             command = deliveries.read_stream(stream, ahead, less, cursor, now_ms).command
         commands.append(command)
-        if len(groups_ahead) < len(request.cursors):  # a stream is named twice
+        if len(groups_in_read) < len(request.cursors):  # a stream is named twice
             ahead.note(command)
         if is_history:  # Redis: one stream read as history switches claiming off
             request = request._replace(claim_idle_ms=None)

@@ -61,7 +61,7 @@ class CommandRunner:
             return reply if plan.finish is None else await plan.finish(reply)
         return await self._engine.perform_blocking(
             plan.step,
-            plan.wait.lanes,
+            plan.wait.queues,
             wait_ms=plan.wait.wait_ms,
             claim_idle_ms=plan.wait.claim_idle_ms,
         )

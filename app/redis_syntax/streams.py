@@ -17,8 +17,8 @@ from headgate.app.redis_syntax.words import (
     Reply,
     Wait,
     at_once,
-    check_lanes,
     check_names,
+    check_queues,
     done,
     integer,
     range_end,
@@ -32,7 +32,6 @@ from headgate.engine.decisions import Decision, streams
 from headgate.engine.decisions.views import freeze, read
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.lanes import LaneKey
 from headgate.engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
 from headgate.engine.replies import Deletion
 from headgate.engine.requests import From, References, StreamCursor, TrimRequest
@@ -40,6 +39,7 @@ from headgate.engine.state.idempotency import Idempotent, Made, hash_fields
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log
 from headgate.engine.state.read_room import ReadRoom
+from headgate.engine.wait_queue import QueueKey
 
 REFERENCES = {
     b"KEEPREF": References.KEEP,
@@ -406,7 +406,7 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> Plan:
         StreamCursor(key, _after(word))
         for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
     ]
-    check_lanes([cursor.stream for cursor in cursors])
+    check_queues([cursor.stream for cursor in cursors])
     frozen: list[StreamCursor] = []
 
     def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
@@ -431,8 +431,8 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> Plan:
 
     if options.block_ms is None:
         return at_once(step)
-    lanes = [LaneKey(cursor.stream, None) for cursor in cursors]
-    return Plan(step, Wait(lanes, options.block_ms or None))
+    queues = [QueueKey(cursor.stream, None) for cursor in cursors]
+    return Plan(step, Wait(queues, options.block_ms or None))
 
 
 class Budget:

@@ -11,8 +11,8 @@ from headgate.app.wire.ids import plain_ids
 from headgate.engine import decisions
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.lanes import LaneKey
-from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, LANES_MAX, U64_MAX
+from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, QUEUES_MAX, U64_MAX
+from headgate.engine.wait_queue import QueueKey
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
@@ -65,7 +65,7 @@ class Bounds(NamedTuple):
 class Wait:
     """What a blocking command waits for."""
 
-    lanes: list[LaneKey]
+    queues: list[QueueKey]
     wait_ms: int | None  # None: without end
     claim_idle_ms: int | None = None
 
@@ -143,14 +143,14 @@ def check_names(*names: bytes) -> None:
         raise CommandError(f"ERR a name or key has at most {COMMAND_NAME_BYTES_MAX} bytes")
 
 
-def check_lanes(names: Sequence[bytes]) -> None:
+def check_queues(names: Sequence[bytes]) -> None:
     """Refuse a read of too many streams.
 
     Raises:
         CommandError: they are too many, or the name of one is too long.
     """
-    if len(names) > LANES_MAX:
-        raise CommandError(f"ERR one read takes at most {LANES_MAX} streams, not {len(names)}")
+    if len(names) > QUEUES_MAX:
+        raise CommandError(f"ERR one read takes at most {QUEUES_MAX} streams, not {len(names)}")
     check_names(*names)
 
 

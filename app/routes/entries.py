@@ -262,7 +262,7 @@ async def append_entries(
     body = request.content
     if media_type_of(request) == ARROW:
         bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
-        drafts = (await arrow.aside(partial(arrow.decode, body, bounds))).drafts
+        drafts = (await arrow.in_thread(partial(arrow.decode, body, bounds))).drafts
         check_count(len(drafts), limits.batch_entries_max)
     else:
         is_lines = media_type_of(request) == _NDJSON

@@ -56,7 +56,7 @@ def read_group(keyspace: Keyspace, request: GroupRequest, now_ms: int) -> Decisi
         GroupNotFound: for the first stream that has no such group.
         LimitReached: the consumer is new to a group that may have no more.
     """
-    groups = groups_ahead(keyspace, request)
+    groups = groups_in_read(keyspace, request)
     reads: list[GroupRead] = []
     commands: list[Command] = []
     unclaimable: list[Unclaimable] = []
@@ -80,7 +80,7 @@ _NEWCOMER = Consumer(b"", 0)
 """Stands for one that is not there yet, and so holds nothing."""
 
 
-class GroupAhead:
+class GroupInRead:
     """A group as its consumer will find it once the earlier cursors of the same read are applied.
 
     Redis serves the streams of a read one by one: of one that is named twice, the second cursor
@@ -159,18 +159,18 @@ class GroupAhead:
             self.counts[entry_id] = min(count + 1, COUNT_MAX)
 
 
-def groups_ahead(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, GroupAhead]:
+def groups_in_read(keyspace: Keyspace, request: GroupRequest) -> dict[bytes, GroupInRead]:
     """Return the groups of a read as they are, by stream.
 
     Raises:
         GroupNotFound: for the first stream that has no such group.
         LimitReached: the consumer is new to a group that may have no more.
     """
-    found: dict[bytes, GroupAhead] = {}
+    found: dict[bytes, GroupInRead] = {}
     for stream, _ in request.cursors:
         group = keyspace.group(stream, request.group)
         keyspace.bounds.check_consumer(group, request.consumer)
-        found[stream] = GroupAhead(stream, group, request.consumer, keyspace.clock_set_ms)
+        found[stream] = GroupInRead(stream, group, request.consumer, keyspace.clock_set_ms)
     return found
 
 
@@ -183,7 +183,7 @@ class StreamDecision(NamedTuple):
 
 
 def read_stream(
-    stream: Stream, group: GroupAhead, request: GroupRequest, cursor: GroupCursor, now_ms: int
+    stream: Stream, group: GroupInRead, request: GroupRequest, cursor: GroupCursor, now_ms: int
 ) -> StreamDecision:
     """Decide one cursor of a group read; those of `request` are not looked at."""
     if request.limit is None or request.limit > GROUP_READ_MAX:
@@ -354,7 +354,7 @@ def _rest_ms(request: NackRequest, policy: GroupPolicy, count: int) -> int:
         return 0
     if request.delay_ms is not None:
         return request.delay_ms
-    return policy.rest_ms(count) if request.mode is NackMode.FAIL else 0
+    return policy.delay_ms(count) if request.mode is NackMode.FAIL else 0
 
 
 def give_back(
@@ -572,7 +572,7 @@ def claimable_at(
 
 
 def _read_new(
-    stream: Stream, group: GroupAhead, request: GroupRequest, now_ms: int
+    stream: Stream, group: GroupInRead, request: GroupRequest, now_ms: int
 ) -> StreamDecision:
     """Decide what of one stream a consumer is given (XREADGROUP with `>`).
 
@@ -627,7 +627,7 @@ def _read_new(
 
 
 def _read_history(
-    stream: Stream, group: GroupAhead, request: GroupRequest, after: EntryId, now_ms: int
+    stream: Stream, group: GroupInRead, request: GroupRequest, after: EntryId, now_ms: int
 ) -> StreamDecision:
     deliveries: list[Delivery] = []
     room, left = request.limit, ReadRoom(request.size_bytes_max)
@@ -664,7 +664,7 @@ def _read_history(
 
 
 def _claimable(
-    stream: Stream, group: GroupAhead, request: GroupRequest, limit: int | None, steady_ms: int
+    stream: Stream, group: GroupInRead, request: GroupRequest, limit: int | None, steady_ms: int
 ) -> tuple[list[Delivery], list[EntryId]]:
     """Return what a read takes over of what is pending, and the ids it has met that are gone.
 

@@ -41,7 +41,7 @@ def check_policy(name: bytes, policy: GroupPolicy) -> None:
         raise Invalid(text, location=("policy", "dead_letter_stream"))
 
 
-def bury(
+def dead_letter(
     keyspace: Keyspace,
     name: bytes,
     group_name: bytes,

@@ -95,7 +95,7 @@ class Disk(Protocol):
         """Remove a file."""
         ...
 
-    async def aside(self, act: Callable[[], T]) -> T:
+    async def in_thread(self, act: Callable[[], T]) -> T:
         """Do something with this disk while the event loop goes on."""
         ...
 
@@ -206,7 +206,7 @@ class SystemDisk:
         self._path(name).unlink()
         self._let_go(name)
 
-    async def aside(self, act: Callable[[], T]) -> T:
+    async def in_thread(self, act: Callable[[], T]) -> T:
         """Do something with this disk in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, act)
 

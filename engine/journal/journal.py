@@ -304,7 +304,7 @@ class Journal:
             await self._replace_history()
         except (OSError, Corrupt) as error:
             with suppress(OSError):  # the room it took is needed
-                await self._disk.aside(lambda: recovery.remove_unfinished(self._disk))
+                await self._disk.in_thread(lambda: recovery.remove_unfinished(self._disk))
             self._rewrite_failure = str(error)
             self._tell("rewrite failed", {"reason": str(error)})
             pause_s = self._rewrite_pause_s
@@ -332,7 +332,7 @@ class Journal:
         self._wake.set()
         through = await self._rotation
         await self._rewriter(through)
-        found = await self._disk.aside(lambda: recovery.clean(self._disk))
+        found = await self._disk.in_thread(lambda: recovery.clean(self._disk))
         # Since it looked, segments may have grown, and others begun.
         first = journal_name(through + 1)
         self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
@@ -407,7 +407,7 @@ class Journal:
 
     async def _begin(self) -> None:
         torn = self._torn
-        found = await self._disk.aside(lambda: recovery.mend(self._disk, torn))
+        found = await self._disk.in_thread(lambda: recovery.mend(self._disk, torn))
         self._torn = None
         self._size_bytes = self._base_bytes = sum(found.values())
         await self._look()
@@ -433,7 +433,7 @@ class Journal:
                 self._disk.sync(segment)
 
         try:
-            await (self._force(put) if is_forced else self._disk.aside(put))
+            await (self._force(put) if is_forced else self._disk.in_thread(put))
         except OSError:
             self._is_segment_torn = True
             if self._failure is None:
@@ -520,7 +520,7 @@ class Journal:
                 raise
             self._disk.sync_names()
 
-        await self._disk.aside(make)
+        await self._disk.in_thread(make)
         self._header = header
         self._segment = segment
         self._segment_bytes = 0
@@ -557,7 +557,7 @@ class Journal:
         self._sync_began_s = _now_s()
         self._sync_ended.clear()
         try:
-            await self._disk.aside(act)
+            await self._disk.in_thread(act)
         except SyncError:
             raise
         except OSError:
@@ -604,7 +604,7 @@ class Journal:
         Raises:
             OSError: there is no time left for that.
         """
-        if is_full(error) and await self._disk.aside(self._disk.give_up_reserve):
+        if is_full(error) and await self._disk.in_thread(self._disk.give_up_reserve):
             self._set_shortage(f"the disk is full: {_words(error)}")
             return
         if error.errno == errno.EFBIG and self._segment_bytes > blocks.HEADER_BYTES:
@@ -641,7 +641,9 @@ class Journal:
         self._is_given_up = self.position > durable
         while self._is_given_up and not self._closing.is_set():
             try:
-                loaded = await self._disk.aside(lambda: recovery.load(self._disk, through=durable))
+                loaded = await self._disk.in_thread(
+                    lambda: recovery.load(self._disk, through=durable)
+                )
             except (OSError, Corrupt) as error:
                 if not is_told:
                     self._tell("journal cannot be read", {"reason": _words(error)})
@@ -663,7 +665,7 @@ class Journal:
     async def _look(self) -> None:
         """Look whether there is room."""
         try:
-            found = await self._disk.aside(lambda: room.look(self._disk, self._bounds))
+            found = await self._disk.in_thread(lambda: room.look(self._disk, self._bounds))
         except OSError as error:
             if is_full(error):
                 self._set_shortage(f"the disk is full: {_words(error)}")

@@ -34,7 +34,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         """Tell whether an entry has been delivered so often that it is not delivered again."""
         return self.max_deliveries is not None and delivery_count >= self.max_deliveries
 
-    def rest_ms(self, delivery_count: int) -> int:
+    def delay_ms(self, delivery_count: int) -> int:
         """Return how long an entry rests that has failed after so many deliveries."""
         if not self.backoff_ms:
             return 0

@@ -12,8 +12,8 @@ import pytest
 
 from headgate.app.routes.events import EventStream
 from headgate.app.settings import Settings
-from headgate.engine.lanes import Waiter
 from headgate.engine.state.pending import Consumer
+from headgate.engine.wait_queue import Waiter
 from tests.api.conftest import Live, running, said, until
 
 

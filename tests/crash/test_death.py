@@ -27,11 +27,11 @@ from headgate.app.runtime.telemetry import set_up_logging
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 
-async def keep_house(self):
+async def run_housekeeping(self):
     await self.add(b"s", [Draft(None, (b"f", b"v"))])
     raise RuntimeError("a mistake in housekeeping")
 
-Engine.keep_house = keep_house
+Engine.run_housekeeping = run_housekeeping
 settings = Settings(port=0, data_dir=Path(sys.argv[1]))
 set_up_logging(settings.log_level)
 Server(create_app(settings, open_engine(settings)), settings).run()

@@ -23,7 +23,7 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz import grammar, rounds
 from tests.model.snapshot import snapshot as everything_in
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 COUNT = 300
 TURNS = 200
@@ -45,7 +45,7 @@ class Spoken:
     def __init__(self, seed: int) -> None:
         self.pick = random.Random(seed)
         self.said: list[list[bytes]] = []
-        self._clock = HandClock(10)
+        self._clock = ManualClock(10)
         self._storage = MemoryStorage()
         self.engine = Engine(self._storage, clock=self._clock)
         self._runner = CommandRunner(self.engine, Bounds(50, 20_000))

@@ -32,7 +32,7 @@ from headgate.engine.state.log import NodeLimits
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream
 from tests.model.snapshot import held_by, snapshot
-from tests.virtual_time import HandClock, VirtualLoop
+from tests.virtual_time import ManualClock, VirtualLoop
 
 DEFAULTS = Defaults(NodeLimits(entries_max=3, size_bytes_max=0), 60, 2)
 START_MS = 1_000
@@ -82,7 +82,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
-        self.clock = HandClock(START_MS)
+        self.clock = ManualClock(START_MS)
         self.storage = MemoryStorage()
         self.engine = Engine(self.storage, clock=self.clock)
         self.engine.keyspace.defaults = DEFAULTS

@@ -173,7 +173,7 @@ class Reference(RefKeyspace):
             self.ack(cursor.stream, request.group, acked, request.consumer)
         for cursor in request.cursors:
             if cursor.after is None:
-                self.bury(cursor.stream, request.group, request.claim_idle_ms, now_ms)
+                self.dead_letter(cursor.stream, request.group, request.claim_idle_ms, now_ms)
         return self.read_group_once(request, now_ms)
 
     def read_group_once(self, request: GroupRequest, now_ms: int) -> list[GroupRead]:
@@ -376,10 +376,10 @@ class Reference(RefKeyspace):
         now_ms: int,
     ) -> list[Outcome]:
         outcomes = self.nack(name, group, ids, request, consumer, now_ms)
-        self.bury(name, group, None, now_ms, dict.fromkeys(ids))
+        self.dead_letter(name, group, None, now_ms, dict.fromkeys(ids))
         return outcomes
 
-    def bury(
+    def dead_letter(
         self,
         name: bytes,
         group: bytes,
@@ -421,13 +421,13 @@ class Reference(RefKeyspace):
             for one, _ in dead:
                 found.drop(one.id)
 
-    def keep_house(self, now_ms: int) -> None:
+    def run_housekeeping(self, now_ms: int) -> None:
         """Ours: what goes by time goes by itself: first by age, then by policy."""
         for name in self.streams:
             self.keep_stream(name, now_ms)
         for name in sorted(self.streams):
             for group, found in sorted(self.streams[name].groups.items()):
-                self.bury(name, group, None, now_ms)
+                self.dead_letter(name, group, None, now_ms)
                 ttl_ms = found.policy.consumer_ttl_ms
                 for consumer, reader in list(found.readers.items()):
                     is_idle_now = ttl_ms is not None and now_ms - reader.seen_ms >= ttl_ms
@@ -549,7 +549,7 @@ class Reference(RefKeyspace):
         now_ms: int,
     ) -> Claimed:
         self._group(name, group)
-        self.bury(name, group, min_idle_ms, now_ms)
+        self.dead_letter(name, group, min_idle_ms, now_ms)
         stream, found = self._group(name, group)
         reader = found.see(consumer, now_ms)
         deliveries: list[Delivery] = []

@@ -409,10 +409,10 @@ class StreamRules(Machine):
         self.run_words([b"CONFIG", b"SET", *nodes, *keys], expect)
 
     @rule()
-    def keep_house(self) -> None:
+    def run_housekeeping(self) -> None:
         async def once() -> None:
-            task = self.loop.create_task(self.engine.keep_house())
+            task = self.loop.create_task(self.engine.run_housekeeping())
             self.loop.call_later(HOUSEKEEPING_MS / 1000, task.cancel)
             await asyncio.wait([task])
 
-        self.both(once(), lambda: self.reference.keep_house(self.clock.now_ms))
+        self.both(once(), lambda: self.reference.run_housekeeping(self.clock.now_ms))

@@ -30,7 +30,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.redis_server import Redis, RedisError, Words, redis_server, server_path, words
-from tests.virtual_time import HandClock, VirtualLoop, settle
+from tests.virtual_time import ManualClock, VirtualLoop, settle
 
 HISTORIES = 400
 STEPS = 40
@@ -145,7 +145,7 @@ class Ours:
 
     def __init__(self) -> None:
         self._loop = VirtualLoop()
-        self._engine = Engine(MemoryStorage(0), clock=HandClock())
+        self._engine = Engine(MemoryStorage(0), clock=ManualClock())
         self._runner = CommandRunner(self._engine)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._woken: Woken = {}

@@ -209,7 +209,7 @@ class SimulatedDisk:
     async def wait_idle(self) -> None:
         """Return at once: closing ends what goes on."""
 
-    async def aside(self, act: Callable[[], T]) -> T:
+    async def in_thread(self, act: Callable[[], T]) -> T:
         """Do something in a strand. Like a thread, it does not end when nobody waits any more."""
         self._check_alive()
         assert not self._is_closed

@@ -232,7 +232,7 @@ class _Life:
                 raise ViolationError(f"nobody expected {self._errors[0]!r}") from self._errors[0]
             ensure(not disk.violations, "; ".join(disk.violations))
         finally:
-            self._bury()
+            self._dead_letter()
 
     def _stop(self) -> None:
         self._history.is_over = True
@@ -269,7 +269,7 @@ class _Life:
             synced = max([synced, *old])
         return synced
 
-    def _bury(self) -> None:
+    def _dead_letter(self) -> None:
         """End all tasks, without anybody hearing of it."""
         self._disk.has_crashed = self._history.is_over = True
         self._loop.set_exception_handler(lambda *_: None)

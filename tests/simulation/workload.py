@@ -16,7 +16,6 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import Journal
-from headgate.engine.lanes import LaneKey
 from headgate.engine.requests import (
     ClaimRequest,
     From,
@@ -36,6 +35,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.policy import NO_POLICY, GroupPolicy
 from headgate.engine.state.stream import Stream, StreamConfig
+from headgate.engine.wait_queue import QueueKey
 from tests.changes import acting_by, configured, moved
 from tests.lengths import length_of
 from tests.simulation.history import Reader
@@ -464,7 +464,7 @@ class Workload:
             return Decision(decision.reply if is_served else None, decision.commands)
 
         return lambda: self._engine.perform_blocking(
-            step, [LaneKey(stream, group)], wait_ms=wait_ms
+            step, [QueueKey(stream, group)], wait_ms=wait_ms
         )
 
     def look(self) -> Ask:

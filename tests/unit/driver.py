@@ -16,7 +16,7 @@ from headgate.engine.requests import (
     StreamCursor,
 )
 from headgate.engine.state.bounds import KeyspaceBounds
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 S, G = b"s", b"g"
 
@@ -35,7 +35,7 @@ class Driver(Engine):
         waiters_max: int = 10_000,
         bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
     ) -> None:
-        self.hand = HandClock()
+        self.hand = ManualClock()
         super().__init__(
             MemoryStorage(), clock=clock or self.hand, waiters_max=waiters_max, bounds=bounds
         )

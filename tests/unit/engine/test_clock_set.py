@@ -26,7 +26,7 @@ from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
-from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
+from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time, now_ms, settle
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -44,7 +44,7 @@ def driver() -> tuple[Driver, VirtualClock]:
 @asynccontextmanager
 async def kept(engine: Engine) -> AsyncIterator[None]:
     """Keep an engine's house meanwhile."""
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     yield
     house.cancel()
     await asyncio.wait([house])
@@ -314,7 +314,7 @@ async def test_a_start_before_what_was_recorded_goes_on_from_there(
     await before.take(b"b", 1)
     await before.nack(S, G, [entry_id(3)], mode=NackMode.FAIL, delay_ms=IDLE_MS)
 
-    clock = HandClock(START_MS - HOUR_MS)
+    clock = ManualClock(START_MS - HOUR_MS)
     after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
     held = await after.pending(S, G, PendingRequest())
     assert [one.idle_ms for one in held] == [30_000, 10_000, None]
@@ -340,7 +340,7 @@ async def test_a_start_after_the_clock_was_set_while_it_ran_knows_all_idle_times
     before.hand.step(-DAY_MS - HOUR_MS)
     await before.take(b"a", 1)
 
-    clock = HandClock(before.hand.now_ms + 1_000)
+    clock = ManualClock(before.hand.now_ms + 1_000)
     after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
     held = await after.pending(S, G, PendingRequest())
     assert [one.idle_ms for one in held] == [16_000, 6_000, 1_000]
@@ -371,7 +371,7 @@ async def test_a_step_that_cannot_be_recorded_is_recorded_later() -> None:
 
 
 def test_a_step_is_told_until_it_is_taken_account_of() -> None:
-    clock = HandClock(START_MS)
+    clock = ManualClock(START_MS)
     watch = StepWatch(clock)
     assert watch.look(START_MS, 0) == 0
     clock.step(-HOUR_MS)

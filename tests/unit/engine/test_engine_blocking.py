@@ -520,7 +520,7 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     (plain,) = await started(engine.follow())
     await cancelled(*tasks, plain)
     assert engine.waiter_count == 0
-    assert engine._waiters._lanes == {}
+    assert engine._waiters._queues == {}
     assert not engine._waiters._noted
     await engine.put(2)
     assert await engine.held() == []
@@ -709,7 +709,7 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
     assert numbers(await tasks[8]) == [504]
     assert sum(over(tasks)) == 4
     await cancelled(*(task for task in tasks if not task.done()))
-    assert (engine.waiter_count, engine._waiters._lanes) == (0, {})
+    assert (engine.waiter_count, engine._waiters._queues) == (0, {})
 
 
 @in_virtual_time
@@ -789,7 +789,7 @@ async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
     engine, _ = blocking_driver()
     await engine.create_stream(S, StreamConfig(max_age_ms=5_000))
     await engine.put(1_000_000, 1_002_000)
-    (task,) = await started(engine.keep_house())
+    (task,) = await started(engine.run_housekeeping())
     await asyncio.sleep(6.5)
     assert [entry.id.ms for entry in await engine.range(S)] == [1_002_000]
     await asyncio.sleep(2)

@@ -12,13 +12,13 @@ from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import FsyncPolicy, Journal
-from headgate.engine.lanes import LaneKey
 from headgate.engine.requests import From, StreamCursor
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.wait_queue import QueueKey
 from tests.lengths import length_of
 from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, G, S
-from tests.virtual_time import HandClock, in_virtual_time, settle
+from tests.virtual_time import ManualClock, in_virtual_time, settle
 
 
 async def no_rewrite(through: int) -> None:
@@ -31,7 +31,7 @@ class OnDisk:
     def __init__(self) -> None:
         self.disk = MemoryDisk()
         journal = Journal(self.disk, FsyncPolicy.ALWAYS, no_rewrite)
-        self.engine = Engine(journal, clock=HandClock())
+        self.engine = Engine(journal, clock=ManualClock())
         self.run = asyncio.create_task(self.engine.run())
 
     def recovered(self) -> Keyspace:
@@ -113,8 +113,8 @@ async def test_a_blocked_read_that_raises_is_alone_with_that() -> None:
             raise ValueError("a mistake in a read")
         return Decision(None, [])
 
-    lanes = [LaneKey(S, None)]
-    wrong = asyncio.create_task(engine.perform_blocking(step, lanes, wait_ms=None))
+    queues = [QueueKey(S, None)]
+    wrong = asyncio.create_task(engine.perform_blocking(step, queues, wait_ms=None))
     right = asyncio.create_task(engine.read([StreamCursor(S, From.NOW)], wait_ms=None))
     await asyncio.sleep(0)
     is_wrong = True

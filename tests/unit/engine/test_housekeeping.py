@@ -34,7 +34,7 @@ class CountingClock(VirtualClock):
 async def kept(clock: VirtualClock) -> AsyncIterator[Driver]:
     """Yield an engine whose house is kept."""
     engine = Driver(clock)
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     yield engine
     house.cancel()
     await asyncio.wait([house])
@@ -61,7 +61,7 @@ async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
         await use_key(engine, S, b"%d" % number)
         await asyncio.sleep(1)
     await asyncio.sleep(1000)
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(2)
     house.cancel()
 

@@ -20,7 +20,7 @@ from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft, EntryId, PartialId
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 BATCH = BatchName(b"w", 7)
 CHUNK = ChunkName(0, 0, "a-b")
@@ -157,7 +157,7 @@ async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
 async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
     tmp_path: Path,
 ) -> None:
-    clock = HandClock(1_700_000_000_000)
+    clock = ManualClock(1_700_000_000_000)
     async with staging(tmp_path, clock) as found:
         await found.put(BATCH, CHUNK, ROWS)
         clock.step(86_400_000)

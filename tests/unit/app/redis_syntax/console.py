@@ -19,7 +19,7 @@ from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.log import NodeLimits
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
@@ -44,7 +44,7 @@ class Console:
     """An engine that is typed to."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.hand = HandClock(1_000)
+        self.hand = ManualClock(1_000)
         self.engine = Engine(MemoryStorage(), clock=clock or self.hand)
         self.engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
         self._runner = CommandRunner(self.engine)

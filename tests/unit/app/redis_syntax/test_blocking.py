@@ -301,7 +301,7 @@ async def test_one_of_several_keys_gone_ends_the_whole_read() -> None:
 @in_virtual_time
 async def test_a_key_that_expires_ends_the_wait_within_a_second() -> None:
     console = await console_after(MKSTREAM, "PEXPIRE s 2500")
-    house = asyncio.create_task(console.engine.keep_house())
+    house = asyncio.create_task(console.engine.run_housekeeping())
     (task,) = await waiting(console, TAKE)
     assert await task == NO_GROUP
     assert 2500 <= now_ms() <= 3500

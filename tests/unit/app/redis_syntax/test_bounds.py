@@ -16,8 +16,8 @@ from headgate.engine.limits import (
     COMMAND_WORDS_MAX,
     DESCRIBED_MAX,
     GROUP_READ_MAX,
-    LANES_MAX,
     PENDING_SCAN_MAX,
+    QUEUES_MAX,
     READ_PARTS_MAX,
     XREAD_MAX,
 )
@@ -242,8 +242,8 @@ async def test_a_stream_that_has_a_long_name_is_still_appended_to() -> None:
 @pytest.mark.parametrize("line", ["XREAD BLOCK 0", "XREADGROUP GROUP g c BLOCK 0", "XREAD"])
 async def test_one_read_takes_so_many_streams(line: str) -> None:
     spoken = Spoken()
-    names = [f"k{number}" for number in range(LANES_MAX + 1)]
-    text = f"ERR one read takes at most {LANES_MAX} streams, not {LANES_MAX + 1}"
+    names = [f"k{number}" for number in range(QUEUES_MAX + 1)]
+    text = f"ERR one read takes at most {QUEUES_MAX} streams, not {QUEUES_MAX + 1}"
     assert await spoken.refusal(*line.split(), "STREAMS", *names, *["0"] * len(names)) == text
     assert spoken.engine.waiter_count == 0
 

@@ -13,7 +13,7 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
 from headgate.engine.requests import BulkCursor, From
 from headgate.engine.state.writers import Commit, Writers
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 ROW = Draft(None, (b"k", b"v"))
 
@@ -71,7 +71,7 @@ async def test_a_stream_that_began_anew_is_counted_from_its_beginning() -> None:
 
 async def test_a_batch_is_one_record_that_ends_with_who_wrote_it() -> None:
     storage = MemoryStorage()
-    engine = Engine(storage, clock=HandClock(50))
+    engine = Engine(storage, clock=ManualClock(50))
     await engine.add(b"a", [ROW])
 
     committed = await engine.commit_batch(b"w", 3, {b"b": [ROW], b"a": [ROW, ROW]})
@@ -84,7 +84,7 @@ async def test_a_batch_is_one_record_that_ends_with_who_wrote_it() -> None:
 
 
 async def test_streams_made_by_one_batch_have_each_an_epoch_of_its_own() -> None:
-    engine = Engine(MemoryStorage(), clock=HandClock(50))
+    engine = Engine(MemoryStorage(), clock=ManualClock(50))
     await engine.commit_batch(b"w", 0, {b"a": [ROW], b"b": [ROW], b"c": []})
 
     infos = await engine.list_streams()

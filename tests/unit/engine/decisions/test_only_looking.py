@@ -24,15 +24,15 @@ def read(keyspace: Keyspace) -> Decision[object]:
     return read_group(keyspace, request, LATER_MS).replied_as(str)
 
 
-def bury(keyspace: Keyspace) -> Decision[object]:
-    return policies.bury(keyspace, S, G, None, LATER_MS).replied_as(str)
+def dead_letter(keyspace: Keyspace) -> Decision[object]:
+    return policies.dead_letter(keyspace, S, G, None, LATER_MS).replied_as(str)
 
 
 def everything(keyspace: Keyspace) -> bytes:
     return b"".join(snapshot.pieces(keyspace, 1))
 
 
-@pytest.mark.parametrize(("decide", "policy"), [(read, GroupPolicy()), (bury, DEAD)])
+@pytest.mark.parametrize(("decide", "policy"), [(read, GroupPolicy()), (dead_letter, DEAD)])
 async def test_a_search_for_idle_entries_leaves_those_that_are_gone_as_they_are(
     decide: Callable[[Keyspace], Decision[object]], policy: GroupPolicy
 ) -> None:

@@ -41,7 +41,7 @@ async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
 def test_how_long_an_entry_rests_follows_from_its_deliveries(
     backoff_ms: tuple[int, ...], count: int, rest_ms: int
 ) -> None:
-    assert GroupPolicy(backoff_ms=backoff_ms).rest_ms(count) == rest_ms
+    assert GroupPolicy(backoff_ms=backoff_ms).delay_ms(count) == rest_ms
 
 
 @pytest.mark.parametrize(("count", "is_spent"), [(0, False), (2, False), (3, True), (4, True)])
@@ -86,8 +86,8 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     await under(engine, policy, 1)
     await engine.take()
     now_ms = engine.hand.now_ms
-    assert policies.bury(engine.keyspace, S, G, idle_ms[1], now_ms + 9).commands == []
-    decision = policies.bury(engine.keyspace, S, G, idle_ms[1], now_ms + 10)
+    assert policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 9).commands == []
+    decision = policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 10)
     assert decision.reply == 1
     [made, added, acked] = decision.commands
     assert isinstance(made, CreateStream)
@@ -104,7 +104,7 @@ async def test_what_somebody_may_still_be_at_is_not_dead(
 ) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     await engine.take()
-    decision = policies.bury(engine.keyspace, S, G, idle_ms, engine.hand.now_ms + 10**6)
+    decision = policies.dead_letter(engine.keyspace, S, G, idle_ms, engine.hand.now_ms + 10**6)
     assert (decision.reply, decision.commands) == (0, [])
 
 
@@ -116,7 +116,7 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
     at_ms = engine.hand.now_ms + 100
     ids = [entry_id(1)]
     for nacked in (None, ids):
-        decide = policies.bury
+        decide = policies.dead_letter
         assert decide(engine.keyspace, S, G, 0, at_ms - 1, nacked=nacked).reply == 0
         assert decide(engine.keyspace, S, G, 0, at_ms, nacked=nacked).reply == 1
 
@@ -131,7 +131,7 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
         request = NackRequest(mode)
         commands = nack(engine.keyspace, S, G, [entry_id(number)], request, None, 0).commands
         engine._record_and_apply(commands)
-    decision = policies.bury(engine.keyspace, S, G, None, engine.hand.now_ms, nacked=ids)
+    decision = policies.dead_letter(engine.keyspace, S, G, None, engine.hand.now_ms, nacked=ids)
     assert decision.commands[-1] == Ack(S, G, [entry_id(4)])
 
 

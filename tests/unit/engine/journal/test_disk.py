@@ -261,7 +261,7 @@ async def test_two_things_go_on_aside_at_once(disk: SystemDisk) -> None:
         both.wait(10)
         return threading.get_ident()
 
-    here, there = await asyncio.gather(disk.aside(meet), disk.aside(meet))
+    here, there = await asyncio.gather(disk.in_thread(meet), disk.in_thread(meet))
     assert len({here, there, threading.get_ident()}) == 3
 
 
@@ -274,7 +274,7 @@ async def test_what_goes_on_aside_is_waited_for_while_the_event_loop_goes_on(
         begun.set()
         assert let_go.wait(10)
 
-    acting = asyncio.create_task(disk.aside(act))
+    acting = asyncio.create_task(disk.in_thread(act))
     await asyncio.to_thread(begun.wait, 10)
     acting.cancel()  # its thread does not end with it
     idle = asyncio.create_task(disk.wait_idle())
@@ -284,4 +284,4 @@ async def test_what_goes_on_aside_is_waited_for_while_the_event_loop_goes_on(
 
 async def test_what_fails_aside_fails_here(disk: SystemDisk) -> None:
     with pytest.raises(FileNotFoundError):
-        await disk.aside(lambda: disk.size_bytes("x"))
+        await disk.in_thread(lambda: disk.size_bytes("x"))

@@ -23,7 +23,7 @@ from headgate.engine.journal.journal import FsyncPolicy, Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 README = (Path(__file__).parents[4] / "engine" / "README.md").read_text()
 
@@ -124,7 +124,7 @@ def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Pat
 async def keep_with_clock_set(directory: Path) -> None:
     """Run an engine whose clock goes a day back while a consumer holds an entry."""
     journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
-    clock = HandClock(SET_AT_MS)
+    clock = ManualClock(SET_AT_MS)
     engine = Engine(journal, clock=clock)
     running = asyncio.create_task(engine.run())
     await engine.add(b"s", [Draft(EntryId(1, 0), (b"a", b"1"))])

@@ -41,7 +41,7 @@ from headgate.engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
-from tests.virtual_time import HandClock, in_virtual_time, now_ms, settle
+from tests.virtual_time import ManualClock, in_virtual_time, now_ms, settle
 from tests.workload import Workload
 
 SYNC_S = 0.01
@@ -761,7 +761,7 @@ async def no_rewriter(through: int) -> None:
 
 @in_virtual_time
 async def test_after_a_failure_the_engine_knows_what_was_durable_and_nothing_else() -> None:
-    disk, clock = MemoryDisk(sync_s=SYNC_S), HandClock()
+    disk, clock = MemoryDisk(sync_s=SYNC_S), ManualClock()
     engine = Engine(Running(disk).journal, clock=clock)
     run = asyncio.create_task(engine.run())
     workload = Workload(engine, clock, 1)

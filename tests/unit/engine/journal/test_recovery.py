@@ -26,7 +26,7 @@ from headgate.engine.state.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
 from tests.records import History, newer, recorded, written
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 
 FIRST = journal_name(1)
 
@@ -341,14 +341,14 @@ async def test_ids_grow_on_after_a_recovery_with_an_earlier_clock(
 ) -> None:
     """Also when everything was deleted, and when only a snapshot remembers."""
     storage = MemoryStorage()
-    before = Engine(storage, clock=HandClock(5_000))
+    before = Engine(storage, clock=ManualClock(5_000))
     [entry_id] = await before.add(b"s", [Draft(None, (b"f", b"v"))])
     await before.delete(b"s", [entry_id])
     disk = MemoryDisk({FIRST: segment(1, *map(commands.decode, storage.records))})
     disk.append(journal_name(3), segment(3))
     forget(disk)
 
-    clock = HandClock(10)
+    clock = ManualClock(10)
     engine = Engine(MemoryStorage(), keyspace=recovery.recover(disk).keyspace, clock=clock)
     ids = [entry_id]
     for clock.now_ms in (10, 11, 4_999, 5_000, 6_000):
@@ -363,6 +363,6 @@ async def test_a_new_life_of_a_stream_is_told_from_the_old_one_with_an_earlier_c
         FIRST, pack_block(HEADER, 2, 1, commands.join([commands.encode([DeleteStream(b"s")])]))
     )
     keyspace = recovery.recover(disk).keyspace
-    engine = Engine(MemoryStorage(), keyspace=keyspace, clock=HandClock(10))
+    engine = Engine(MemoryStorage(), keyspace=keyspace, clock=ManualClock(10))
     await engine.create_stream(b"s", StreamConfig())
     assert (await engine.stream_info(b"s")).epoch == 5_001

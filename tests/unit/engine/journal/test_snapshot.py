@@ -25,7 +25,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.policy import NO_POLICY
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id, numbers
-from tests.virtual_time import HandClock
+from tests.virtual_time import ManualClock
 from tests.workload import Workload
 
 FIELDS = (b"f", b"v")
@@ -74,7 +74,7 @@ def what_is_not_asked_for(keyspace: Keyspace) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_nothing_tells_a_loaded_state_from_its_original(seed: int) -> None:
-    clock, later = HandClock(), HandClock()
+    clock, later = ManualClock(), ManualClock()
     original = Engine(MemoryStorage(), clock=clock)
     workload = Workload(original, clock, seed)
     await workload.begin()
@@ -96,7 +96,7 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
     seen: set[str] = set()
     traces: dict[str, bool] = {}
     for seed in range(40):
-        clock = HandClock()
+        clock = ManualClock()
         engine = Engine(MemoryStorage(), clock=clock)
         workload = Workload(engine, clock, seed)
         await workload.begin()

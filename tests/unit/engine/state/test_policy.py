@@ -22,7 +22,7 @@ from tests.changes import acting_by, moved
 from tests.lengths import length_of
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
-from tests.virtual_time import HandClock, VirtualClock, in_virtual_time, now_ms, settle
+from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time, now_ms, settle
 
 D = b"d"
 TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=D)
@@ -398,7 +398,7 @@ async def test_the_house_is_kept_with_nobody_reading() -> None:
     policy = GroupPolicy(claim_idle_ms=5_000, max_deliveries=1, dead_letter_stream=D)
     await under(engine, policy, 1)
     await engine.take()
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     reader = asyncio.create_task(
         engine.read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True)
     )
@@ -415,7 +415,7 @@ async def test_without_an_idle_time_only_what_was_given_back_is_dead_with_nobody
     await under(engine, ONCE, 1, 2)
     await engine.take()
     await nack(engine, 1, delay_ms=3_000)  # as if under a policy that lets it rest
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(10)
     house.cancel()
     assert await dead_numbers(engine) == [1]
@@ -602,7 +602,7 @@ async def test_only_consumers_that_are_idle_and_hold_nothing_go() -> None:
     await engine.take(b"holder")
     for name in (b"idle", b"busy"):
         await engine.create_consumer(S, G, name)
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(3)
     await engine.take(b"busy")
     await asyncio.sleep(1.5)
@@ -622,7 +622,7 @@ async def test_a_consumer_that_waits_is_not_gone() -> None:
     await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
     await engine.take(b"a")
     await engine.ack(S, G, [entry_id(1)])
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     blocked = asyncio.create_task(engine.take(b"a", wait_ms=20_000))
     await asyncio.sleep(15)
     await engine.put(2)
@@ -644,7 +644,7 @@ async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None
     for keyspace in (replayed(engine), reloaded(engine.keyspace)):
         assert everything_in(keyspace) == everything_in(engine.keyspace)
         assert keyspace.group(S, G).policy == policy
-        copy = Driver(HandClock(engine.hand.now_ms + 70))
+        copy = Driver(ManualClock(engine.hand.now_ms + 70))
         copy._keyspace = keyspace
         assert await taken(copy) == [1, 2, 4]
 
@@ -698,7 +698,7 @@ async def test_a_stream_that_expires_is_governed_no_more() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1)
     await engine.perform(lambda keyspace, at_ms: streams.set_expiry(keyspace, S, at_ms + 2_500))
-    house = asyncio.create_task(engine.keep_house())
+    house = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(5)
     assert not house.done()
     house.cancel()
@@ -714,7 +714,7 @@ async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
         await engine.update_group(acting_by(b"t", G, ONCE))
         expire = partial(set_expiry, at_ms=clock.ticks + left_ms)
         await engine.perform(expire)
-        house = asyncio.create_task(engine.keep_house())
+        house = asyncio.create_task(engine.run_housekeeping())
         await asyncio.sleep(1.5)
         assert not house.done(), left_ms
         house.cancel()

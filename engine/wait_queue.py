@@ -1,8 +1,8 @@
-"""Lanes: in which order the blocked reads of one stream, or of one group of it, are served.
+"""Wait queues: in which order the blocked reads of one stream, or of one group of it, are served.
 
-Whoever can be served stands in the lane. A read whose consumer holds all it may stands beside it,
+Whoever can be served stands in the queue. A read whose consumer holds all it may stands beside it,
 under the consumer's name, so that nobody passes it on the way to another: only when its consumer
-holds less is it run again, and joins the lane at its end if there is nothing for it.
+holds less is it run again, and joins the queue at its end if there is nothing for it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _FEW = 8
 """Looked at before all are listed: mostly the first ones take what there is."""
 
 
-class LaneKey(NamedTuple):
-    """A stream, and the group that reads it; None is the plain lane."""
+class QueueKey(NamedTuple):
+    """A stream, and the group that reads it; None is the plain queue."""
 
     stream: bytes
     group: bytes | None
@@ -28,11 +28,11 @@ class LaneKey(NamedTuple):
 class Waiter(Generic[T]):
     """One blocked read."""
 
-    __slots__ = ("attempt", "claim_idle_ms", "consumer", "full", "lanes", "served", "spares_own")
+    __slots__ = ("attempt", "claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
 
     def __init__(
         self,
-        lanes: Sequence[LaneKey],
+        queues: Sequence[QueueKey],
         attempt: Callable[[], T | None],
         *,
         claim_idle_ms: int | None = None,
@@ -42,13 +42,13 @@ class Waiter(Generic[T]):
         """Describe a blocked read.
 
         Args:
-            lanes: where it stands.
+            queues: where it stands.
             attempt: the whole read, done again; None when there is nothing yet.
             claim_idle_ms: it takes pending entries idle for so long; None: it takes none.
             consumer: who reads, in a group.
             spares_own: it does not take what its consumer holds itself.
         """
-        self.lanes = list(dict.fromkeys(lanes))  # a read may name a stream twice
+        self.queues = list(dict.fromkeys(queues))  # a read may name a stream twice
         self.attempt = attempt
         self.claim_idle_ms = claim_idle_ms
         self.consumer = consumer
@@ -66,7 +66,7 @@ class Waiter(Generic[T]):
         del self.attempt
 
 
-class Lane:
+class WaitQueue:
     """Waiters in order of arrival, those that stand aside, and the timer of those that claim."""
 
     __slots__ = ("_aside", "_idle_counts", "_waiting", "timer", "timer_at_ms")
@@ -89,16 +89,16 @@ class Lane:
 
     @property
     def least_idle_ms(self) -> int | None:
-        """Return the shortest idle time after which somebody in the lane claims."""
+        """Return the shortest idle time after which somebody in the queue claims."""
         return min(self._idle_counts, default=None)
 
     @property
-    def has_aside(self) -> bool:
+    def has_full_consumers(self) -> bool:
         """Tell whether the consumer of anybody holds all it may."""
         return bool(self._aside)
 
     def place(self, waiter: Waiter[Any], *, is_full: bool) -> None:
-        """Let a waiter stand in the lane, at its end if it is not there yet, or aside."""
+        """Let a waiter stand in the queue, at its end if it is not there yet, or aside."""
         if is_full:
             self._leave(waiter)
             self._aside.setdefault(waiter.consumer, {})[waiter] = None
@@ -132,7 +132,7 @@ class Lane:
                 del self._aside[waiter.consumer]
 
     def in_order(self) -> Iterator[Waiter[Any]]:
-        """Yield who stands in the lane, in order of arrival; it may change meanwhile."""
+        """Yield who stands in the queue, in order of arrival; it may change meanwhile."""
         first = list(islice(self._waiting, _FEW))
         yield from first
         if len(first) == _FEW:
