@@ -42,7 +42,7 @@ from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import proxy_headers
 from headgate.app.transport.sockets import Sockets, sockets_max_of
-from headgate.app.wire.schemas import Limits
+from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery

@@ -19,7 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from headgate.app.wire.schemas import Limits
+from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.journal.journal import FsyncPolicy
 from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
 from headgate.engine.state.memory import WhenFull

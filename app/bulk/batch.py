@@ -14,7 +14,7 @@ from headgate.app.http.operation import json_of
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.plain import plain_drafts
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.structure import check_dense, check_members
 from headgate.engine.entry import Draft
 

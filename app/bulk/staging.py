@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 from headgate.app.bulk import staged
 from headgate.app.bulk.staged import Rows
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import CHUNKS_MAX
+from headgate.app.wire.schemas.batches import CHUNKS_MAX
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.entry import Draft
 

@@ -16,7 +16,7 @@ from headgate.app.runtime.telemetry import Metrics
 from headgate.app.transport.sockets import Sockets
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import Limits
+from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.journal.journal import Journal
 
 _RECONNECT_MS = 1000

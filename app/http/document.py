@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from starlette.routing import Route
 
 from headgate.app.wire.problems import Problem, responses
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 
 _EVERYWHERE = responses(
     "origin_refused",

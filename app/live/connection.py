@@ -54,7 +54,7 @@ from headgate.app.wire.problems import (
     problem_of,
     validation_problem,
 )
-from headgate.app.wire.schemas import Gap
+from headgate.app.wire.schemas.reads import Gap
 from headgate.engine import errors
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import StreamError

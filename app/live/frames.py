@@ -8,17 +8,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from headgate.app.wire.problems import Problem
-from headgate.app.wire.schemas import (
-    Delivery,
-    Entry,
-    EntryInput,
-    Flag,
-    Gap,
-    IdText,
-    Milliseconds,
-    OnDisconnect,
-    Settled,
-)
+from headgate.app.wire.schemas.deliveries import Delivery, Settled
+from headgate.app.wire.schemas.entries import Entry, EntryInput
+from headgate.app.wire.schemas.policies import OnDisconnect
+from headgate.app.wire.schemas.reads import Gap
+from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds
 from headgate.engine.limits import COUNT_MAX
 
 FRAME_IDS_MAX = 10_000

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.operation import Operation
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas import JournalState
+from headgate.app.wire.schemas.operations import JournalState
 from headgate.engine.journal.journal import Journal
 
 router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operation)

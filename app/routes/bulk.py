@@ -26,18 +26,15 @@ from headgate.app.runtime.turns import let_go
 from headgate.app.wire.ids import parse_after, parse_id
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas import (
+from headgate.app.wire.schemas.batches import (
     CHUNKS_MAX,
     AttemptText,
-    BulkPlan,
     CommitBatch,
     Committed,
-    PlanBulkRead,
-    Portion,
-    Splits,
     Staged,
     Writer,
 )
+from headgate.app.wire.schemas.bulk import BulkPlan, PlanBulkRead, Portion, Splits
 from headgate.app.wire.structure import ITEMS_MAX
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Committed as EngineCommitted

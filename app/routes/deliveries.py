@@ -23,23 +23,20 @@ from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas import (
+from headgate.app.wire.schemas.dead_letters import Redrive, Redriven, RedrivenLetters
+from headgate.app.wire.schemas.deliveries import (
     Autoclaim,
     Autoclaimed,
     Claim,
     Claimed,
     GroupEntries,
-    Ids,
-    Limits,
     Nack,
-    PendingEntries,
-    PendingSummary,
     ReadGroup,
-    Redrive,
-    Redriven,
-    RedrivenLetters,
     SettledEntries,
 )
+from headgate.app.wire.schemas.limits import Limits
+from headgate.app.wire.schemas.pending import PendingEntries, PendingSummary
+from headgate.app.wire.schemas.values import Ids
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Claimed as EngineClaimed

@@ -42,18 +42,10 @@ from headgate.app.wire.encoding import entry_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, place_drafts, problem_of, responses
-from headgate.app.wire.schemas import (
-    REFERENCES,
-    Append,
-    Appended,
-    AppendedBatch,
-    DeletedEntries,
-    Deletions,
-    Entries,
-    Entry,
-    Read,
-    StreamsRead,
-)
+from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Entry
+from headgate.app.wire.schemas.reads import Entries, Read, StreamsRead
+from headgate.app.wire.schemas.removals import DeletedEntries, Deletions
+from headgate.app.wire.schemas.values import REFERENCES
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import EntryNotFound, StreamError

@@ -28,7 +28,10 @@ from headgate.app.live.subscriber import Subscriber
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas import Gap, IdText, Limits, OnDisconnect
+from headgate.app.wire.schemas.limits import Limits
+from headgate.app.wire.schemas.policies import OnDisconnect
+from headgate.app.wire.schemas.reads import Gap
+from headgate.app.wire.schemas.values import IdText
 from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError

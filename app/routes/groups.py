@@ -11,7 +11,7 @@ from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import PageDep
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas import (
+from headgate.app.wire.schemas.groups import (
     Consumers,
     DeletedConsumer,
     Group,

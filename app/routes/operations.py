@@ -7,7 +7,8 @@ from headgate.app.http.dependencies import BackendDep, LimitsDep, gateway_of
 from headgate.app.http.operation import Operation
 from headgate.app.live import asyncapi
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas import Health, Limits
+from headgate.app.wire.schemas.limits import Limits
+from headgate.app.wire.schemas.operations import Health
 from headgate.engine.errors import Draining, Unavailable
 
 router = APIRouter(tags=["Operations"], route_class=Operation)

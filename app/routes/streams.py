@@ -11,15 +11,9 @@ from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.wire.encoding import entry_wire
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas import (
-    GroupDetail,
-    Stream,
-    StreamConfig,
-    StreamDetail,
-    Streams,
-    Trim,
-    Trimmed,
-)
+from headgate.app.wire.schemas.groups import GroupDetail
+from headgate.app.wire.schemas.removals import Trim, Trimmed
+from headgate.app.wire.schemas.streams import Stream, StreamConfig, StreamDetail, Streams
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import GroupDetail as EngineGroupDetail

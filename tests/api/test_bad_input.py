@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from headgate.app.settings import Settings
-from headgate.app.wire.schemas import GroupDetail
+from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
 from tests.api.conftest import Live, problem_in, running, said

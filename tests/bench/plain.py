@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from headgate.app.wire.schemas import Append, Appended
+from headgate.app.wire.schemas.entries import Append, Appended
 
 app = FastAPI(
     telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False}

@@ -18,7 +18,7 @@ from headgate.app.bulk import pieces, staged
 from headgate.app.bulk.batch import drafts_of
 from headgate.app.bulk.staged import Rows
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
 from tests.fuzz import rounds

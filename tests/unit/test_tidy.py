@@ -24,7 +24,7 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-FORMS = ["app/live/frames.py", "app/routes/events.py", "app/wire/schemas"]
+FORMS = ["app/live/frames.py", "app/routes/events.py", "app/wire/schemas/"]
 """Models of what is on the wire have the name of what they are a form of."""
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.app.settings import Settings
-from headgate.app.wire.schemas import Limits
+from headgate.app.wire.schemas.limits import Limits
 
 OF_THE_MACHINE = {"memory_bytes_max", "sockets_max"}
 """Where the setting may leave it to the machine."""

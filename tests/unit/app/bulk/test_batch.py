@@ -16,7 +16,7 @@ from headgate.app.bulk import pieces
 from headgate.app.bulk.batch import drafts_of
 from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft
 
 _model = TypeAdapter(list[EntryInput])

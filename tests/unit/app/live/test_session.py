@@ -20,7 +20,7 @@ from headgate.app.live.session import (
     SubscribeIntent,
     UnsubscribeIntent,
 )
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome, StreamRead
 from headgate.engine.requests import From, NackMode

@@ -12,7 +12,11 @@ from pydantic import BaseModel
 from headgate.app.http import json_arrays
 from headgate.app.live import event, frames
 from headgate.app.runtime import turns
-from headgate.app.wire import encoding, schemas
+from headgate.app.wire import encoding
+from headgate.app.wire.schemas.deliveries import Delivery as DeliveryModel
+from headgate.app.wire.schemas.deliveries import Settled
+from headgate.app.wire.schemas.entries import Entry as EntryModel
+from headgate.app.wire.schemas.reads import Gap as GapModel
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
@@ -90,7 +94,7 @@ async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) 
 def test_an_array_made_in_turns(found: list[Entry]) -> None:
     text = asyncio.run(json_arrays.array_in_turns(found, encoding.entry_wire))
 
-    models = [schemas.Entry.of(one).model_dump(exclude_none=True) for one in found]
+    models = [EntryModel.of(one).model_dump(exclude_none=True) for one in found]
     assert json.loads(bytes(text)) == models
 
 
@@ -98,9 +102,9 @@ def test_an_array_made_in_turns(found: list[Entry]) -> None:
 def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap | None) -> None:
     model = frames.Entries(
         sub=sub,
-        entries=[schemas.Entry.of(one) for one in found],
+        entries=[EntryModel.of(one) for one in found],
         credit_left=credit,
-        gap=schemas.Gap.of(gap),
+        gap=GapModel.of(gap),
     )
 
     assert_says(encoding.entries_frame(sub, read_of(found, gap), credit_left=credit), model)
@@ -112,7 +116,7 @@ def test_entries_of_a_group(
 ) -> None:
     model = frames.Entries(
         sub=sub,
-        entries=[schemas.Delivery.of_delivery(one) for one in found],
+        entries=[DeliveryModel.of_delivery(one) for one in found],
         deleted_ids=gone or None,
         credit_left=credit,
         lag=lag,
@@ -123,7 +127,7 @@ def test_entries_of_a_group(
     assert_says(text, model)
 
 
-def assert_events(sent: bytes, models: Sequence[schemas.Entry]) -> None:
+def assert_events(sent: bytes, models: Sequence[EntryModel]) -> None:
     """Check events against the models of their entries: the id line, and the data."""
     events = [event.split("\n") for event in sent.decode().split("\n\n")[:-1]]
     for lines, model in zip(events, models, strict=True):
@@ -134,12 +138,12 @@ def assert_events(sent: bytes, models: Sequence[schemas.Entry]) -> None:
 
 @given(entries)
 def test_events_of_a_stream(found: list[Entry]) -> None:
-    assert_events(event.entry_events(read_of(found)), [schemas.Entry.of(one) for one in found])
+    assert_events(event.entry_events(read_of(found)), [EntryModel.of(one) for one in found])
 
 
 @given(deliveries)
 def test_events_of_a_group(found: list[Delivery]) -> None:
-    models = [schemas.Delivery.of_delivery(one) for one in found]
+    models = [DeliveryModel.of_delivery(one) for one in found]
 
     assert_events(event.delivery_events(found), models)
 
@@ -148,7 +152,7 @@ def test_events_of_a_group(found: list[Delivery]) -> None:
 def test_what_became_of_ids(
     rid: str | None, sub: str, found: list[tuple[EntryId, Outcome]]
 ) -> None:
-    results = [schemas.Settled(id=str(one), outcome=outcome) for one, outcome in found]
+    results = [Settled(id=str(one), outcome=outcome) for one, outcome in found]
     pairs = [one for one, _ in found], [outcome for _, outcome in found]
 
     acked = encoding.settled_frame("acked", rid, sub, *pairs)

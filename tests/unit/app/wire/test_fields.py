@@ -3,13 +3,11 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.app.wire.fields import wire_fields
-from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 
 parts = st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode), st.just(b"k"))
 fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=6).map(
@@ -37,22 +35,3 @@ def test_base64_is_used_where_it_must_be_and_nowhere_else(flat: tuple[bytes, ...
     assert ("names_base64" in wire) == (not all(is_text[0::2]))
     assert ("base64" in wire) == (not all(is_text[1::2]))
     assert ("pairs" in wire) == (len(set(flat[0::2])) < len(flat) // 2)
-
-
-@pytest.mark.parametrize(
-    ("entry", "pointer"),
-    [
-        ({"fields": {"a": "?"}, "base64": ["a"]}, "/body/fields/a"),
-        ({"fields": {"a": "YQ"}, "base64": ["a"]}, "/body/fields/a"),
-        ({"fields": {"a": "YQ==\n"}, "base64": ["a"]}, "/body/fields/a"),
-        ({"fields": {"a": "ä"}, "base64": ["a"]}, "/body/fields/a"),
-        ({"fields": {"~/": "?"}, "base64": ["~/"]}, "/body/fields/~0~1"),
-        ({"fields": {"?": "a"}, "names_base64": True}, "/body/fields/?"),
-        ({"pairs": [["a", "YQ=="], ["a", "?"]], "base64": ["a"]}, "/body/pairs/1"),
-    ],
-)
-def test_what_is_no_base64_is_refused_where_it_stands(entry: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(GatewayError) as refused:
-        EntryInput.model_validate_json(json.dumps(entry)).to_draft()
-
-    assert (refused.value.code, refused.value.pointer) == ("invalid_request", pointer)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from headgate.app.http.operation import json_of
 from headgate.app.wire.plain import plain_drafts
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas import EntryInput
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft
 
 _model = TypeAdapter(list[EntryInput])

@@ -1,0 +1,128 @@
+"""Deliveries to a consumer, claims among them, and what becomes of them."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field
+
+from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.entries import Entry
+from headgate.app.wire.schemas.values import Count, Flag, Ids, IdText, Milliseconds, Request
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import Delivery as EngineDelivery
+from headgate.engine.replies import GroupState, Outcome
+
+
+class Delivery(Entry):
+    """An entry handed to a consumer."""
+
+    deliveries: int = Field(description="How often it was delivered, this time included.")
+    idle_ms: int = Field(description="How long it had been idle when it was claimed.")
+    claimed_from: str | None = Field(None, description="Whom it was taken from.")
+
+    @classmethod
+    def of_delivery(cls, delivery: EngineDelivery) -> Self:
+        """Return an entry with how often it was delivered."""
+        found: dict[str, Any] = wire_fields(delivery.fields or ())
+        if delivery.claimed_from is not None:
+            found["claimed_from"] = text_of(delivery.claimed_from)
+        return cls(
+            id=str(delivery.id),
+            deliveries=min(delivery.delivery_count, COUNT_MAX),
+            idle_ms=delivery.idle_ms,
+            **found,
+        )
+
+
+class ReadGroup(Request):
+    """A read as a consumer of a group; every part may be left out."""
+
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(10, description="Entries at most.")
+    wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
+    claim_idle_ms: Milliseconds | None = Field(
+        None, description="First take entries pending with anybody and idle for so long."
+    )
+    after: str = Field(
+        ">",
+        alias="from",
+        description="`>`: entries new to the group. `0` or an id: one's own pending ones.",
+    )
+    no_ack: Flag = Field(False, description="New entries need no acknowledgement.")
+    ack: Annotated[list[IdText], Field(fail_fast=True)] = Field(
+        [], description="Acknowledge these first."
+    )
+
+
+class GroupEntries(BaseModel):
+    """What a consumer got."""
+
+    entries: list[Delivery]
+    deleted_ids: list[IdText] | None = Field(
+        None, description="Own pending ids whose entries are gone from the stream; ack them."
+    )
+    lag: int | None = Field(description="Entries the group has still to be given, if known.")
+    pending: int = Field(description="Entries this consumer holds now.")
+    state: GroupState = Field(description="Whether there is more, and why not.")
+
+
+class Settled(BaseModel):
+    """What became of one id."""
+
+    id: IdText
+    outcome: Outcome
+
+
+class SettledEntries(BaseModel):
+    """What became of each id, in order."""
+
+    results: list[Settled]
+
+
+class Nack(Ids):
+    """Deliveries to give back."""
+
+    mode: Literal["silent", "fail", "fatal"] = Field(
+        "fail",
+        description="`silent`: it was never tried, and does not count. `fail`: it was tried. "
+        "`fatal`: it cannot work; its count becomes the greatest there is.",
+    )
+    delay_ms: Milliseconds | None = Field(
+        None,
+        description="Nobody gets them before that; the group's `backoff_ms` if it is left out.",
+    )
+
+
+class Claim(Ids):
+    """Pending entries to take over."""
+
+    min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
+    idle_ms: Milliseconds | None = Field(None, description="Set their idle time to this.")
+    time_ms: Milliseconds | None = Field(None, description="Set their delivery time to this.")
+    retry_count: Count | None = Field(None, description="Set their delivery count to this.")
+    force: Flag = Field(False, description="Make live entries pending that are not.")
+    just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
+
+
+class Autoclaim(Request):
+    """Idle entries to take over, whichever they are."""
+
+    min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
+    start: str = Field("0", description="Begin at this id; `next` of the page before.")
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries at most.")
+    just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
+
+
+class Claimed(BaseModel):
+    """What a claim got."""
+
+    ids: list[IdText]
+    entries: list[Delivery] | None = Field(None, description="The entries, unless `just_id`.")
+    deleted_ids: list[IdText] = Field(
+        description="Were pending, are gone from the stream, and are pending no more."
+    )
+
+
+class Autoclaimed(Claimed):
+    """A page of what an autoclaim got."""
+
+    next: IdText = Field(description="`start` of the next page; `0-0` when the scan is complete.")

@@ -1,0 +1,116 @@
+"""Entries: as they are appended, and as they are read."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Annotated, Self
+
+from pydantic import BaseModel, Field, model_validator
+from typing_extensions import TypeAliasType
+
+from headgate.app.wire.fields import bytes_of, wire_fields
+from headgate.app.wire.ids import parse_new_id
+from headgate.app.wire.problems import pointer_to
+from headgate.app.wire.schemas.removals import Trim
+from headgate.app.wire.schemas.values import Flag, IdText, Request
+from headgate.engine.entry import Draft
+from headgate.engine.entry import Entry as EngineEntry
+
+# Named types: without a name of ours, generated clients make one up.
+FieldMap = TypeAliasType(
+    "FieldMap",
+    Annotated[dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])],
+)
+
+Pair = Annotated[
+    list[str],
+    Field(min_length=2, max_length=2, description="A name and a value.", examples=[["sku", "42"]]),
+]
+
+
+class EntryInput(Request):
+    """An entry to append."""
+
+    fields: FieldMap | None = None
+    base64: Annotated[list[str], Field(fail_fast=True)] | None = Field(
+        None, description="Names of fields whose values are base64 text of bytes."
+    )
+    pairs: Annotated[list[Pair], Field(fail_fast=True)] | None = Field(
+        None, description="Instead of `fields`, where names repeat or their order matters."
+    )
+    names_base64: Flag = Field(False, description="All names are base64 text of bytes.")
+    id: str = Field(
+        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
+    )
+
+    @model_validator(mode="after")
+    def _has_fields(self) -> Self:
+        if (self.fields is None) == (self.pairs is None):
+            raise ValueError("give either fields or pairs")
+        if not (self.fields or self.pairs):
+            raise ValueError("an entry has at least one field")
+        names = {name for name, _ in self._fields()} if self.base64 else set()
+        for name in self.base64 or ():
+            if name not in names:
+                raise ValueError(f"base64 names {name!r}, and there is no such field")
+        return self
+
+    def to_draft(self, place: str = "/body") -> Draft:
+        """Return the engine's form; `place` is a pointer to it, for errors."""
+        if self.base64 or self.names_base64:
+            flat = tuple(self._bytes(place))
+        else:
+            flat = tuple([text.encode() for text in chain.from_iterable(self._fields())])
+        new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
+        return Draft(new_id, flat)
+
+    def _bytes(self, place: str) -> Iterator[bytes]:
+        """Yield names and values where some are base64 text."""
+        packed = frozenset(self.base64 or ())
+        for number, (name, value) in enumerate(self._fields()):
+            at = pointer_to("pairs", number) if self.fields is None else pointer_to("fields", name)
+            yield bytes_of(name, place + at) if self.names_base64 else name.encode()
+            yield bytes_of(value, place + at) if name in packed else value.encode()
+
+    def _fields(self) -> Iterable[Sequence[str]]:
+        return self.fields.items() if self.fields is not None else self.pairs or ()
+
+
+class Append(EntryInput):
+    """An entry to append, and how."""
+
+    create_stream: Flag = Field(True, description="Create the stream if it is not there.")
+    trim: Trim | None = Field(None, description="Trim the stream after the append.")
+
+
+class Appended(BaseModel):
+    """What an append made."""
+
+    id: IdText
+
+
+class AppendedBatch(BaseModel):
+    """What a batch of appends made."""
+
+    count: int
+    first_id: IdText
+    last_id: IdText
+    ids: list[IdText] = Field(description="One per entry, in order.")
+
+
+class Entry(BaseModel):
+    """One element of a stream."""
+
+    id: IdText
+    fields: FieldMap
+    base64: list[str] | None = Field(
+        None, description="Names of fields whose values are base64 text of bytes."
+    )
+    pairs: list[Pair] | None = Field(None, description="All fields in order, where a name repeats.")
+    names_base64: bool | None = Field(
+        None, description="True if a name is not UTF-8: then all names are base64 text."
+    )
+
+    @classmethod
+    def of(cls, entry: EngineEntry) -> Self:
+        """Return an entry with its fields as text, or in base64 if they are none."""
+        return cls(id=str(entry.id), **wire_fields(entry.fields))

@@ -1,0 +1,158 @@
+"""Consumer groups and their consumers."""
+
+from typing import Annotated, Any, Self
+
+from msgspec import UNSET
+from pydantic import BaseModel, Field, model_validator
+
+from headgate.app.wire.ids import parse_group_start
+from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.pending import PendingEntry
+from headgate.app.wire.schemas.policies import Policy
+from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, Flag, IdText, Request
+from headgate.engine.replies import ConsumerInfo as EngineConsumerInfo
+from headgate.engine.replies import GroupDetail as EngineGroupDetail
+from headgate.engine.replies import GroupInfo as EngineGroupInfo
+from headgate.engine.requests import GroupStart, PolicyPatch, UpdateGroup
+from headgate.engine.state.policy import GroupPolicy
+
+
+class GroupConsumer(BaseModel):
+    """A consumer of a group."""
+
+    name: str
+    pending: int = Field(description="Entries it holds.")
+    idle_ms: int = Field(description="Since it last tried to read or claim.")
+    inactive_ms: int | None = Field(description="Since it last got something; null: never.")
+
+    @classmethod
+    def of(cls, info: EngineConsumerInfo) -> Self:
+        """Return a consumer as XINFO CONSUMERS describes it."""
+        return cls(
+            name=text_of(info.name),
+            pending=info.pending_count,
+            idle_ms=info.idle_ms,
+            inactive_ms=info.inactive_ms,
+        )
+
+
+class Consumers(BaseModel):
+    """A page of the consumers of a group, by name."""
+
+    consumers: list[GroupConsumer]
+    next_cursor: str | None = NEXT_CURSOR
+
+
+class DeletedConsumer(BaseModel):
+    """What a consumer held when it went."""
+
+    pending: int = Field(description="How many entries were released or dropped.")
+
+
+GroupStartText = Annotated[
+    str, Field(description="Read after this id; `$` is the last one, `0` reads everything.")
+]
+
+
+class GroupInput(Request):
+    """A group to create."""
+
+    start: GroupStartText = "$"
+    create_stream: Flag = Field(False, description="Create the stream if it is not there.")
+    entries_read: Count | None = Field(
+        None, description="How many entries lie before `start`, if you know; `lag` follows from it."
+    )
+    policy: Policy | None = None
+
+    def to_policy(self) -> GroupPolicy | None:
+        """Return the policy in the engine's form, if there is one."""
+        return None if self.policy is None else self.policy.to_engine()
+
+    def to_start(self) -> GroupStart:
+        """Return the engine's form."""
+        return GroupStart(parse_group_start(self.start), self.entries_read)
+
+
+class GroupPatch(Request):
+    """What to change of a group; give at least one."""
+
+    start: GroupStartText | None = None
+    entries_read: Count | None = Field(
+        None,
+        description="How many entries lie before its position; unknown if only `start` is given.",
+    )
+    policy: Policy | None = Field(
+        None, description="The parts to change; a part that is null is removed."
+    )
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.start is None and self.entries_read is None and self.policy is None:
+            raise ValueError("give start, entries_read or policy")
+        return self
+
+    def to_request(self, stream: bytes, group: bytes) -> UpdateGroup:
+        """Return the engine's form."""
+        return UpdateGroup(
+            stream,
+            group,
+            UNSET if self.start is None else parse_group_start(self.start),
+            UNSET if self.entries_read is None else self.entries_read,
+            PolicyPatch() if self.policy is None else self.policy.to_patch(),
+        )
+
+
+class Group(BaseModel):
+    """A consumer group."""
+
+    name: str
+    last_id: IdText = Field(description="Last delivered id; the group reads after it.")
+    entries_read: int | None = Field(description="Its place in all entries ever added, if known.")
+    lag: int | None = Field(description="Entries it has still to be given, if known.")
+    pending: int = Field(description="Entries delivered and not acknowledged.")
+    released: int = Field(description="Those of them nobody owns: the next reader gets them.")
+    consumers: int
+    policy: Policy
+
+    @classmethod
+    def of(cls, info: EngineGroupInfo) -> Self:
+        """Return a group as XINFO GROUPS describes it."""
+        return cls(**_wire_group(info))
+
+
+class Groups(BaseModel):
+    """A page of the groups of a stream, by name."""
+
+    groups: list[Group]
+    next_cursor: str | None = NEXT_CURSOR
+
+
+class GroupDetail(Group):
+    """A group with what is pending and with whom."""
+
+    pending_entries: list[PendingEntry]
+    consumer_details: list[GroupConsumer]
+    consumers_left_out: int = Field(description="How many more consumers it has.")
+
+    @classmethod
+    def of_detail(cls, detail: EngineGroupDetail) -> Self:
+        """Return a group as XINFO STREAM FULL describes it."""
+        return cls(
+            **_wire_group(detail.info),
+            pending_entries=[PendingEntry.of(item) for item in detail.pending],
+            consumer_details=[GroupConsumer.of(consumer) for consumer in detail.consumers],
+            consumers_left_out=detail.info.consumer_count - len(detail.consumers),
+        )
+
+
+def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
+    return {
+        "name": text_of(info.name),
+        "last_id": str(info.last_id),
+        "entries_read": info.entries_read,
+        "lag": info.lag,
+        "pending": info.pending_count,
+        "released": info.nacked_count,
+        "consumers": info.consumer_count,
+        "policy": Policy.of(info.policy),
+    }

@@ -1,0 +1,51 @@
+"""Entries that were delivered and not acknowledged."""
+
+from typing import Self
+
+from pydantic import BaseModel, Field
+
+from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.values import IdText
+from headgate.engine.replies import PendingItem as EnginePendingItem
+
+
+class PendingEntry(BaseModel):
+    """An entry that was delivered and not acknowledged."""
+
+    id: IdText
+    consumer: str | None = Field(description="Who holds it; null: nobody, it was given back.")
+    idle_ms: int | None = Field(description="Since its last delivery; null: nobody holds it.")
+    deliveries: int
+
+    @classmethod
+    def of(cls, item: EnginePendingItem) -> Self:
+        """Return a pending entry as XPENDING lists it."""
+        return cls(
+            id=str(item.id),
+            consumer=None if item.consumer is None else text_of(item.consumer),
+            idle_ms=item.idle_ms,
+            deliveries=item.delivery_count,
+        )
+
+
+class PendingEntries(BaseModel):
+    """Pending entries, by id."""
+
+    pending: list[PendingEntry]
+
+
+class ConsumerPending(BaseModel):
+    """How much a consumer holds."""
+
+    name: str
+    pending: int
+
+
+class PendingSummary(BaseModel):
+    """What is pending, and with whom."""
+
+    count: int
+    min_id: IdText | None
+    max_id: IdText | None
+    consumers: list[ConsumerPending] = Field(description="Who holds entries, by name.")
+    consumers_left_out: int = Field(description="How many more consumers hold entries.")

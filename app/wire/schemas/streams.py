@@ -1,0 +1,106 @@
+"""Streams and their configuration."""
+
+from typing import Annotated, Any, Self
+
+import msgspec
+from pydantic import BaseModel, Field
+
+from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.entries import Entry
+from headgate.app.wire.schemas.groups import GroupDetail
+from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, IdText, Request
+from headgate.engine.entry import Entry as EngineEntry
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import StreamInfo as EngineStreamInfo
+from headgate.engine.requests import StreamPatch
+from headgate.engine.state.stream import StreamConfig as EngineStreamConfig
+
+
+class StreamConfig(Request):
+    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
+
+    max_length: Count | None = Field(None, description="Keep the newest so many.")
+    max_age_ms: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
+        None, description="Keep entries whose id is not older."
+    )
+    idempotency_window_ms: Annotated[int, Field(ge=1000, le=86_400_000, strict=True)] | None = (
+        Field(None, description="How long an idempotency key protects; 100 s unless given.")
+    )
+    idempotency_max: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = Field(
+        None, description="Keys remembered of each producer, the newest; 100 unless given."
+    )
+
+    def to_engine(self) -> EngineStreamConfig:
+        """Return the engine's form."""
+        return EngineStreamConfig(**self.model_dump())
+
+    def to_patch(self) -> StreamPatch:
+        """Return what was said here as changes (RFC 7396: null removes)."""
+        return StreamPatch(**self.model_dump(exclude_unset=True))
+
+
+class Stream(BaseModel):
+    """A stream."""
+
+    name: str
+    epoch: int = Field(description="Identity of this life of the name; a later life has a greater.")
+    length: int = Field(description="Entries in it.")
+    first_id: IdText | None = Field(description="Of the oldest entry; null if it is empty.")
+    last_id: IdText = Field(description="The last id ever generated.")
+    max_deleted_id: IdText = Field(description="The greatest id ever deleted; trims do not count.")
+    entries_added: int = Field(description="Entries ever added.")
+    groups: int = Field(description="How many groups it has.")
+    chunks: int = Field(description="How many chunks hold its entries.")
+    config: StreamConfig
+
+    @classmethod
+    def of(cls, info: EngineStreamInfo) -> Self:
+        """Return a stream as XINFO STREAM describes it."""
+        return cls(**_wire_stream(info))
+
+
+class StreamDetail(Stream):
+    """A stream, and with `full` what is in it."""
+
+    first_entry: Entry | None
+    last_entry: Entry | None
+    entries: list[Entry] | None = Field(None, description="With `full`: the oldest entries.")
+    group_details: list[GroupDetail] | None = Field(
+        None, description="With `full`: groups, consumers and pending entries."
+    )
+    groups_left_out: int | None = Field(
+        None, description="With `full`: how many more groups there are."
+    )
+
+    @classmethod
+    def of_ends(
+        cls, info: EngineStreamInfo, first: list[EngineEntry], last: list[EngineEntry]
+    ) -> Self:
+        """Return the wire form with the first and the last entry, if there are any."""
+        return cls(
+            **_wire_stream(info),
+            first_entry=Entry.of(first[0]) if first else None,
+            last_entry=Entry.of(last[0]) if last else None,
+        )
+
+
+class Streams(BaseModel):
+    """A page of streams, by name."""
+
+    streams: list[Stream]
+    next_cursor: str | None = NEXT_CURSOR
+
+
+def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
+    return {
+        "name": text_of(info.name),
+        "epoch": info.epoch,
+        "length": info.length,
+        "first_id": str(info.first_id) if info.length else None,
+        "last_id": str(info.last_id),
+        "max_deleted_id": str(info.max_deleted_id),
+        "entries_added": info.entries_added,
+        "groups": info.group_count,
+        "chunks": info.chunk_count,
+        "config": StreamConfig(**msgspec.structs.asdict(info.config)),
+    }
