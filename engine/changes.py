@@ -21,13 +21,13 @@ def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
     """
     appended = 0
     for command in commands:
-        if isinstance(command, c.Add):
+        if isinstance(command, c.EntriesAdded):
             appended += len(command.entries)
-        elif isinstance(command, c.AddPacked):
+        elif isinstance(command, c.ChunksAdded):
             appended += sum(chunk.entry_count for chunk in command.chunks)
     if appended:
         return appended
-    if any(isinstance(command, c.RenameStream) for command in commands):
+    if any(isinstance(command, c.StreamRenamed) for command in commands):
         return 1
     counted = sum(
         count(keyspace, command)
@@ -37,7 +37,7 @@ def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
     return counted or int(any(isinstance(command, _ALONE) for command in commands))
 
 
-_ALONE = c.CreateStream | c.Purge | c.Remember | c.SetPolicy | c.CommitBatch
+_ALONE = c.StreamCreated | c.PendingPurged | c.KeyRemembered | c.PolicySet | c.BatchCommitted
 """What counts only where nothing else does."""
 
 
@@ -46,41 +46,42 @@ def _once(_: Keyspace, __: c.Command) -> int:
 
 
 def _newcomer(
-    keyspace: Keyspace, command: c.SeeConsumer | c.Deliver | c.Redeliver | c.Claim
+    keyspace: Keyspace,
+    command: c.ConsumerSeen | c.EntriesDelivered | c.EntriesRedelivered | c.EntriesClaimed,
 ) -> int:
     """Return 1 if the consumer comes to be by this."""
     return command.consumer not in keyspace.group(command.stream, command.group).consumers
 
 
-def _claimed(keyspace: Keyspace, command: c.Claim) -> int:
+def _claimed(keyspace: Keyspace, command: c.EntriesClaimed) -> int:
     group = keyspace.group(command.stream, command.group)
     changed = len(command.counts) + len(command.purged)
     return (changed or command.last_id > group.last_id) + _newcomer(keyspace, command)
 
 
-def _trimmed(keyspace: Keyspace, command: c.Trim) -> int:
+def _trimmed(keyspace: Keyspace, command: c.StreamTrimmed) -> int:
     return keyspace.stream(command.stream).log.count(MIN_ID, command.through)
 
 
 _COUNTS: dict[type, Callable[[Keyspace, Any], int]] = {
-    c.ConfigureStream: _once,
-    c.DeleteStream: _once,
-    c.Trim: _trimmed,
-    c.Delete: lambda _, one: len(one.ids),
-    c.Evict: lambda _, one: len(one.ids),
-    c.CreateGroup: _once,
-    c.SetGroup: _once,
-    c.DestroyGroup: _once,
-    c.SeeConsumer: _newcomer,
-    c.DeleteConsumer: _once,
-    c.Deliver: lambda keyspace, one: 1 + _newcomer(keyspace, one),
-    c.Redeliver: _newcomer,
-    c.Ack: lambda _, one: len(one.ids),
-    c.Release: lambda _, one: len(one.counts),
-    c.Rest: lambda _, one: len(one.entries),
-    c.Claim: _claimed,
-    c.CountDuplicate: _once,
-    c.SetStream: _once,
-    c.SetExpiry: _once,
-    c.Flush: lambda keyspace, _: len(keyspace.streams),
+    c.StreamConfigured: _once,
+    c.StreamDeleted: _once,
+    c.StreamTrimmed: _trimmed,
+    c.EntriesDeleted: lambda _, one: len(one.ids),
+    c.EntriesEvicted: lambda _, one: len(one.ids),
+    c.GroupCreated: _once,
+    c.GroupMoved: _once,
+    c.GroupDestroyed: _once,
+    c.ConsumerSeen: _newcomer,
+    c.ConsumerDeleted: _once,
+    c.EntriesDelivered: lambda keyspace, one: 1 + _newcomer(keyspace, one),
+    c.EntriesRedelivered: _newcomer,
+    c.EntriesAcked: lambda _, one: len(one.ids),
+    c.EntriesReleased: lambda _, one: len(one.counts),
+    c.EntriesDelayed: lambda _, one: len(one.entries),
+    c.EntriesClaimed: _claimed,
+    c.DuplicateCounted: _once,
+    c.CountersSet: _once,
+    c.ExpirySet: _once,
+    c.AllDeleted: lambda keyspace, _: len(keyspace.streams),
 }

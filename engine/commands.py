@@ -1,7 +1,10 @@
-"""The recordable commands: requests in which nothing is open any more, and their one codec.
+"""Commands: what a request comes to once nothing is open any more, and their one codec.
 
-What a decision has settled (real ids, the clock's reading, which entries exactly) is all that
-stands here, so applying one cannot fail and needs no clock. A journal record is a list of commands
+A command has the name of what has happened once it is applied. The request `Ack` names ids that may
+not be pending; the command `EntriesAcked` names those that were.
+
+What a decision has settled (real ids, the clock's reading, which entries exactly) is all that a
+command holds, so applying it cannot fail and needs no clock. A journal record is a list of commands
 that happen together. The numbers are the format: never reuse one.
 """
 
@@ -21,7 +24,7 @@ from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import StreamConfig
 
 
-class CreateStream(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """A stream comes to be, empty."""
 
     stream: bytes
@@ -29,41 +32,41 @@ class CreateStream(msgspec.Struct, frozen=True, array_like=True, tag=1):
     config: StreamConfig
 
 
-class ConfigureStream(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class StreamConfigured(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """A stream gets another configuration."""
 
     stream: bytes
     config: StreamConfig
 
 
-class DeleteStream(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class StreamDeleted(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """A stream goes, with its groups."""
 
     stream: bytes
 
 
-class Add(msgspec.Struct, frozen=True, array_like=True, tag=4):
+class EntriesAdded(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """Entries are appended, in order."""
 
     stream: bytes
     entries: list[Entry]
 
 
-class Trim(msgspec.Struct, frozen=True, array_like=True, tag=5):
+class StreamTrimmed(msgspec.Struct, frozen=True, array_like=True, tag=5):
     """Every entry up to and including `through` goes."""
 
     stream: bytes
     through: EntryId
 
 
-class Delete(msgspec.Struct, frozen=True, array_like=True, tag=6):
+class EntriesDeleted(msgspec.Struct, frozen=True, array_like=True, tag=6):
     """Live entries go, one by one."""
 
     stream: bytes
     ids: list[EntryId]
 
 
-class CreateGroup(msgspec.Struct, frozen=True, array_like=True, tag=7):
+class GroupCreated(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """A group comes to be."""
 
     stream: bytes
@@ -72,7 +75,7 @@ class CreateGroup(msgspec.Struct, frozen=True, array_like=True, tag=7):
     entries_read: int | None
 
 
-class SetGroup(msgspec.Struct, frozen=True, array_like=True, tag=8):
+class GroupMoved(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """A group's position is set; what is pending stays so."""
 
     stream: bytes
@@ -81,14 +84,14 @@ class SetGroup(msgspec.Struct, frozen=True, array_like=True, tag=8):
     entries_read: int | None
 
 
-class DestroyGroup(msgspec.Struct, frozen=True, array_like=True, tag=9):
+class GroupDestroyed(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """A group goes, with what is pending."""
 
     stream: bytes
     group: bytes
 
 
-class SeeConsumer(msgspec.Struct, frozen=True, array_like=True, tag=10):
+class ConsumerSeen(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """A consumer showed up; it is made if it was not known."""
 
     stream: bytes
@@ -97,7 +100,7 @@ class SeeConsumer(msgspec.Struct, frozen=True, array_like=True, tag=10):
     at_ms: int
 
 
-class DeleteConsumer(msgspec.Struct, frozen=True, array_like=True, tag=11):
+class ConsumerDeleted(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """A consumer goes; what it held is released to the others or dropped."""
 
     stream: bytes
@@ -106,7 +109,7 @@ class DeleteConsumer(msgspec.Struct, frozen=True, array_like=True, tag=11):
     release: bool
 
 
-class Deliver(msgspec.Struct, frozen=True, array_like=True, tag=12):
+class EntriesDelivered(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """A group read: pending entries change hands, new ones are handed out, the position moves."""
 
     stream: bytes
@@ -119,7 +122,7 @@ class Deliver(msgspec.Struct, frozen=True, array_like=True, tag=12):
     entries_read: int | None
 
 
-class Redeliver(msgspec.Struct, frozen=True, array_like=True, tag=13):
+class EntriesRedelivered(msgspec.Struct, frozen=True, array_like=True, tag=13):
     """A consumer was shown entries it already holds: they count one delivery more."""
 
     stream: bytes
@@ -129,7 +132,7 @@ class Redeliver(msgspec.Struct, frozen=True, array_like=True, tag=13):
     ids: list[EntryId]
 
 
-class Ack(msgspec.Struct, frozen=True, array_like=True, tag=14):
+class EntriesAcked(msgspec.Struct, frozen=True, array_like=True, tag=14):
     """Pending entries are done with."""
 
     stream: bytes
@@ -137,7 +140,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag=14):
     ids: list[EntryId]
 
 
-class Release(msgspec.Struct, frozen=True, array_like=True, tag=15):
+class EntriesReleased(msgspec.Struct, frozen=True, array_like=True, tag=15):
     """Pending entries are nobody's any more; each with the delivery count it now has."""
 
     stream: bytes
@@ -145,7 +148,7 @@ class Release(msgspec.Struct, frozen=True, array_like=True, tag=15):
     counts: list[tuple[EntryId, int]]
 
 
-class Claim(msgspec.Struct, frozen=True, array_like=True, tag=16):
+class EntriesClaimed(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """Pending entries change hands by XCLAIM or XAUTOCLAIM; those that are gone leave the PEL."""
 
     stream: bytes
@@ -158,21 +161,21 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, tag=16):
     last_id: EntryId  # where the group's position is raised to
 
 
-class Purge(msgspec.Struct, frozen=True, array_like=True, tag=17):
+class PendingPurged(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Ids leave the pending entries of every group."""
 
     stream: bytes
     ids: list[EntryId]
 
 
-class Evict(msgspec.Struct, frozen=True, array_like=True, tag=18):
+class EntriesEvicted(msgspec.Struct, frozen=True, array_like=True, tag=18):
     """Live entries go by a trim that spares others: there may be holes."""
 
     stream: bytes
     ids: list[EntryId]
 
 
-class Remember(msgspec.Struct, frozen=True, array_like=True, tag=19):
+class KeyRemembered(msgspec.Struct, frozen=True, array_like=True, tag=19):
     """An append was made under an idempotency key; the producer may keep so many keys."""
 
     stream: bytes
@@ -182,20 +185,20 @@ class Remember(msgspec.Struct, frozen=True, array_like=True, tag=19):
     keys_max: int
 
 
-class CountDuplicate(msgspec.Struct, frozen=True, array_like=True, tag=20):
+class DuplicateCounted(msgspec.Struct, frozen=True, array_like=True, tag=20):
     """A retry was answered with what its key had made."""
 
     stream: bytes
 
 
-class ForgetKeys(msgspec.Struct, frozen=True, array_like=True, tag=21):
+class KeysForgotten(msgspec.Struct, frozen=True, array_like=True, tag=21):
     """Idempotency keys used before a moment are forgotten; None forgets all."""
 
     stream: bytes
     before_ms: int | None
 
 
-class SetStream(msgspec.Struct, frozen=True, array_like=True, tag=22):
+class CountersSet(msgspec.Struct, frozen=True, array_like=True, tag=22):
     """A stream's counters are set (XSETID)."""
 
     stream: bytes
@@ -204,27 +207,27 @@ class SetStream(msgspec.Struct, frozen=True, array_like=True, tag=22):
     max_deleted_id: EntryId
 
 
-class RenameStream(msgspec.Struct, frozen=True, array_like=True, tag=23):
+class StreamRenamed(msgspec.Struct, frozen=True, array_like=True, tag=23):
     """A stream gets another name; one that had it is gone."""
 
     stream: bytes
     name: bytes
 
 
-class SetExpiry(msgspec.Struct, frozen=True, array_like=True, tag=24):
+class ExpirySet(msgspec.Struct, frozen=True, array_like=True, tag=24):
     """A stream will go at a moment (unix ms), or never (None)."""
 
     stream: bytes
     at_ms: int | None
 
 
-class SetDefaults(msgspec.Struct, frozen=True, array_like=True, tag=25):
+class DefaultsSet(msgspec.Struct, frozen=True, array_like=True, tag=25):
     """What holds for streams that say nothing themselves (CONFIG SET stream-*)."""
 
     defaults: Defaults
 
 
-class SetPolicy(msgspec.Struct, frozen=True, array_like=True, tag=26):
+class PolicySet(msgspec.Struct, frozen=True, array_like=True, tag=26):
     """A group gets other rules."""
 
     stream: bytes
@@ -232,7 +235,7 @@ class SetPolicy(msgspec.Struct, frozen=True, array_like=True, tag=26):
     policy: GroupPolicy
 
 
-class Rest(msgspec.Struct, frozen=True, array_like=True, tag=27):
+class EntriesDelayed(msgspec.Struct, frozen=True, array_like=True, tag=27):
     """Pending entries are nobody's, and nobody gets them before a time.
 
     Each with the delivery count it now has, and that time (unix ms).
@@ -243,7 +246,7 @@ class Rest(msgspec.Struct, frozen=True, array_like=True, tag=27):
     entries: list[tuple[EntryId, int, int]]
 
 
-class CommitBatch(msgspec.Struct, frozen=True, array_like=True, tag=28):
+class BatchCommitted(msgspec.Struct, frozen=True, array_like=True, tag=28):
     """A writer's batch is written, with what stands before this in the record."""
 
     writer: bytes
@@ -251,7 +254,7 @@ class CommitBatch(msgspec.Struct, frozen=True, array_like=True, tag=28):
     at_ms: int
 
 
-class Flush(msgspec.Struct, frozen=True, array_like=True, tag=29):
+class AllDeleted(msgspec.Struct, frozen=True, array_like=True, tag=29):
     """All streams go, with their groups."""
 
 
@@ -269,51 +272,51 @@ class PackedChunk(NamedTuple):
         return Chunk.sealed(*self[:4], is_run=self.is_run)
 
 
-class AddPacked(msgspec.Struct, frozen=True, array_like=True, tag=30):
+class ChunksAdded(msgspec.Struct, frozen=True, array_like=True, tag=30):
     """Entries of a long batch are appended, in order, in chunks of their own."""
 
     stream: bytes
     chunks: list[PackedChunk]
 
 
-class SetClock(msgspec.Struct, frozen=True, array_like=True, tag=31):
+class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
     by_ms: int
 
 
 Command = (
-    CreateStream
-    | ConfigureStream
-    | DeleteStream
-    | Add
-    | Trim
-    | Delete
-    | CreateGroup
-    | SetGroup
-    | DestroyGroup
-    | SeeConsumer
-    | DeleteConsumer
-    | Deliver
-    | Redeliver
-    | Ack
-    | Release
-    | Claim
-    | Purge
-    | Evict
-    | Remember
-    | CountDuplicate
-    | ForgetKeys
-    | SetStream
-    | RenameStream
-    | SetExpiry
-    | SetDefaults
-    | SetPolicy
-    | Rest
-    | CommitBatch
-    | Flush
-    | AddPacked
-    | SetClock
+    StreamCreated
+    | StreamConfigured
+    | StreamDeleted
+    | EntriesAdded
+    | StreamTrimmed
+    | EntriesDeleted
+    | GroupCreated
+    | GroupMoved
+    | GroupDestroyed
+    | ConsumerSeen
+    | ConsumerDeleted
+    | EntriesDelivered
+    | EntriesRedelivered
+    | EntriesAcked
+    | EntriesReleased
+    | EntriesClaimed
+    | PendingPurged
+    | EntriesEvicted
+    | KeyRemembered
+    | DuplicateCounted
+    | KeysForgotten
+    | CountersSet
+    | StreamRenamed
+    | ExpirySet
+    | DefaultsSet
+    | PolicySet
+    | EntriesDelayed
+    | BatchCommitted
+    | AllDeleted
+    | ChunksAdded
+    | ClockSet
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1006,7 +1006,7 @@ class Engine:
         self._waiters.fail(Unavailable(self.refusal or ""))
         if keyspace is None:
             return
-        self._keyspace.apply(c.Flush())  # it is freed bit by bit
+        self._keyspace.apply(c.AllDeleted())  # it is freed bit by bit
         self._keyspace = self._adopted(keyspace)
         self._last_reads.clear()
 
@@ -1148,7 +1148,7 @@ class Engine:
         set_by_ms = self._watch.look(keyspace.steady_ms(now_ms), keyspace.latest_ms)
         if set_by_ms:
             with suppress(Unavailable):  # it is tried again at the next look
-                self._record_and_apply([c.SetClock(set_by_ms)])
+                self._record_and_apply([c.ClockSet(set_by_ms)])
         return now_ms
 
     def _steady_ms(self) -> int:
@@ -1192,7 +1192,7 @@ class Engine:
         if takes_room(commands):
             raise MemoryFull
         if bounds.is_beyond(size_bytes) and any(
-            isinstance(command, c.Deliver) and command.delivered for command in commands
+            isinstance(command, c.EntriesDelivered) and command.delivered for command in commands
         ):
             raise MemoryFull
 
@@ -1240,9 +1240,9 @@ class Engine:
     def _lost_by(self, command: c.Command) -> list[_TakenOver]:
         """Return who is to be told that entries are about to change hands, and what."""
         match command:
-            case c.Deliver(claimed=taken):
+            case c.EntriesDelivered(claimed=taken):
                 pass
-            case c.Claim(counts=counts):
+            case c.EntriesClaimed(counts=counts):
                 taken = [entry_id for entry_id, _ in counts]
             case _:
                 return []

@@ -30,41 +30,41 @@ def holders_before(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> 
     return () if taken_by is None else taken_by(keyspace, waiters, command)
 
 
-def _appended(waiters: Waiters, command: c.Add | c.AddPacked) -> None:
+def _appended(waiters: Waiters, command: c.EntriesAdded | c.ChunksAdded) -> None:
     waiters.appended(command.stream)
 
 
-def _renamed(waiters: Waiters, command: c.RenameStream) -> None:
+def _renamed(waiters: Waiters, command: c.StreamRenamed) -> None:
     waiters.changed(command.stream)
     waiters.changed(command.name)
 
 
-def _released(waiters: Waiters, command: c.Release | c.Rest) -> None:
+def _released(waiters: Waiters, command: c.EntriesReleased | c.EntriesDelayed) -> None:
     waiters.released(command.stream, command.group)
 
 
-def _consumer_deleted(waiters: Waiters, command: c.DeleteConsumer) -> None:
+def _consumer_deleted(waiters: Waiters, command: c.ConsumerDeleted) -> None:
     if command.release:
         waiters.released(command.stream, command.group)
     waiters.freed(command.stream, command.group, command.consumer)
 
 
-def _claimed(waiters: Waiters, command: c.Claim) -> None:
+def _claimed(waiters: Waiters, command: c.EntriesClaimed) -> None:
     if command.delivered_at_ms < command.at_ms:  # it looks idle for longer than it was
         waiters.looks_older(command.stream, command.group)
 
 
 _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
-    c.Add: _appended,
-    c.AddPacked: _appended,
-    c.Flush: lambda waiters, _: waiters.all_changed(),
-    c.DeleteStream: lambda waiters, one: waiters.changed(one.stream),
-    c.RenameStream: _renamed,
-    c.DestroyGroup: lambda waiters, one: waiters.changed(one.stream, one.group),
-    c.Release: _released,
-    c.Rest: _released,
-    c.DeleteConsumer: _consumer_deleted,
-    c.Claim: _claimed,
+    c.EntriesAdded: _appended,
+    c.ChunksAdded: _appended,
+    c.AllDeleted: lambda waiters, _: waiters.all_changed(),
+    c.StreamDeleted: lambda waiters, one: waiters.changed(one.stream),
+    c.StreamRenamed: _renamed,
+    c.GroupDestroyed: lambda waiters, one: waiters.changed(one.stream, one.group),
+    c.EntriesReleased: _released,
+    c.EntriesDelayed: _released,
+    c.ConsumerDeleted: _consumer_deleted,
+    c.EntriesClaimed: _claimed,
 }
 
 
@@ -80,7 +80,7 @@ def _taken(
     return taken_by
 
 
-def _purged(keyspace: Keyspace, waiters: Waiters, command: c.Purge) -> Iterable[Holder]:
+def _purged(keyspace: Keyspace, waiters: Waiters, command: c.PendingPurged) -> Iterable[Holder]:
     stream = command.stream
     groups = [one for one in keyspace.stream(stream).groups if waiters.has_full(stream, one)]
     return [lost for one in groups for lost in _holders(keyspace, stream, one, command.ids)]
@@ -95,10 +95,10 @@ def _holders(
 
 
 _TAKEN_BY: dict[type, Callable[[Keyspace, Waiters, Any], Iterable[Holder]]] = {
-    c.Ack: _taken(lambda one: one.ids),
-    c.Deliver: _taken(lambda one: one.claimed),
-    c.Release: _taken(lambda one: [entry_id for entry_id, _ in one.counts]),
-    c.Rest: _taken(lambda one: [entry_id for entry_id, _, _ in one.entries]),
-    c.Claim: _taken(lambda one: [*(entry_id for entry_id, _ in one.counts), *one.purged]),
-    c.Purge: _purged,
+    c.EntriesAcked: _taken(lambda one: one.ids),
+    c.EntriesDelivered: _taken(lambda one: one.claimed),
+    c.EntriesReleased: _taken(lambda one: [entry_id for entry_id, _ in one.counts]),
+    c.EntriesDelayed: _taken(lambda one: [entry_id for entry_id, _, _ in one.entries]),
+    c.EntriesClaimed: _taken(lambda one: [*(entry_id for entry_id, _ in one.counts), *one.purged]),
+    c.PendingPurged: _purged,
 }

@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from headgate.engine.commands import SetDefaults
+from headgate.engine.commands import DefaultsSet
 from headgate.engine.decisions import Decision, streams
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
@@ -66,7 +66,7 @@ class Workload:
 
     async def begin(self) -> None:
         """Make chunks small; recorded as everything."""
-        await self._engine.perform(lambda *_: Decision(None, [SetDefaults(SMALL_NODES)]))
+        await self._engine.perform(lambda *_: Decision(None, [DefaultsSet(SMALL_NODES)]))
 
     async def run(self, count: int) -> list[Any]:
         """Give so many commands; returns what each was answered."""

@@ -23,7 +23,7 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 from headgate.app.runtime.turns import Turn
-from headgate.engine.commands import SetDefaults
+from headgate.engine.commands import DefaultsSet
 from headgate.engine.decisions import Decision, streams
 from headgate.engine.limits import U64_MAX
 from headgate.engine.state.defaults import Defaults
@@ -297,7 +297,7 @@ def _config_set(pairs: dict[bytes, bytes]) -> Plan:
             idempotency_window_ms=window_s * 1000,
             idempotency_max=values.get(b"stream-idmp-maxsize", now.idempotency_max),
         )
-        return Decision(OK, [SetDefaults(changed)] if changed != now else [])
+        return Decision(OK, [DefaultsSet(changed)] if changed != now else [])
 
     return at_once(step)
 

@@ -27,7 +27,7 @@ from headgate.app.redis_syntax.words import (
     strict_ids,
     wrong_arity,
 )
-from headgate.engine.commands import Remember
+from headgate.engine.commands import KeyRemembered
 from headgate.engine.decisions import Decision, streams
 from headgate.engine.decisions.views import freeze, read
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
@@ -615,7 +615,7 @@ def xidmprecord(words: Sequence[bytes]) -> Plan:
             return Decision(OK, [])
         most = streams.keys_max(keyspace, stream)
         made = Made(entry_id, 1, b"", now_ms)
-        return Decision(OK, [Remember(key, producer, iid, made, most)])
+        return Decision(OK, [KeyRemembered(key, producer, iid, made, most)])
 
     return at_once(step)
 

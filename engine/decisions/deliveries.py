@@ -9,16 +9,16 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from headgate.engine.commands import (
-    Ack,
-    Claim,
     Command,
-    Delete,
-    Deliver,
-    Purge,
-    Redeliver,
-    Release,
-    Rest,
-    SeeConsumer,
+    ConsumerSeen,
+    EntriesAcked,
+    EntriesClaimed,
+    EntriesDelayed,
+    EntriesDeleted,
+    EntriesDelivered,
+    EntriesRedelivered,
+    EntriesReleased,
+    PendingPurged,
 )
 from headgate.engine.decisions import Decision, Unclaimable, in_parts
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
@@ -122,9 +122,9 @@ class GroupInRead:
 
     def note(self, command: Command) -> None:
         """Take account of what was decided for a cursor."""
-        if isinstance(command, Redeliver):
+        if isinstance(command, EntriesRedelivered):
             self._count_one_more(command.ids)
-        elif isinstance(command, Deliver):
+        elif isinstance(command, EntriesDelivered):
             self._count_one_more(command.claimed)
             self.counts.update(dict.fromkeys(command.delivered, 1))
             pending = {*command.claimed, *command.delivered}
@@ -217,7 +217,7 @@ def ack(
             outcomes[index] = Outcome.NOT_PENDING  # named twice: pending the first time only
         elif outcomes[index] is Outcome.ACKED:
             acked[entry_id] = None
-    return Decision(outcomes, [Ack(stream, group, list(acked))] if acked else [])
+    return Decision(outcomes, [EntriesAcked(stream, group, list(acked))] if acked else [])
 
 
 def ack_through(
@@ -254,7 +254,7 @@ def ack_through(
         rest = None
         if len(looked_at) == SETTLED_AT_ONCE_MAX:
             rest = partial(part, looked_at[-1].id.next())
-        return Decision(None, [Ack(stream, group, ids)] if ids else [], rest)
+        return Decision(None, [EntriesAcked(stream, group, ids)] if ids else [], rest)
 
     return part(MIN_ID, keyspace, 0)
 
@@ -294,11 +294,11 @@ def ack_and_delete(
         reply.append(Deletion.DELETED)
         if alive:
             deleted.append(entry_id)
-    commands: list[Command] = [Ack(name, group, list(acked))] if acked else []
+    commands: list[Command] = [EntriesAcked(name, group, list(acked))] if acked else []
     if references is References.DELETE and acked:
-        commands.append(Purge(name, list(acked)))
+        commands.append(PendingPurged(name, list(acked)))
     if deleted:
-        commands.append(Delete(name, deleted))
+        commands.append(EntriesDeleted(name, deleted))
     return Decision(reply, commands)
 
 
@@ -345,8 +345,10 @@ def nack(
         for one, count in counts.items()
         if rests[one]
     ]
-    commands: list[Command] = [Release(name, group, released)] if released else []
-    return Decision(outcomes, [*commands, *([Rest(name, group, resting)] if resting else [])])
+    commands: list[Command] = [EntriesReleased(name, group, released)] if released else []
+    return Decision(
+        outcomes, [*commands, *([EntriesDelayed(name, group, resting)] if resting else [])]
+    )
 
 
 def _rest_ms(request: NackRequest, policy: GroupPolicy, count: int) -> int:
@@ -393,7 +395,7 @@ def give_back(
         and pending.is_owned_by(consumer)
         and pending.delivery_count == count
     ]
-    return Decision(None, [Release(stream, group, released)] if released else [])
+    return Decision(None, [EntriesReleased(stream, group, released)] if released else [])
 
 
 def extend(
@@ -429,7 +431,7 @@ def extend(
             extended.pop(entry_id, None)  # named twice, it goes to the end of its equals twice
             extended[entry_id] = pel.by_id[entry_id].delivery_count
     counts = list(extended.items())
-    command = Claim(stream, group, consumer, now_ms, now_ms, counts, [], MIN_ID)
+    command = EntriesClaimed(stream, group, consumer, now_ms, now_ms, counts, [], MIN_ID)
     return Decision(outcomes, [command] if counts else [])
 
 
@@ -484,7 +486,7 @@ def claim(
             counts[entry_id] = count_set = _count_after_claim(pending.delivery_count, request)
             deliveries.append(_taken(pending, entry.fields, consumer, steady_ms, count_set))
     last_id = max(request.last_id, group.last_id)
-    command = Claim(
+    command = EntriesClaimed(
         name, group_name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
     )
     return Decision(Claimed(deliveries, list(purged), MIN_ID), [command])
@@ -532,7 +534,9 @@ def autoclaim(
             counts.append((pending.id, count))
             deliveries.append(_taken(pending, entry.fields, consumer, steady_ms, count))
     following = next(scan, None)
-    command = Claim(name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id)
+    command = EntriesClaimed(
+        name, group_name, consumer, now_ms, now_ms, counts, purged, group.last_id
+    )
     next_start = MIN_ID if following is None else following.id
     return Decision(Claimed(deliveries, purged, next_start), [command])
 
@@ -598,9 +602,9 @@ def _read_new(
     last_id = entries[-1].id if entries else group.last_id
     entries_read = stream.entries_read_after(group.last_id, group.entries_read, entries)
     names = stream.name, request.group, request.consumer
-    command: Command = SeeConsumer(*names, now_ms)
+    command: Command = ConsumerSeen(*names, now_ms)
     if taken or entries:
-        command = Deliver(
+        command = EntriesDelivered(
             *names,
             now_ms,
             claimed=[delivery.id for delivery in taken],
@@ -649,9 +653,9 @@ def _read_history(
         deliveries.append(one)
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
     names = stream.name, request.group, request.consumer
-    command: Command = SeeConsumer(*names, now_ms)
+    command: Command = ConsumerSeen(*names, now_ms)
     if live:
-        command = Redeliver(*names, now_ms, live)
+        command = EntriesRedelivered(*names, now_ms, live)
     read = GroupRead(
         stream.name,
         deliveries,

@@ -8,16 +8,16 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from headgate.engine.commands import (
-    Ack,
     Command,
-    CreateGroup,
-    CreateStream,
-    DeleteConsumer,
-    DestroyGroup,
-    Release,
-    SeeConsumer,
-    SetGroup,
-    SetPolicy,
+    ConsumerDeleted,
+    ConsumerSeen,
+    EntriesAcked,
+    EntriesReleased,
+    GroupCreated,
+    GroupDestroyed,
+    GroupMoved,
+    PolicySet,
+    StreamCreated,
 )
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.policies import check_policy
@@ -57,14 +57,14 @@ def create_group(
             raise StreamNotFound(name)
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         epoch = keyspace.next_epoch(now_ms)
-        commands.append(CreateStream(name, epoch, StreamConfig()))
+        commands.append(StreamCreated(name, epoch, StreamConfig()))
         stream = Stream(name, epoch, StreamConfig())
     if group in stream.groups:
         raise GroupExists(name, group)
     keyspace.bounds.check_another_group(stream)
-    commands.append(CreateGroup(name, group, *_position(stream, start)))
+    commands.append(GroupCreated(name, group, *_position(stream, start)))
     if policy != NO_POLICY:
-        commands.append(SetPolicy(name, group, policy))
+        commands.append(PolicySet(name, group, policy))
     return Decision(None, commands)
 
 
@@ -122,7 +122,7 @@ def update_group(keyspace: Keyspace, request: UpdateGroup) -> Decision[None]:
     commands: list[Command] = []
     if policy != found.policy:
         check_policy(name, policy)
-        commands.append(SetPolicy(name, group, policy))
+        commands.append(PolicySet(name, group, policy))
     if request.moves:
         last_id = found.last_id if request.last_id is UNSET else request.last_id
         entries_read = None if request.entries_read is UNSET else request.entries_read
@@ -139,7 +139,7 @@ def set_group(keyspace: Keyspace, name: bytes, group: bytes, start: GroupStart) 
     """
     keyspace.group(name, group)
     position = _position(keyspace.stream(name), start)
-    return Decision(None, [SetGroup(name, group, *position)])
+    return Decision(None, [GroupMoved(name, group, *position)])
 
 
 def destroy_group(keyspace: Keyspace, name: bytes, group: bytes) -> Decision[bool]:
@@ -149,7 +149,7 @@ def destroy_group(keyspace: Keyspace, name: bytes, group: bytes) -> Decision[boo
         StreamNotFound: there is no stream.
     """
     found = group in keyspace.stream(name).groups
-    return Decision(found, [DestroyGroup(name, group)] if found else [])
+    return Decision(found, [GroupDestroyed(name, group)] if found else [])
 
 
 def create_consumer(
@@ -165,7 +165,7 @@ def create_consumer(
     if consumer in found.consumers:
         return Decision(False, [])
     keyspace.bounds.check_consumer(found, consumer)
-    return Decision(True, [SeeConsumer(name, group, consumer, now_ms)])
+    return Decision(True, [ConsumerSeen(name, group, consumer, now_ms)])
 
 
 def delete_consumer(
@@ -212,11 +212,11 @@ class _Going(NamedTuple):
             return Decision(held, [])
         names = self.stream, self.group
         if len(consumer.pending) <= SETTLED_AT_ONCE_MAX:
-            return Decision(held, [DeleteConsumer(*names, consumer.name, self.release)])
+            return Decision(held, [ConsumerDeleted(*names, consumer.name, self.release)])
         some = list(islice(consumer.pending.walk(), SETTLED_AT_ONCE_MAX))
-        letting_go: Command = Ack(*names, [one.id for one in some])
+        letting_go: Command = EntriesAcked(*names, [one.id for one in some])
         if self.release:
-            letting_go = Release(*names, [(one.id, one.delivery_count) for one in some])
+            letting_go = EntriesReleased(*names, [(one.id, one.delivery_count) for one in some])
         return Decision(held, [letting_go], self.part)
 
 

@@ -7,7 +7,13 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from headgate.engine.commands import Ack, Command, Delete, DeleteConsumer, Release
+from headgate.engine.commands import (
+    Command,
+    ConsumerDeleted,
+    EntriesAcked,
+    EntriesDeleted,
+    EntriesReleased,
+)
 from headgate.engine.decisions import Decision, Unclaimable
 from headgate.engine.decisions import streams as stream_decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
@@ -101,7 +107,7 @@ def dead_letter(
     # Its ids are used up, a letter is too large, or there are too many streams: they stay pending.
     except StreamError:
         return Decision(0, [], None, unclaimable)
-    settled = Ack(name, group_name, [pending.id for pending, _ in dead])
+    settled = EntriesAcked(name, group_name, [pending.id for pending, _ in dead])
     return Decision(len(dead), [*appended.commands, settled], None, unclaimable)
 
 
@@ -196,7 +202,7 @@ def _send_back(
     released = [(origin, 0) for _, origin, _ in found if stream.log.get(origin) is not None]
     there = {origin for origin, _ in released}
     gone = [one for one in found if one[1] not in there]
-    commands: list[Command] = [Release(stream.name, group, released)] if released else []
+    commands: list[Command] = [EntriesReleased(stream.name, group, released)] if released else []
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
         appended = stream_decisions.add(
@@ -215,7 +221,7 @@ def _send_back(
             for (letter, _, _), entry_id in zip(gone, appended.reply.ids, strict=True)
         }
     if found:
-        commands.append(Delete(letters, [letter for letter, _, _ in found]))
+        commands.append(EntriesDeleted(letters, [letter for letter, _, _ in found]))
     reply = [
         Redriven(letter, RedriveOutcome.APPENDED, new_ids[letter])
         if letter in new_ids
@@ -244,7 +250,7 @@ def forget_consumers(
     names = group.consumers.irange(after, inclusive=(not after, True))
     found = [group.consumers[one] for one in islice(names, CONSUMERS_AT_ONCE_MAX)]
     gone: list[Command] = [
-        DeleteConsumer(name, group_name, consumer.name, release=True)
+        ConsumerDeleted(name, group_name, consumer.name, release=True)
         for consumer in found
         if not consumer.pending and steady_ms - consumer.seen_at_ms >= ttl_ms
     ]

@@ -8,24 +8,24 @@ from itertools import islice, takewhile
 from typing import NamedTuple, TypeVar
 
 from headgate.engine.commands import (
-    Add,
-    AddPacked,
+    AllDeleted,
+    ChunksAdded,
     Command,
-    ConfigureStream,
-    CountDuplicate,
-    CreateStream,
-    Delete,
-    DeleteStream,
-    Evict,
-    Flush,
-    ForgetKeys,
+    CountersSet,
+    DuplicateCounted,
+    EntriesAdded,
+    EntriesDeleted,
+    EntriesEvicted,
+    ExpirySet,
+    KeyRemembered,
+    KeysForgotten,
     PackedChunk,
-    Purge,
-    Remember,
-    RenameStream,
-    SetExpiry,
-    SetStream,
-    Trim,
+    PendingPurged,
+    StreamConfigured,
+    StreamCreated,
+    StreamDeleted,
+    StreamRenamed,
+    StreamTrimmed,
 )
 from headgate.engine.decisions import Decision, in_parts
 from headgate.engine.entry import (
@@ -91,7 +91,7 @@ def create_stream(
     stream = keyspace.find(name)
     if stream is None:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
-        return Decision(True, [CreateStream(name, keyspace.next_epoch(now_ms), config)])
+        return Decision(True, [StreamCreated(name, keyspace.next_epoch(now_ms), config)])
     if stream.config != config:
         raise StreamExists(name)
     return Decision(False, [])
@@ -110,9 +110,9 @@ def configure_stream(
         return Decision(None, [])
     forgotten: list[Command] = []
     if _key_limits(keyspace, stream.config) != _key_limits(keyspace, config):
-        forgotten.append(ForgetKeys(name, None))  # Redis: a changed value wipes the history
+        forgotten.append(KeysForgotten(name, None))  # Redis: a changed value wipes the history
     trims = _trim_command(name, _retention_cuts(stream, [], config, now_ms))
-    return Decision(None, [ConfigureStream(name, config), *forgotten, *trims])
+    return Decision(None, [StreamConfigured(name, config), *forgotten, *trims])
 
 
 def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Decision[None]:
@@ -128,7 +128,7 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
 def delete_stream(keyspace: Keyspace, name: bytes) -> Decision[bool]:
     """Decide to delete a stream with its groups; replies whether it was there."""
     found = keyspace.find(name) is not None
-    return Decision(found, [DeleteStream(name)] if found else [])
+    return Decision(found, [StreamDeleted(name)] if found else [])
 
 
 def delete_streams(keyspace: Keyspace, names: Sequence[bytes], now_ms: int) -> Decision[int]:
@@ -136,12 +136,12 @@ def delete_streams(keyspace: Keyspace, names: Sequence[bytes], now_ms: int) -> D
     if len(names) > DELETED_AT_ONCE_MAX:
         return in_parts(keyspace, now_ms, names, DELETED_AT_ONCE_MAX, delete_streams)
     found = [name for name in dict.fromkeys(names) if keyspace.find(name) is not None]
-    return Decision(len(found), [DeleteStream(name) for name in found])
+    return Decision(len(found), [StreamDeleted(name) for name in found])
 
 
 def flush(keyspace: Keyspace) -> Decision[None]:
     """Decide to delete all streams (FLUSHALL)."""
-    return Decision(None, [Flush()] if keyspace.streams else [])
+    return Decision(None, [AllDeleted()] if keyspace.streams else [])
 
 
 def add(
@@ -175,14 +175,14 @@ def add(
         raise StreamNotFound(name)
     made = _made_before(keyspace, stream, idempotent, now_ms)
     if made is not None:
-        return Decision(Added(made.ids(), is_repeat=True), [CountDuplicate(name)])
+        return Decision(Added(made.ids(), is_repeat=True), [DuplicateCounted(name)])
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected_last_id is not None and expected_last_id != last_id:
         raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
     created = None
     if stream is None:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
-        created = CreateStream(name, keyspace.next_epoch(now_ms), StreamConfig())
+        created = StreamCreated(name, keyspace.next_epoch(now_ms), StreamConfig())
         stream = Stream(name, created.epoch, created.config)
     appending = _appending(stream, drafts, now_ms)
     commands: list[Command] = [] if created is None else [created]
@@ -194,7 +194,7 @@ def add(
         made = Made(ids[0], len(ids), idempotent.digest, now_ms)
         producer, key, _ = idempotent
         keyspace.bounds.check_producer(stream, producer)
-        commands.append(Remember(name, producer, key, made, keys_max(keyspace, stream)))
+        commands.append(KeyRemembered(name, producer, key, made, keys_max(keyspace, stream)))
     reply = Added(ids, is_repeat=False)
     return _and_trims(reply, commands, keyspace, stream, appending, trim, now_ms)
 
@@ -221,15 +221,15 @@ def append(
 
 def _appending(
     stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
-) -> Add | AddPacked | None:
+) -> EntriesAdded | ChunksAdded | None:
     """Return the command that appends, None if there is nothing to."""
     if isinstance(drafts, PackedDrafts):
         chunks = _chunks(drafts.chunks, stream.last_id, now_ms)
         if chunks is not None:
-            return AddPacked(stream.name, chunks)
+            return ChunksAdded(stream.name, chunks)
         drafts = drafts.drafts
     entries = _entries(drafts, stream.last_id, now_ms)
-    return Add(stream.name, entries) if entries else None
+    return EntriesAdded(stream.name, entries) if entries else None
 
 
 def _and_trims(
@@ -237,14 +237,14 @@ def _and_trims(
     commands: list[Command],
     keyspace: Keyspace,
     stream: Stream,
-    appending: Add | AddPacked,
+    appending: EntriesAdded | ChunksAdded,
     trim: TrimRequest | None,
     now_ms: int,
 ) -> Decision[T]:
     """Return the decision to append, and to trim then."""
     if trim is None and not stream.config.retains:
         return Decision(reply, commands)
-    if isinstance(appending, AddPacked):
+    if isinstance(appending, ChunksAdded):
         return Decision(reply, commands, partial(_trims_later, reply, stream.name, trim))
     commands += _trims_after(keyspace, stream, appending.entries, trim, now_ms)
     return Decision(reply, commands)
@@ -264,9 +264,11 @@ def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[Pac
     return chunks
 
 
-def _ids_in(appending: Add | AddPacked, drafts: Sequence[Draft] | PackedDrafts) -> list[EntryId]:
+def _ids_in(
+    appending: EntriesAdded | ChunksAdded, drafts: Sequence[Draft] | PackedDrafts
+) -> list[EntryId]:
     """Return the ids that an append gives to its drafts."""
-    if isinstance(appending, Add):
+    if isinstance(appending, EntriesAdded):
         return [entry.id for entry in appending.entries]
     assert isinstance(drafts, PackedDrafts)
     ids: list[EntryId] = []
@@ -279,9 +281,9 @@ def _ids_in(appending: Add | AddPacked, drafts: Sequence[Draft] | PackedDrafts) 
     return ids
 
 
-def _written(appending: Add | AddPacked) -> Written:
+def _written(appending: EntriesAdded | ChunksAdded) -> Written:
     """Return what an append writes."""
-    if isinstance(appending, Add):
+    if isinstance(appending, EntriesAdded):
         entries = appending.entries
         return Written(appending.stream, len(entries), entries[0].id, entries[-1].id)
     chunks = appending.chunks
@@ -454,7 +456,7 @@ def delete(
     if references is References.DELETE:  # ids that are gone already may still be pending
         commands += _purge(stream, ids)
     if found:
-        commands.append(Delete(name, list(found)))
+        commands.append(EntriesDeleted(name, list(found)))
     return Decision(reply, commands)
 
 
@@ -472,7 +474,7 @@ def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
     if first_at_ms is None or first_at_ms >= keyspace.steady_ms(before_ms):
         return Decision(None, [])
     some_ms = keyspace.wall_ms(first_at_ms) + FORGOTTEN_KEYS_MS
-    return Decision(None, [ForgetKeys(name, min(before_ms, some_ms))])
+    return Decision(None, [KeysForgotten(name, min(before_ms, some_ms))])
 
 
 def due_ms(keyspace: Keyspace, name: bytes) -> int | None:
@@ -493,7 +495,7 @@ def due_ms(keyspace: Keyspace, name: bytes) -> int | None:
 def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
     """Decide which streams go because their time is over, the first of them."""
     over = takewhile(lambda one: one[0] <= now_ms, keyspace.expiring)
-    return Decision(None, [DeleteStream(name) for _, name in islice(over, EXPIRED_AT_ONCE_MAX)])
+    return Decision(None, [StreamDeleted(name) for _, name in islice(over, EXPIRED_AT_ONCE_MAX)])
 
 
 def set_expiry(keyspace: Keyspace, name: bytes, at_ms: int | None) -> Decision[None]:
@@ -504,7 +506,7 @@ def set_expiry(keyspace: Keyspace, name: bytes, at_ms: int | None) -> Decision[N
     """
     if keyspace.stream(name).expires_at_ms == at_ms:
         return Decision(None, [])
-    return Decision(None, [SetExpiry(name, at_ms)])
+    return Decision(None, [ExpirySet(name, at_ms)])
 
 
 def rename(keyspace: Keyspace, name: bytes, to: bytes) -> Decision[None]:
@@ -516,8 +518,8 @@ def rename(keyspace: Keyspace, name: bytes, to: bytes) -> Decision[None]:
     keyspace.stream(name)
     if name == to:
         return Decision(None, [])
-    replaced: list[Command] = [DeleteStream(to)] if keyspace.find(to) is not None else []
-    return Decision(None, [*replaced, RenameStream(name, to)])
+    replaced: list[Command] = [StreamDeleted(to)] if keyspace.find(to) is not None else []
+    return Decision(None, [*replaced, StreamRenamed(name, to)])
 
 
 def set_stream(
@@ -547,7 +549,7 @@ def set_stream(
         raise CounterTooLow("last_id", "newest", "the id of the newest entry")
     if entries_added is not None and stream.log.length > entries_added:
         raise CounterTooLow("entries_added", "length", "the number of entries")
-    command = SetStream(
+    command = CountersSet(
         name,
         last_id,
         stream.entries_added if entries_added is None else entries_added,
@@ -669,7 +671,7 @@ def _trim_part(
             cut = cut if first is None else first._replace(is_whole=False)
         live = [entry.id for entry in stream.log.range(MIN_ID, cut.through)]
         commands = _purge(stream, live)
-    commands.append(Trim(stream.name, cut.through))
+    commands.append(StreamTrimmed(stream.name, cut.through))
     return _TrimPart(cut.length, commands, None if cut.is_whole else cut.through)
 
 
@@ -711,7 +713,9 @@ def _unneeded(
             break
         seen_count += len(entries)
         after = entries[-1].id
-    return _TrimPart(len(evicted), [Evict(stream.name, evicted)] if evicted else [], reached)
+    return _TrimPart(
+        len(evicted), [EntriesEvicted(stream.name, evicted)] if evicted else [], reached
+    )
 
 
 def _goes_whole(request: TrimRequest, entries: Sequence[Entry], length: int) -> bool:
@@ -729,7 +733,7 @@ def _is_reached(request: TrimRequest, entry: Entry, length: int) -> bool:
 def _purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
     groups = stream.groups.values()
     pending = [one for one in dict.fromkeys(ids) if any(one in g.pel.by_id for g in groups)]
-    return [Purge(stream.name, pending)] if pending else []
+    return [PendingPurged(stream.name, pending)] if pending else []
 
 
 def _retention_cuts(
@@ -784,4 +788,4 @@ def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
 
 def _trim_command(name: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
     through = [cut.through for cut in cuts if cut is not None]
-    return [Trim(name, max(through))] if through else []
+    return [StreamTrimmed(name, max(through))] if through else []

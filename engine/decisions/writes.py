@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from headgate.engine.commands import Command, CommitBatch, CreateStream
+from headgate.engine.commands import BatchCommitted, Command, StreamCreated
 from headgate.engine.decisions import Decision, Step
 from headgate.engine.decisions.streams import append
 from headgate.engine.entry import Draft
@@ -64,7 +64,7 @@ def commit_batch(
             keyspace.bounds.check_another_stream(stream_count)
             stream_count += 1
             stream = Stream(name, epoch, StreamConfig())
-            commands.append(CreateStream(name, epoch, stream.config))
+            commands.append(StreamCreated(name, epoch, stream.config))
             epoch += 1  # the next one is younger
         try:
             appending = append(keyspace, stream, wanted, now_ms)
@@ -78,7 +78,7 @@ def commit_batch(
         written.append(appending.reply)
         if appending.rest is not None:
             rests.append(appending.rest)
-    commands.append(CommitBatch(writer, batch, now_ms))
+    commands.append(BatchCommitted(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
     return Decision(reply, commands, partial(_go_on, reply, rests) if rests else None)
 

@@ -14,7 +14,14 @@ from headgate.engine import commands as c
 from headgate.engine.journal.disk import Disk
 from headgate.engine.limits import RESERVE_BYTES_MAX
 
-_GROWING = c.CreateStream | c.Add | c.AddPacked | c.CreateGroup | c.Remember | c.CommitBatch
+_GROWING = (
+    c.StreamCreated
+    | c.EntriesAdded
+    | c.ChunksAdded
+    | c.GroupCreated
+    | c.KeyRemembered
+    | c.BatchCommitted
+)
 
 
 class DiskBounds(NamedTuple):

@@ -50,37 +50,37 @@ class Keyspace:
             KeyspaceBounds()
         )  # asked when something new is decided, not when it is applied
         self._apply: dict[type, Callable[[Any], None]] = {
-            c.CreateStream: self._create_stream,
-            c.ConfigureStream: self._configure_stream,
-            c.DeleteStream: self._delete_stream,
-            c.Add: self._add,
-            c.Trim: self._trim,
-            c.Delete: self._delete,
-            c.CreateGroup: self._create_group,
-            c.SetGroup: self._set_group,
-            c.DestroyGroup: self._destroy_group,
-            c.SeeConsumer: self._see_consumer,
-            c.DeleteConsumer: self._delete_consumer,
-            c.Deliver: self._deliver,
-            c.Redeliver: self._redeliver,
-            c.Ack: self._ack,
-            c.Release: self._release,
-            c.Claim: self._claim,
-            c.Purge: self._purge,
-            c.Evict: self._evict,
-            c.Remember: self._remember,
-            c.CountDuplicate: self._count_duplicate,
-            c.ForgetKeys: self._forget_keys,
-            c.SetStream: self._set_stream,
-            c.RenameStream: self._rename_stream,
-            c.SetExpiry: self._set_expiry,
-            c.SetDefaults: self._set_defaults,
-            c.SetPolicy: self._set_policy,
-            c.Rest: self._rest,
-            c.CommitBatch: self._commit_batch,
-            c.Flush: self._flush,
-            c.AddPacked: self._add_packed,
-            c.SetClock: self._set_clock,
+            c.StreamCreated: self._create_stream,
+            c.StreamConfigured: self._configure_stream,
+            c.StreamDeleted: self._delete_stream,
+            c.EntriesAdded: self._add,
+            c.StreamTrimmed: self._trim,
+            c.EntriesDeleted: self._delete,
+            c.GroupCreated: self._create_group,
+            c.GroupMoved: self._set_group,
+            c.GroupDestroyed: self._destroy_group,
+            c.ConsumerSeen: self._see_consumer,
+            c.ConsumerDeleted: self._delete_consumer,
+            c.EntriesDelivered: self._deliver,
+            c.EntriesRedelivered: self._redeliver,
+            c.EntriesAcked: self._ack,
+            c.EntriesReleased: self._release,
+            c.EntriesClaimed: self._claim,
+            c.PendingPurged: self._purge,
+            c.EntriesEvicted: self._evict,
+            c.KeyRemembered: self._remember,
+            c.DuplicateCounted: self._count_duplicate,
+            c.KeysForgotten: self._forget_keys,
+            c.CountersSet: self._set_stream,
+            c.StreamRenamed: self._rename_stream,
+            c.ExpirySet: self._set_expiry,
+            c.DefaultsSet: self._set_defaults,
+            c.PolicySet: self._set_policy,
+            c.EntriesDelayed: self._rest,
+            c.BatchCommitted: self._commit_batch,
+            c.AllDeleted: self._flush,
+            c.ChunksAdded: self._add_packed,
+            c.ClockSet: self._set_clock,
         }
 
     def find(self, name: bytes) -> Stream | None:
@@ -159,25 +159,25 @@ class Keyspace:
         else:
             self.governed.discard(stream.name)
 
-    def _create_stream(self, command: c.CreateStream) -> None:
+    def _create_stream(self, command: c.StreamCreated) -> None:
         assert command.stream not in self.streams
         name, epoch, config = command.stream, command.epoch, command.config
         self.streams[name] = Stream(name, epoch, config, self.memory)
         self.epoch = command.epoch
         self._note_aging(command.stream, command.config)
 
-    def _configure_stream(self, command: c.ConfigureStream) -> None:
+    def _configure_stream(self, command: c.StreamConfigured) -> None:
         self.streams[command.stream].config = command.config
         self._note_aging(command.stream, command.config)
         self.unplanned[command.stream] = None
 
-    def _delete_stream(self, command: c.DeleteStream) -> None:
+    def _delete_stream(self, command: c.StreamDeleted) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
         stream.leave()
         self.dispose(stream.dismantle())
 
-    def _flush(self, _: c.Flush) -> None:
+    def _flush(self, _: c.AllDeleted) -> None:
         self.memory = Memory()
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
@@ -198,7 +198,7 @@ class Keyspace:
         self.latest_ms = max(self.latest_ms, steady_ms)
         return steady_ms
 
-    def _set_clock(self, command: c.SetClock) -> None:
+    def _set_clock(self, command: c.ClockSet) -> None:
         self.clock_set_ms += command.by_ms
 
     def _note_aging(self, name: bytes, config: StreamConfig) -> None:
@@ -208,50 +208,50 @@ class Keyspace:
             self.aging.add(name)
             self.unplanned[name] = None
 
-    def _add(self, command: c.Add) -> None:
+    def _add(self, command: c.EntriesAdded) -> None:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
         if not stream.log.length and command.stream in self.aging:
             self.unplanned[command.stream] = None
         stream.extend(command.entries, self.defaults.node_limits)
 
-    def _add_packed(self, command: c.AddPacked) -> None:
+    def _add_packed(self, command: c.ChunksAdded) -> None:
         stream = self.streams[command.stream]
         assert command.chunks[0].first_id > stream.last_id
         stream.attach([one.chunk() for one in command.chunks])
 
-    def _trim(self, command: c.Trim) -> None:
+    def _trim(self, command: c.StreamTrimmed) -> None:
         self.streams[command.stream].trim(command.through)
 
-    def _delete(self, command: c.Delete) -> None:
+    def _delete(self, command: c.EntriesDeleted) -> None:
         stream = self.streams[command.stream]
         for entry_id in command.ids:
             stream.delete(entry_id)
 
-    def _create_group(self, command: c.CreateGroup) -> None:
+    def _create_group(self, command: c.GroupCreated) -> None:
         stream = self.streams[command.stream]
         stream.add_group(command.group, command.last_id, command.entries_read)
 
-    def _set_group(self, command: c.SetGroup) -> None:
+    def _set_group(self, command: c.GroupMoved) -> None:
         group = self.group(command.stream, command.group)
         group.last_id, group.entries_read = command.last_id, command.entries_read
 
-    def _destroy_group(self, command: c.DestroyGroup) -> None:
+    def _destroy_group(self, command: c.GroupDestroyed) -> None:
         stream = self.streams[command.stream]
         group = stream.groups.pop(command.group)
         group.leave()
         self.dispose(group.dismantle())
         self.note_policies(stream)
 
-    def _see_consumer(self, command: c.SeeConsumer) -> None:
+    def _see_consumer(self, command: c.ConsumerSeen) -> None:
         at_ms = self._reached(command.at_ms)
         self.group(command.stream, command.group).see(command.consumer, at_ms)
 
-    def _delete_consumer(self, command: c.DeleteConsumer) -> None:
+    def _delete_consumer(self, command: c.ConsumerDeleted) -> None:
         group = self.group(command.stream, command.group)
         group.forget(command.consumer, release=command.release)
 
-    def _deliver(self, command: c.Deliver) -> None:
+    def _deliver(self, command: c.EntriesDelivered) -> None:
         group = self.group(command.stream, command.group)
         at_ms = self._reached(command.at_ms)
         consumer = group.see(command.consumer, at_ms)
@@ -264,7 +264,7 @@ class Keyspace:
             consumer.active_at_ms = at_ms
         group.last_id, group.entries_read = command.last_id, command.entries_read
 
-    def _redeliver(self, command: c.Redeliver) -> None:
+    def _redeliver(self, command: c.EntriesRedelivered) -> None:
         group = self.group(command.stream, command.group)
         at_ms = self._reached(command.at_ms)
         consumer = group.see(command.consumer, at_ms)
@@ -272,17 +272,17 @@ class Keyspace:
             count = group.pel.by_id[entry_id].delivery_count
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
 
-    def _ack(self, command: c.Ack) -> None:
+    def _ack(self, command: c.EntriesAcked) -> None:
         pel = self.group(command.stream, command.group).pel
         for entry_id in command.ids:
             pel.remove(entry_id)
 
-    def _release(self, command: c.Release) -> None:
+    def _release(self, command: c.EntriesReleased) -> None:
         pel = self.group(command.stream, command.group).pel
         for entry_id, count in command.counts:
             pel.release(entry_id, count)
 
-    def _claim(self, command: c.Claim) -> None:
+    def _claim(self, command: c.EntriesClaimed) -> None:
         group = self.group(command.stream, command.group)
         at_ms = self._reached(command.at_ms)
         consumer = group.see(command.consumer, at_ms)
@@ -295,27 +295,27 @@ class Keyspace:
             consumer.active_at_ms = at_ms
         group.last_id = max(group.last_id, command.last_id)
 
-    def _purge(self, command: c.Purge) -> None:
+    def _purge(self, command: c.PendingPurged) -> None:
         stream = self.streams[command.stream]
         for entry_id in command.ids:
             stream.purge(entry_id)
 
-    def _evict(self, command: c.Evict) -> None:
+    def _evict(self, command: c.EntriesEvicted) -> None:
         stream = self.streams[command.stream]
         for entry_id in command.ids:
             stream.evict(entry_id)
 
-    def _remember(self, command: c.Remember) -> None:
+    def _remember(self, command: c.KeyRemembered) -> None:
         keys = self.streams[command.stream].keys
         made = command.made._replace(at_ms=self._reached(command.made.at_ms))
         if command.stream not in self.keyed or made.at_ms < keys.last_at_ms:
             self.note_keyed(command.stream)
         keys.remember(command.producer, command.key, made, command.keys_max)
 
-    def _count_duplicate(self, command: c.CountDuplicate) -> None:
+    def _count_duplicate(self, command: c.DuplicateCounted) -> None:
         self.streams[command.stream].keys.duplicates += 1
 
-    def _forget_keys(self, command: c.ForgetKeys) -> None:
+    def _forget_keys(self, command: c.KeysForgotten) -> None:
         keys = self.streams[command.stream].keys
         if command.before_ms is None:
             self.dispose(keys.clear())
@@ -324,19 +324,19 @@ class Keyspace:
         if not keys.by_producer:
             self.keyed.discard(command.stream)
 
-    def _set_stream(self, command: c.SetStream) -> None:
+    def _set_stream(self, command: c.CountersSet) -> None:
         stream = self.streams[command.stream]
         stream.set_last_id(command.last_id)
         stream.entries_added = command.entries_added
         stream.max_deleted_id = command.max_deleted_id
 
-    def _rename_stream(self, command: c.RenameStream) -> None:
+    def _rename_stream(self, command: c.StreamRenamed) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
         stream.rename(command.name)
         self.adopt(stream)
 
-    def _set_expiry(self, command: c.SetExpiry) -> None:
+    def _set_expiry(self, command: c.ExpirySet) -> None:
         stream = self.streams[command.stream]
         if stream.expires_at_ms is not None:
             self.expiring.discard((stream.expires_at_ms, stream.name))
@@ -344,20 +344,20 @@ class Keyspace:
         if command.at_ms is not None:
             self.expiring.add((command.at_ms, stream.name))
 
-    def _set_defaults(self, command: c.SetDefaults) -> None:
+    def _set_defaults(self, command: c.DefaultsSet) -> None:
         self.defaults = command.defaults
         self.unplanned.update(dict.fromkeys(self.keyed))
 
-    def _set_policy(self, command: c.SetPolicy) -> None:
+    def _set_policy(self, command: c.PolicySet) -> None:
         self.group(command.stream, command.group).policy = command.policy
         self.note_policies(self.streams[command.stream])
 
-    def _rest(self, command: c.Rest) -> None:
+    def _rest(self, command: c.EntriesDelayed) -> None:
         pel = self.group(command.stream, command.group).pel
         for entry_id, count, until_ms in command.entries:
             pel.release(entry_id, count, self.steady_ms(until_ms))
 
-    def _commit_batch(self, command: c.CommitBatch) -> None:
+    def _commit_batch(self, command: c.BatchCommitted) -> None:
         at_ms = self._reached(command.at_ms)
         self.writers.commit(command.writer, command.batch, at_ms)
 

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
-from headgate.engine.commands import DeleteStream
+from headgate.engine.commands import StreamDeleted
 from headgate.engine.decisions import Decision
 from headgate.engine.engine import Engine
 from tests.crash.gateway import END_S_MAX, ROOT, headgate
@@ -72,7 +72,7 @@ async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
     ):
         assert (await http.get(path)).status_code == 200
         with pytest.raises(KeyError):
-            await engine.perform(lambda *_: Decision(None, [DeleteStream(b"missing")]))
+            await engine.perform(lambda *_: Decision(None, [StreamDeleted(b"missing")]))
         async with asyncio.timeout(10):
             await gateway.died.wait()
         answer = await http.get(path)

@@ -63,7 +63,9 @@ class History:
         if request is not None and request.task is asyncio.current_task():
             request.position = position
             kinds = {type(command) for command in record}
-            if c.Add in kinds and c.Ack not in kinds:  # dead letters are of who is served by it
+            if (
+                c.EntriesAdded in kinds and c.EntriesAcked not in kinds
+            ):  # dead letters are of who is served by it
                 request.added_at.add(position)
         for command in record:
             self._index(position, command)
@@ -112,21 +114,21 @@ class History:
 
     def _index(self, position: int, command: Command) -> None:
         match command:
-            case c.Add(_, entries):
+            case c.EntriesAdded(_, entries):
                 for entry in entries:
                     self.added_at[entry] = position
-            case c.Deliver(stream, group, consumer, claimed=claimed, delivered=delivered):
+            case c.EntriesDelivered(stream, group, consumer, claimed=claimed, delivered=delivered):
                 for entry_id in [*claimed, *delivered]:
                     key = stream, group, consumer, entry_id
                     self.delivered_at.setdefault(key, []).append(position)
 
     def _check_order(self, command: Command) -> None:
         """Ids grow, unless XSETID says otherwise, and no two lives of streams have one epoch."""
-        if isinstance(command, c.CreateStream):
+        if isinstance(command, c.StreamCreated):
             assert command.epoch > self._shadow.epoch, "the epoch of a stream is above all before"
-        if isinstance(command, c.SetStream):
+        if isinstance(command, c.CountersSet):
             self._greatest_ids[self._shadow.streams[command.stream].epoch] = command.last_id
-        if isinstance(command, c.Add):
+        if isinstance(command, c.EntriesAdded):
             epoch = self._shadow.streams[command.stream].epoch
             for entry in command.entries:
                 greatest = self._greatest_ids.get(epoch, MIN_ID)

@@ -288,7 +288,7 @@ class Workload:
             self._random.choice([300, 100_000]),
             self._random.choice([2, 100]),
         )
-        return lambda: self._engine.perform(lambda *_: Decision(None, [c.SetDefaults(defaults)]))
+        return lambda: self._engine.perform(lambda *_: Decision(None, [c.DefaultsSet(defaults)]))
 
     # Groups and consumers
 
@@ -497,7 +497,7 @@ def _mistaken(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
 
 
 def _poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
-    return Decision(None, [c.Trim(b"missing", MIN_ID)])
+    return Decision(None, [c.StreamTrimmed(b"missing", MIN_ID)])
 
 
 def name_of(error: StreamError) -> str:

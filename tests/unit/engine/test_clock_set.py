@@ -58,7 +58,7 @@ def records(engine: Engine) -> list[list[commands.Command]]:
 def steps(engine: Engine) -> list[int]:
     """Return which steps of the clock are recorded."""
     found = [command for record in records(engine) for command in record]
-    return [one.by_ms for one in found if isinstance(one, commands.SetClock)]
+    return [one.by_ms for one in found if isinstance(one, commands.ClockSet)]
 
 
 def in_virtual_time_either_way(test: Callable[[int], object]) -> Callable[[int], None]:
@@ -158,7 +158,7 @@ async def test_a_step_costs_one_record_however_much_is_pending() -> None:
     clock.step(-HOUR_MS)
     await engine.consumers(S, G)
     await engine.consumers(S, G)
-    assert records(engine)[before:] == [[commands.SetClock(-HOUR_MS)]]
+    assert records(engine)[before:] == [[commands.ClockSet(-HOUR_MS)]]
 
 
 @in_virtual_time

@@ -21,23 +21,23 @@ entries = st.lists(st.builds(Entry, ids, fields), max_size=3)
 configs = st.builds(StreamConfig, max_length=optional, max_age_ms=optional)
 
 every_command = st.one_of(
-    st.builds(c.CreateStream, names, times, configs),
-    st.builds(c.ConfigureStream, names, configs),
-    st.builds(c.DeleteStream, names),
-    st.builds(c.Add, names, entries),
-    st.builds(c.Trim, names, ids),
-    st.builds(c.Delete, names, id_lists),
-    st.builds(c.CreateGroup, names, names, ids, optional),
-    st.builds(c.SetGroup, names, names, ids, optional),
-    st.builds(c.DestroyGroup, names, names),
-    st.builds(c.SeeConsumer, names, names, names, times),
-    st.builds(c.DeleteConsumer, names, names, names, st.booleans()),
-    st.builds(c.Deliver, names, names, names, times, id_lists, id_lists, ids, optional),
-    st.builds(c.Redeliver, names, names, names, times, id_lists),
-    st.builds(c.Ack, names, names, id_lists),
-    st.builds(c.Release, names, names, counts),
-    st.builds(c.CommitBatch, names, times, times),
-    st.builds(c.Claim, names, names, names, times, times, counts, id_lists, ids),
+    st.builds(c.StreamCreated, names, times, configs),
+    st.builds(c.StreamConfigured, names, configs),
+    st.builds(c.StreamDeleted, names),
+    st.builds(c.EntriesAdded, names, entries),
+    st.builds(c.StreamTrimmed, names, ids),
+    st.builds(c.EntriesDeleted, names, id_lists),
+    st.builds(c.GroupCreated, names, names, ids, optional),
+    st.builds(c.GroupMoved, names, names, ids, optional),
+    st.builds(c.GroupDestroyed, names, names),
+    st.builds(c.ConsumerSeen, names, names, names, times),
+    st.builds(c.ConsumerDeleted, names, names, names, st.booleans()),
+    st.builds(c.EntriesDelivered, names, names, names, times, id_lists, id_lists, ids, optional),
+    st.builds(c.EntriesRedelivered, names, names, names, times, id_lists),
+    st.builds(c.EntriesAcked, names, names, id_lists),
+    st.builds(c.EntriesReleased, names, names, counts),
+    st.builds(c.BatchCommitted, names, times, times),
+    st.builds(c.EntriesClaimed, names, names, names, times, times, counts, id_lists, ids),
 )
 
 
@@ -46,10 +46,10 @@ def test_a_record_reads_back_as_it_was_written(batch: list[c.Command]) -> None:
     assert c.decode(c.encode(batch)) == batch
 
 
-@given(st.builds(c.Add, names, entries))
-def test_entries_and_ids_come_back_as_what_they_are(command: c.Add) -> None:
+@given(st.builds(c.EntriesAdded, names, entries))
+def test_entries_and_ids_come_back_as_what_they_are(command: c.EntriesAdded) -> None:
     (decoded,) = c.decode(c.encode([command]))
-    assert isinstance(decoded, c.Add)
+    assert isinstance(decoded, c.EntriesAdded)
     assert all(type(entry) is Entry for entry in decoded.entries)
     assert all(type(entry.id) is EntryId for entry in decoded.entries)
     assert all(type(entry.fields) is tuple for entry in decoded.entries)

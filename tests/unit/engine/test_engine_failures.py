@@ -65,7 +65,7 @@ def failing(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
 def poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
     """Decide what cannot be applied: after one command that can be."""
     half = adding(b"half")(keyspace, now_ms).commands
-    return Decision(None, [*half, c.Trim(b"missing", MIN_ID)])
+    return Decision(None, [*half, c.StreamTrimmed(b"missing", MIN_ID)])
 
 
 # Steps
@@ -94,7 +94,9 @@ async def test_a_record_that_cannot_be_written_down_changes_nothing() -> None:
     engine = Driver()
     with pytest.raises(OverflowError):
         await engine.perform(
-            lambda *_: Decision(None, [c.CommitBatch(b"w", 2**64, 1)])  # no such number in msgpack
+            lambda *_: Decision(
+                None, [c.BatchCommitted(b"w", 2**64, 1)]
+            )  # no such number in msgpack
         )
     assert engine.storage.position == 0
     assert await engine.last_commit(b"w") is None

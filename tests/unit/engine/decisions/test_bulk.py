@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.commands import CommitBatch, decode
+from headgate.engine.commands import BatchCommitted, decode
 from headgate.engine.decisions.bulk import shares
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
@@ -79,7 +79,7 @@ async def test_a_batch_is_one_record_that_ends_with_who_wrote_it() -> None:
 
     assert [(one.stream, one.entries) for one in committed.streams] == [(b"b", 1), (b"a", 2)]
     _, record = storage.records
-    assert decode(record)[-1] == CommitBatch(b"w", 3, 50)
+    assert decode(record)[-1] == BatchCommitted(b"w", 3, 50)
     assert await engine.last_commit(b"w") == Commit(3, 50)
 
 

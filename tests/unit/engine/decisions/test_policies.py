@@ -2,7 +2,15 @@
 
 import pytest
 
-from headgate.engine.commands import Ack, Add, CreateStream, Delete, DeleteConsumer, Release, Rest
+from headgate.engine.commands import (
+    ConsumerDeleted,
+    EntriesAcked,
+    EntriesAdded,
+    EntriesDelayed,
+    EntriesDeleted,
+    EntriesReleased,
+    StreamCreated,
+)
 from headgate.engine.decisions import policies, streams
 from headgate.engine.decisions.deliveries import nack
 from headgate.engine.decisions.policies import ORIGIN
@@ -73,8 +81,8 @@ async def test_what_fails_rests_and_the_rest_is_released(engine: Driver) -> None
     ids, fail = [entry_id(1), entry_id(2)], NackRequest(NackMode.FAIL)
     decision = nack(engine.keyspace, S, G, ids, fail, None, 500)
     assert decision.commands == [
-        Release(S, G, [(entry_id(2), 1)]),
-        Rest(S, G, [(entry_id(1), 2, 530)]),
+        EntriesReleased(S, G, [(entry_id(2), 1)]),
+        EntriesDelayed(S, G, [(entry_id(1), 2, 530)]),
     ]
 
 
@@ -90,9 +98,9 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     decision = policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 10)
     assert decision.reply == 1
     [made, added, acked] = decision.commands
-    assert isinstance(made, CreateStream)
-    assert isinstance(added, Add)
-    assert acked == Ack(S, G, [entry_id(1)])
+    assert isinstance(made, StreamCreated)
+    assert isinstance(added, EntriesAdded)
+    assert acked == EntriesAcked(S, G, [entry_id(1)])
     values = (S, b"1-0", G, b"1", b"max_deliveries")
     origin = tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
     assert added.entries[0].fields == (b"n", b"1", *origin)
@@ -132,7 +140,7 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
         commands = nack(engine.keyspace, S, G, [entry_id(number)], request, None, 0).commands
         engine._record_and_apply(commands)
     decision = policies.dead_letter(engine.keyspace, S, G, None, engine.hand.now_ms, nacked=ids)
-    assert decision.commands[-1] == Ack(S, G, [entry_id(4)])
+    assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)])
 
 
 async def test_a_redrive_is_one_step(engine: Driver) -> None:
@@ -145,10 +153,10 @@ async def test_a_redrive_is_one_step(engine: Driver) -> None:
     commands = policies.redrive(engine.keyspace, S, G, None, 10, engine.hand.now_ms).commands
 
     released, added, deleted = commands
-    assert released == Release(S, G, [(entry_id(1), 0)])
-    assert isinstance(added, Add)
+    assert released == EntriesReleased(S, G, [(entry_id(1), 0)])
+    assert isinstance(added, EntriesAdded)
     assert added.entries[0].fields == (b"n", b"2")
-    assert deleted == Delete(D, ids)
+    assert deleted == EntriesDeleted(D, ids)
 
 
 async def test_two_letters_of_one_entry_are_one_entry_again(engine: Driver) -> None:
@@ -181,8 +189,8 @@ async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> N
     at_ms = engine.hand.now_ms + 100
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms - 1).commands == []
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms).commands == [
-        DeleteConsumer(S, G, b"a", release=True),
-        DeleteConsumer(S, G, b"b", release=True),
+        ConsumerDeleted(S, G, b"a", release=True),
+        ConsumerDeleted(S, G, b"b", release=True),
     ]
     await engine.update_group(acting_by(S, G, GroupPolicy()))
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms).commands == []

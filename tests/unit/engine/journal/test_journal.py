@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from headgate.engine.commands import (
-    Ack,
-    Add,
     Command,
-    CreateGroup,
-    CreateStream,
-    Delete,
-    DeleteStream,
+    EntriesAcked,
+    EntriesAdded,
+    EntriesDeleted,
+    GroupCreated,
+    StreamCreated,
+    StreamDeleted,
 )
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
@@ -45,11 +45,11 @@ from tests.virtual_time import ManualClock, in_virtual_time, now_ms, settle
 from tests.workload import Workload
 
 SYNC_S = 0.01
-CREATE: list[Command] = [CreateStream(b"s", 1, StreamConfig())]
+CREATE: list[Command] = [StreamCreated(b"s", 1, StreamConfig())]
 
 
 def adding(number: int, value: bytes = b"v") -> list[Command]:
-    return [Add(b"s", [Entry(EntryId(number, 0), (b"f", value))])]
+    return [EntriesAdded(b"s", [Entry(EntryId(number, 0), (b"f", value))])]
 
 
 def rewriting(disk: MemoryDisk) -> Rewriter:
@@ -492,7 +492,7 @@ async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
 
 
 async def put_on(one: Running) -> None:
-    """Add entries until that fails."""
+    """EntriesAdded entries until that fails."""
     while True:
         await one.put(adding(one.journal.position, bytes(100)))
         await asyncio.sleep(0.3)
@@ -699,7 +699,7 @@ async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> 
 
 # Room
 
-DELETE: list[Command] = [Delete(b"s", [EntryId(1, 0)])]
+DELETE: list[Command] = [EntriesDeleted(b"s", [EntryId(1, 0)])]
 
 
 @in_virtual_time
@@ -715,7 +715,7 @@ async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_roo
         with pytest.raises(Unavailable, match="the journal is full"):
             one.journal.append(adding(one.journal.position))
         await one.put(DELETE)
-        await one.put([DeleteStream(b"s")])
+        await one.put([StreamDeleted(b"s")])
         await asyncio.sleep(60)
         assert one.journal.refusal is None
         await one.put(CREATE)
@@ -729,7 +729,7 @@ async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() ->
     disk = MemoryDisk()
     bounds = DiskBounds(free_bytes_min=4000)
     async with running(disk, growth=Growth(0), bounds=bounds, rewriter=no_rewriter) as one:
-        await one.put([*CREATE, CreateGroup(b"s", b"g", MIN_ID, 0)])
+        await one.put([*CREATE, GroupCreated(b"s", b"g", MIN_ID, 0)])
         await one.put(adding(1))
         assert disk.reserved_bytes == 2000
         disk.size_bytes_max = disk.size_bytes_max - disk.free_bytes() + 2000  # by somebody else
@@ -741,7 +741,7 @@ async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() ->
         await asyncio.sleep(LOOK_INTERVAL_S)
         with pytest.raises(Unavailable, match=r"the disk is full: \d+ bytes are free, and 4000"):
             one.journal.append(adding(3))
-        await one.put([Ack(b"s", b"g", [])])
+        await one.put([EntriesAcked(b"s", b"g", [])])
         disk.size_bytes_max += 10_000
         await asyncio.sleep(LOOK_INTERVAL_S)
         await one.put(adding(3))

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from headgate.engine import commands
-from headgate.engine.commands import Add, Command, CreateGroup, CreateStream, DeleteStream
+from headgate.engine.commands import (
+    Command,
+    EntriesAdded,
+    GroupCreated,
+    StreamCreated,
+    StreamDeleted,
+)
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Broken, Corrupt, NewerFormat
@@ -55,7 +61,7 @@ def last_block_offset(disk: MemoryDisk, name: str) -> int:
 
 
 def add(number: int) -> list[Command]:
-    return [Add(b"s", [Entry(EntryId(number, 0), (b"f", b"v"))])]
+    return [EntriesAdded(b"s", [Entry(EntryId(number, 0), (b"f", b"v"))])]
 
 
 def segment(first: int, *records: list[Command]) -> bytes:
@@ -69,7 +75,7 @@ def segment(first: int, *records: list[Command]) -> bytes:
 
 HEADER = Header(Kind.JOURNAL, 1)
 JOURNAL = pack_header(HEADER)
-CREATE: list[Command] = [CreateStream(b"s", 1, StreamConfig())]
+CREATE: list[Command] = [StreamCreated(b"s", 1, StreamConfig())]
 
 
 # Whole files
@@ -251,7 +257,7 @@ def block_of(first: int, *records: list[Command]) -> bytes:
     return pack_block(HEADER, first, 0, payload)
 
 
-POISON: list[Command] = [DeleteStream(b"missing")]
+POISON: list[Command] = [StreamDeleted(b"missing")]
 
 
 def test_a_record_that_cannot_be_applied_is_damage_with_its_place() -> None:
@@ -263,8 +269,8 @@ def test_a_record_that_cannot_be_applied_is_damage_with_its_place() -> None:
 
 def test_a_repair_saves_nothing_of_an_item_that_was_taken_in_part() -> None:
     keyspace = Keyspace()
-    keyspace.apply(CreateStream(b"s", 1, StreamConfig()))
-    keyspace.apply(CreateGroup(b"s", b"g", MIN_ID, None))
+    keyspace.apply(StreamCreated(b"s", 1, StreamConfig()))
+    keyspace.apply(GroupCreated(b"s", b"g", MIN_ID, None))
     keyspace.group(b"s", b"g").pel.release(EntryId(1, 0), 1, 0x12_3456_7890)
     disk = MemoryDisk({})
     recovery.save(disk, keyspace, 1)
@@ -358,9 +364,9 @@ async def test_ids_grow_on_after_a_recovery_with_an_earlier_clock(
 
 
 async def test_a_new_life_of_a_stream_is_told_from_the_old_one_with_an_earlier_clock() -> None:
-    disk = MemoryDisk({FIRST: segment(1, [CreateStream(b"s", 5_000, StreamConfig())])})
+    disk = MemoryDisk({FIRST: segment(1, [StreamCreated(b"s", 5_000, StreamConfig())])})
     disk.append(
-        FIRST, pack_block(HEADER, 2, 1, commands.join([commands.encode([DeleteStream(b"s")])]))
+        FIRST, pack_block(HEADER, 2, 1, commands.join([commands.encode([StreamDeleted(b"s")])]))
     )
     keyspace = recovery.recover(disk).keyspace
     engine = Engine(MemoryStorage(), keyspace=keyspace, clock=ManualClock(10))

@@ -9,7 +9,7 @@ import pytest
 from headgate.app.routes.entries import WriterKey
 from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.commands import ForgetKeys
+from headgate.engine.commands import KeysForgotten
 from headgate.engine.decisions import streams
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import FORGOTTEN_KEYS_MS
@@ -61,7 +61,7 @@ async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
     left = []
     while (decision := streams.forget_keys(engine.keyspace, S, engine.hand.wall_ms())).commands:
         [command] = decision.commands
-        assert isinstance(command, ForgetKeys)
+        assert isinstance(command, KeysForgotten)
         engine.keyspace.apply(command)
         left.append(len(engine.keyspace.stream(S).keys))
 

@@ -279,8 +279,13 @@ async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver
     await engine.take()
     await engine.nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL)
     kinds = [type(command) for command in last_record(engine)]
-    assert kinds == [commands.Release, commands.CreateStream, commands.Add, commands.Ack]
-    assert last_record(engine)[-1] == commands.Ack(S, G, [entry_id(1), entry_id(2)])
+    assert kinds == [
+        commands.EntriesReleased,
+        commands.StreamCreated,
+        commands.EntriesAdded,
+        commands.EntriesAcked,
+    ]
+    assert last_record(engine)[-1] == commands.EntriesAcked(S, G, [entry_id(1), entry_id(2)])
 
 
 async def test_what_cannot_work_is_a_dead_letter_at_once(engine: Driver) -> None:
@@ -459,7 +464,10 @@ async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine
     [letter] = [one.id for one in await engine.range(D)]
 
     assert await engine.redrive(S, G) == [Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))]
-    assert [type(one) for one in last_record(engine)] == [commands.Release, commands.Delete]
+    assert [type(one) for one in last_record(engine)] == [
+        commands.EntriesReleased,
+        commands.EntriesDeleted,
+    ]
     assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
     assert await length_of(engine, D) == 0
     assert (await engine.group(S, b"h")).pending_count == 0
@@ -652,7 +660,7 @@ async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None
 async def test_a_group_is_created_with_its_policy_in_one_record(engine: Driver) -> None:
     await engine.create_group(S, G, GroupStart(MIN_ID), create_stream=True, policy=ONCE)
     kinds = [type(command) for command in last_record(engine)]
-    assert kinds == [commands.CreateStream, commands.CreateGroup, commands.SetPolicy]
+    assert kinds == [commands.StreamCreated, commands.GroupCreated, commands.PolicySet]
     assert (await engine.group(S, G)).policy == ONCE
 
 
