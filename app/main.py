@@ -14,7 +14,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from starlette.middleware import Middleware
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Backend, ClaimFeed
 from headgate.app.bulk.staging import Staging
 from headgate.app.http import document, handlers
 from headgate.app.http.dependencies import Gateway
@@ -172,7 +172,8 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
         unsent_bytes_max=limits.unsent_bytes_max,
     )
     sockets.watch(metrics.registry)
-    return Gateway(backend, limits, metrics, journal, sockets, random.Random())
+    claim_feed = backend if isinstance(backend, ClaimFeed) else None
+    return Gateway(backend, limits, metrics, claim_feed, journal, sockets, random.Random())
 
 
 def _in_front(settings: Settings, metrics: Metrics) -> list[Middleware]:

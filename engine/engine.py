@@ -94,6 +94,7 @@ from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.read_room import ReadRoom
 from headgate.engine.state.stream import StreamConfig
 from headgate.engine.state.writers import Commit
+from headgate.engine.takeovers import TakeoverFeed, Takeovers
 from headgate.engine.wait_queue import QueueKey, Waiter
 from headgate.engine.waiters import Claimable, Waiters
 
@@ -107,9 +108,6 @@ class _Named(Protocol):
 
 
 Named = TypeVar("Named", bound=_Named)
-
-ClaimTold = Callable[[Mapping[EntryId, int], bytes], None]
-"""Told which entries another consumer has now, by delivery count before, and who that is."""
 
 _TOO_MUCH = "this changes too much for a transaction: run it by itself"
 
@@ -125,22 +123,6 @@ class _Wanted(NamedTuple):
     limit: int | None
     size_bytes_max: int | None
     missing_ok: bool
-
-
-class _TakenOver(NamedTuple):
-    """Entries that another consumer has now, and who is to be told."""
-
-    told: ClaimTold
-    counts: dict[EntryId, int]  # delivery counts before
-    by: bytes
-
-    def tell(self) -> None:
-        """Tell the watcher; if it fails, that is no matter of what it watches."""
-        try:
-            self.told(self.counts, self.by)
-        except Exception as error:  # noqa: BLE001
-            context = {"message": "a watcher of claims failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
 
 
 def _with_durable_errors(method: Method) -> Method:
@@ -200,9 +182,7 @@ class Engine:
         self._closed = asyncio.Event()
         self._broken: BaseException | None = None  # why the state is not what the records say
         self._is_broken = asyncio.Event()
-        self._claim_watchers: dict[tuple[bytes, bytes, bytes], list[ClaimTold]] = {}
-        self._taken_over: list[_TakenOver] = []  # not told yet
-        self._has_taken_over = asyncio.Event()
+        self._takeovers = Takeovers()
         self._waiters = Waiters(self._steady_ms, self._claimable, waiters_max)
         # What was read last, and when. Who follows a stream asks for three reads in turn: what it
         # waits for, what has come since it was woken, and what comes behind that.
@@ -800,26 +780,9 @@ class Engine:
     def _decide_group_read(self, request: GroupRequest) -> Decision[list[GroupRead]]:
         return deliveries.read_group(self._current(), request, self._now_ms())
 
-    def watch_claims(
-        self, stream: bytes, group: bytes, consumer: bytes, told: ClaimTold
-    ) -> Callable[[], None]:
-        """Call `told` whenever another consumer has taken over what this one held.
-
-        It is told once that is durable, by `run`.
-
-        Returns:
-            How to stop.
-        """
-        key = stream, group, consumer
-        self._claim_watchers.setdefault(key, []).append(told)
-
-        def stop() -> None:
-            watchers = self._claim_watchers[key]
-            watchers.remove(told)
-            if not watchers:
-                del self._claim_watchers[key]
-
-        return stop
+    def claims(self, stream: bytes, group: bytes, consumer: bytes) -> TakeoverFeed:
+        """Tell what other consumers take over from one; `run` does it, once that is durable."""
+        return TakeoverFeed(self._takeovers, (stream, group, consumer))
 
     @_with_durable_errors
     async def give_back(
@@ -987,7 +950,7 @@ class Engine:
                     tasks.create_task(self.run_housekeeping()),
                     tasks.create_task(self._until_broken()),
                     tasks.create_task(self._disposal.run()),
-                    tasks.create_task(self._tell_claims()),
+                    tasks.create_task(self._takeovers.run(lambda: self._durable(None))),
                 ]
                 try:
                     await self._storage.run(self._go_back)
@@ -1002,7 +965,7 @@ class Engine:
 
     def _go_back(self, keyspace: Keyspace | None) -> None:
         """Take a state for the one there is; who waits may wait for what was given up."""
-        self._taken_over.clear()
+        self._takeovers.forget()
         self._waiters.fail(Unavailable(self.refusal or ""))
         if keyspace is None:
             return
@@ -1217,15 +1180,13 @@ class Engine:
         try:
             self._storage.change_count += changes_by(self._keyspace, commands)
             for command in commands:
-                lost = self._lost_by(command) if self._claim_watchers else ()
+                if self._takeovers:
+                    self._takeovers.note(self._keyspace, command)
                 freed = signals.holders_before(self._keyspace, self._waiters, command)
                 self._keyspace.apply(command)
                 signals.tell(self._waiters, command)
                 for names in freed:
                     self._waiters.freed(*names)
-                if lost:
-                    self._taken_over += lost
-                    self._has_taken_over.set()
         except BaseException as error:
             self._break(error)
             raise
@@ -1236,40 +1197,6 @@ class Engine:
         self._is_broken.set()
         self._storage.abandon(_BROKEN)
         self._waiters.fail(Unavailable(_BROKEN))
-
-    def _lost_by(self, command: c.Command) -> list[_TakenOver]:
-        """Return who is to be told that entries are about to change hands, and what."""
-        match command:
-            case c.EntriesDelivered(claimed=taken):
-                pass
-            case c.EntriesClaimed(counts=counts):
-                taken = [entry_id for entry_id, _ in counts]
-            case _:
-                return []
-        names = command.stream, command.group
-        pel = self._keyspace.group(*names).pel.by_id
-        lost: dict[bytes, dict[EntryId, int]] = {}
-        for entry_id in taken:
-            pending = pel.get(entry_id)
-            owner = None if pending is None else pending.owner
-            if pending is not None and owner is not None and owner.name != command.consumer:
-                lost.setdefault(owner.name, {})[entry_id] = pending.delivery_count
-        return [
-            _TakenOver(told, counts, command.consumer)
-            for consumer, counts in lost.items()
-            for told in self._claim_watchers.get((*names, consumer), ())
-        ]
-
-    async def _tell_claims(self) -> None:
-        """Tell watchers what has changed hands, once that is durable, until cancelled."""
-        while True:
-            await self._has_taken_over.wait()
-            self._has_taken_over.clear()
-            taken_over, self._taken_over = self._taken_over, []
-            with suppress(Unavailable):  # then it never happened
-                await self._durable(None)
-                for one in taken_over:
-                    one.tell()
 
     async def _listed(
         self,

@@ -156,6 +156,10 @@ letters and those whose entry is gone may be in front. 1 ms."""
 AUTOCLAIM_SCAN_FACTOR = 10
 """XAUTOCLAIM looks at ten pending entries for each it may return, then gives a cursor."""
 
+TAKEOVER_IDS_MAX = 20_000
+"""Ids taken over from a consumer that are kept for who is to tell it: as many as one command takes.
+Each costs some 100 bytes while it waits."""
+
 CACHED_CHUNKS_MAX = 64
 """Sealed chunks kept unpacked, shared by all streams: what readers near each other touch. With
 more, a long scan leaves the processor's cache and is a tenth slower."""

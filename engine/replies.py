@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -141,6 +142,13 @@ class Claimed(NamedTuple):
     deliveries: list[Delivery]
     deleted_ids: list[EntryId]  # were pending, are gone from the stream, left the PEL
     next_start: EntryId  # where the next page begins; `0-0` when the scan is complete
+
+
+class Takeover(NamedTuple):
+    """Entries that one consumer held and another has now."""
+
+    counts: Mapping[EntryId, int]  # delivery count of each before; if it came back, it has more
+    by: bytes  # who has them now
 
 
 class PendingItem(NamedTuple):

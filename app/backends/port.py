@@ -16,8 +16,9 @@ Names and ids are the engine's types: stream, group and consumer names are bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.replies import (
@@ -38,6 +39,7 @@ from headgate.engine.replies import (
     StreamDetail,
     StreamInfo,
     StreamRead,
+    Takeover,
 )
 from headgate.engine.requests import (
     BulkCursor,
@@ -465,20 +467,6 @@ class Backend(Protocol):
         """
         ...
 
-    def watch_claims(
-        self,
-        stream: bytes,
-        group: bytes,
-        consumer: bytes,
-        told: Callable[[Mapping[EntryId, int], bytes], None],
-    ) -> Callable[[], None]:
-        """Call `told` whenever another consumer has taken over what this one held.
-
-        Returns how to stop. It is told the ids, with the delivery counts they had, and who has them
-        now, once that is durable. By then an entry may have come back: with a greater count.
-        """
-        ...
-
     async def extend(
         self, stream: bytes, group: bytes, ids: Sequence[EntryId], *, consumer: bytes
     ) -> list[Outcome]:
@@ -544,4 +532,21 @@ class Backend(Protocol):
     @property
     def waiter_count(self) -> int:
         """Return how many reads are blocked here."""
+        ...
+
+
+@runtime_checkable
+class ClaimFeed(Protocol):
+    """An ability: a consumer can be told what others take over from it."""
+
+    def claims(
+        self, stream: bytes, group: bytes, consumer: bytes
+    ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
+        """Tell what other consumers take over from one, while the context lasts.
+
+        A takeover is told once it is durable. By then an entry may have come back, with a greater
+        count. What one consumer has taken in several steps may be told as one takeover. Whoever
+        does not take them in time loses the oldest ids of many thousands. The iteration ends with
+        the context.
+        """
         ...

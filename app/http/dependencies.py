@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Backend, ClaimFeed
 from headgate.app.http.parameters import pure
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.transport.sockets import Sockets
@@ -44,6 +44,7 @@ class Gateway:
     backend: Backend
     limits: Limits
     metrics: Metrics
+    claim_feed: ClaimFeed | None  # if the backend has one
     journal: Journal | None  # where this process keeps one
     sockets: Sockets
     random: random.Random  # for jitter and the names of nameless consumers

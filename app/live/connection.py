@@ -8,8 +8,8 @@ client whether to come back.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -58,7 +58,7 @@ from headgate.app.wire.schemas.reads import Gap
 from headgate.engine import errors
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.replies import GroupRead, Outcome, StreamRead
+from headgate.engine.replies import GroupRead, Outcome, StreamRead, Takeover
 from headgate.engine.requests import From, GroupCursor, GroupRequest, StreamCursor
 
 log = logging.getLogger("headgate")
@@ -103,8 +103,7 @@ class _Feed:
 
     credit: Credit
     subscriber: Subscriber | None  # who reads, as a consumer of a group
-    forget_claims: Callable[[], None] = lambda: None
-    task: asyncio.Task[None] | None = field(default=None)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
 class Connection:
@@ -131,8 +130,6 @@ class Connection:
             on_stuck=lambda: self._end(CloseError(SLOW)),
         )
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._claims: list[tuple[str, Mapping[EntryId, int], bytes]] = []  # not told yet
-        self._telling: asyncio.Task[None] | None = None
         self._is_short = False  # made for one subscription: it ends with it
 
     async def serve(self, first: Callable[[], SubscribeIntent] | None = None) -> None:
@@ -311,7 +308,7 @@ class Connection:
         )
         batches = follow_stream(self._backend, cursor, credit=credit, beat_ms=None)
         frame_of = partial(self._session.deliver_read, intent.sub)
-        feed.task = self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of))
+        feed.tasks.append(self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of)))
 
     async def _follow_group(self, intent: SubscribeIntent, group: bytes, credit: Credit) -> None:
         names = intent.stream, group
@@ -326,8 +323,10 @@ class Connection:
         mine = await self._backend.consumer(*names, subscriber.consumer)
         self._session.opened(intent)
         self._feeds[intent.sub] = feed = _Feed(credit, subscriber)
-        note_claims = partial(self._note_claims, intent.sub)
-        feed.forget_claims = self._backend.watch_claims(*names, subscriber.consumer, note_claims)
+        feeds = self._gateway.claim_feed
+        if feeds is not None:
+            claims = feeds.claims(*names, subscriber.consumer)
+            feed.tasks.append(self._spawn(lambda: self._tell_claims(intent.sub, claims)))
         await self.send(
             Subscribed(
                 rid=intent.rid,
@@ -347,7 +346,7 @@ class Connection:
         )
         batches = follow_group(self._backend, request, credit=credit, beat_ms=None)
         frame_of = partial(self._session.deliver_group, intent.sub)
-        feed.task = self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of))
+        feed.tasks.append(self._spawn(lambda: self._push(intent.sub, credit, batches, frame_of)))
 
     async def _push(
         self,
@@ -385,26 +384,23 @@ class Connection:
         If the caller is cancelled, either nothing has been done yet, or all of it will be.
         """
         feed = self._feeds[sub]
-        if feed.task is not None and feed.task is not asyncio.current_task():
-            feed.task.cancel()
-            await asyncio.gather(feed.task, return_exceptions=True)
+        others = [task for task in feed.tasks if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.gather(*others, return_exceptions=True)
         del self._feeds[sub]
-        feed.forget_claims()
         held = self._session.closed(sub)
         if feed.subscriber is not None:
             leaving = _kept(self._leaving, feed.subscriber.leave(self._backend, held))
             await asyncio.shield(leaving)
 
-    def _note_claims(self, sub: str, counts: Mapping[EntryId, int], by: bytes) -> None:
-        self._claims.append((sub, counts, by))
-        if self._telling is None or self._telling.done():
-            self._telling = self._spawn(self._tell_claims)
-
-    async def _tell_claims(self) -> None:
-        while self._claims:
-            claims, self._claims = self._claims, []
-            for sub, counts, by in claims:
-                frame = self._session.taken_over(sub, counts, by) if sub in self._feeds else None
+    async def _tell_claims(
+        self, sub: str, claims: AbstractAsyncContextManager[AsyncIterator[Takeover]]
+    ) -> None:
+        async with claims as takeovers:
+            async for takeover in takeovers:
+                frame = self._session.taken_over(sub, takeover.counts, takeover.by)
                 if frame is not None:
                     await self.send(frame)
 

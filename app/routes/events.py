@@ -1,8 +1,8 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, nullcontext
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -36,7 +36,7 @@ from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.replies import GroupState, StreamRead
+from headgate.engine.replies import GroupState, StreamRead, Takeover
 from headgate.engine.requests import From, GroupCursor, GroupRequest, PendingRequest, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
@@ -330,30 +330,26 @@ class _GroupEvents:
         self._ack = ack
         # Sent and, as far as we know, not settled; with their delivery counts.
         self._held: Held = {}
-        self._claims: asyncio.Queue[tuple[Mapping[EntryId, int], bytes]] = asyncio.Queue()
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         """Yield the connection's events until it ends; then give back what was not settled."""
-        consumer = self._subscriber.consumer
-        forget_claims = self._backend.watch_claims(*self._names, consumer, self._note_claim)
-        sources = self._reading(), self._losing(), _until_end(self._gateway)
+        consumer, feed = self._subscriber.consumer, self._gateway.claim_feed
+        claims = nullcontext(_nothing()) if feed is None else feed.claims(*self._names, consumer)
         with self._gateway.metrics.connection("sse"):
             try:
                 yield await self._ready()
-                async with aclosing(merged(*sources)) as parts:
-                    async for part, ids in parts:
-                        yield part
-                        if ids and self._ack == "on_receipt":
-                            await self._backend.ack(*self._names, ids, consumer=consumer)
-                            self._forget(ids)
+                async with claims as takeovers:
+                    sources = self._reading(), self._losing(takeovers), _until_end(self._gateway)
+                    async with aclosing(merged(*sources)) as parts:
+                        async for part, ids in parts:
+                            yield part
+                            if ids and self._ack == "on_receipt":
+                                await self._backend.ack(*self._names, ids, consumer=consumer)
+                                self._forget(ids)
             except StreamError as error:
                 yield _last_event(self._gateway, error, self._path)
             finally:
-                forget_claims()
                 await self._subscriber.leave(self._backend, self._held)
-
-    def _note_claim(self, counts: Mapping[EntryId, int], by: bytes) -> None:
-        self._claims.put_nowait((counts, by))
 
     async def _reading(self) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
         """Yield parts with the ids of the entries in them."""
@@ -379,13 +375,14 @@ class _GroupEvents:
             if len(self._held) > 2 * (self._request.max_pending or 0):
                 await self._look_what_is_held()
 
-    async def _losing(self) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
+    async def _losing(
+        self, takeovers: AsyncIterator[Takeover]
+    ) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
         """Yield what another consumer has taken over."""
-        while True:
-            counts, by = await self._claims.get()
-            lost = take_away(self._held, counts)
+        async for takeover in takeovers:
+            lost = take_away(self._held, takeover.counts)
             if lost:
-                claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(by))
+                claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(takeover.by))
                 yield event("claimed", claimed), []
 
     async def _ready(self) -> bytes:
@@ -409,6 +406,13 @@ class _GroupEvents:
     def _forget(self, ids: Sequence[EntryId]) -> None:
         for entry_id in ids:
             self._held.pop(entry_id, None)
+
+
+async def _nothing() -> AsyncIterator[Takeover]:
+    """Yield nothing, without end."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+    yield
 
 
 async def _until_end(gateway: Gateway) -> AsyncGenerator[Any, None]:

@@ -19,6 +19,7 @@ class Ability(Enum):
     """What not every backend can."""
 
     POLICIES = auto()  # groups act by a policy
+    CLAIM_FEED = auto()  # a consumer is told what others take over from it
     BULK = auto()  # plans, splits and batches of writers
     SURVIVES = auto()  # what it holds is there when it is opened again
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -154,37 +154,37 @@ async def test_an_error_is_told_at_once_if_all_is_durable(slow: Slow) -> None:
         await slow.engine.stream_info(MISSING)
 
 
-async def test_a_claim_is_told_once_it_is_durable(slow: Slow) -> None:
+async def test_a_takeover_is_told_once_it_is_durable(slow: Slow) -> None:
     engine = slow.engine
     await slow.safely(engine.read_group(group_request(S, G)))
-    told: list[tuple[int, bytes]] = []
-
-    def note(counts: Mapping[EntryId, int], by: bytes) -> None:
-        told.append((len(counts), by))
-
-    engine.watch_claims(S, G, b"a", note)
-    claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
-    await turns()
-    told_early = list(told)
-    slow.storage.settle()
-    await claiming
-    await turns()
-
-    assert told_early == []
-    assert told == [(2, b"b")]
-
-
-async def test_a_claim_that_is_lost_is_never_told(slow: Slow) -> None:
-    engine = slow.engine
-    await slow.safely(engine.read_group(group_request(S, G)))
-    told: list[bytes] = []
-    engine.watch_claims(S, G, b"a", lambda _, by: told.append(by))
-    claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
-    await turns()
-
-    slow.storage.fail()
-
-    with pytest.raises(Unavailable):
+    async with engine.claims(S, G, b"a") as takeovers:
+        told = asyncio.ensure_future(anext(takeovers))
+        claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
+        await turns()
+        was_told_early = told.done()
+        slow.storage.settle()
         await claiming
-    await turns()
-    assert told == []
+        takeover = await told
+
+    assert not was_told_early
+    assert (len(takeover.counts), takeover.by) == (2, b"b")
+
+
+async def test_a_takeover_that_is_lost_is_never_told(slow: Slow) -> None:
+    engine = slow.engine
+    await slow.safely(engine.read_group(group_request(S, G)))
+    async with engine.claims(S, G, b"a") as takeovers:
+        told = asyncio.ensure_future(anext(takeovers))
+        claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
+        await turns()
+
+        slow.storage.fail()
+
+        with pytest.raises(Unavailable):
+            await claiming
+        await turns()
+        was_told = told.done()
+
+    assert not was_told
+    with pytest.raises(StopAsyncIteration):
+        await told

@@ -17,7 +17,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.wait_queue import QueueKey
 from tests.lengths import length_of
 from tests.memory_disk import MemoryDisk
-from tests.unit.driver import Driver, G, S
+from tests.unit.driver import Driver, S
 from tests.virtual_time import ManualClock, in_virtual_time, settle
 
 
@@ -126,25 +126,6 @@ async def test_a_blocked_read_that_raises_is_alone_with_that() -> None:
     [read] = await asyncio.wait_for(right, 1)
     assert [entry.id.ms for entry in read.entries] == [2]
     assert engine.waiter_count == 0
-
-
-async def test_a_watcher_that_raises_is_in_nobodys_way() -> None:
-    engine, told = Driver(), list[Any]()
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-    await engine.start(1)
-    await engine.take(b"a")
-
-    def watch(*_: object) -> None:
-        raise ValueError("a mistake in a watcher")
-
-    engine.watch_claims(S, G, b"a", watch)
-    running = asyncio.create_task(engine.run())
-    await engine.take(b"b", claim=0)
-    await asyncio.sleep(0)
-    await engine.close()
-    await running
-    assert [item.consumer for item in await engine.held()] == [b"b"]
-    assert [str(context["exception"]) for context in told] == ["a mistake in a watcher"]
 
 
 # The end

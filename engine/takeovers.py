@@ -1,0 +1,161 @@
+"""Takeovers: a consumer that asks is told which of its entries other consumers have taken over.
+
+What a command takes is noted as the command is applied, and told once that is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from headgate.engine import commands as c
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import Unavailable
+from headgate.engine.limits import TAKEOVER_IDS_MAX
+from headgate.engine.replies import Takeover
+from headgate.engine.signals import Holder
+from headgate.engine.state.keyspace import Keyspace
+
+
+class TakeoverFeed:
+    """What others took over from one consumer, until it is taken from here.
+
+    It is an iterator that ends when it is closed, and a context manager that closes it. What one
+    consumer takes in several steps meanwhile is told as one takeover. Of more than
+    `TAKEOVER_IDS_MAX` ids that nobody has taken from here, the oldest are forgotten.
+    """
+
+    def __init__(self, takeovers: Takeovers, holder: Holder) -> None:
+        """Get ready to be told, from `__aenter__` on."""
+        self._takeovers = takeovers
+        self._holder = holder
+        self._by_taker: dict[bytes, dict[EntryId, int]] = {}
+        self._id_count = 0
+        self._is_closed = False
+        self._changed = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Be told from now on."""
+        self._takeovers.open(self._holder, self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Be told no more; an iteration under way ends."""
+        self._takeovers.close(self._holder, self)
+        self._is_closed = True
+        self._changed.set()
+
+    def __aiter__(self) -> Self:
+        """Return itself: what was taken from here is gone."""
+        return self
+
+    async def __anext__(self) -> Takeover:
+        """Return what one consumer has taken over, waiting for it."""
+        while not self._is_closed:
+            if self._by_taker:
+                by = next(iter(self._by_taker))
+                counts = self._by_taker.pop(by)
+                self._id_count -= len(counts)
+                return Takeover(counts, by)
+            self._changed.clear()
+            await self._changed.wait()
+        raise StopAsyncIteration
+
+    def put(self, takeover: Takeover) -> None:
+        """Add what is to be told."""
+        counts = self._by_taker.setdefault(takeover.by, {})
+        self._id_count -= len(counts)
+        counts.update(takeover.counts)
+        self._id_count += len(counts)
+        while self._id_count > TAKEOVER_IDS_MAX:
+            self._forget_oldest()
+        self._changed.set()
+
+    def _forget_oldest(self) -> None:
+        by, counts = next(iter(self._by_taker.items()))
+        del counts[next(iter(counts))]
+        self._id_count -= 1
+        if not counts:
+            del self._by_taker[by]
+
+
+class _Noted(NamedTuple):
+    feed: TakeoverFeed
+    takeover: Takeover
+
+
+class Takeovers:
+    """Who is told what was taken over from whom."""
+
+    def __init__(self) -> None:
+        """Start with nobody to tell."""
+        self._feeds: dict[Holder, list[TakeoverFeed]] = {}
+        self._noted: list[_Noted] = []  # applied, and perhaps not durable yet
+        self._has_noted = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        """Tell whether anybody is to be told anything."""
+        return bool(self._feeds)
+
+    def open(self, holder: Holder, feed: TakeoverFeed) -> None:
+        """Tell `feed` what others take over from a consumer."""
+        self._feeds.setdefault(holder, []).append(feed)
+
+    def close(self, holder: Holder, feed: TakeoverFeed) -> None:
+        """Tell `feed` nothing more."""
+        feeds = self._feeds[holder]
+        feeds.remove(feed)
+        if not feeds:
+            del self._feeds[holder]
+
+    def note(self, keyspace: Keyspace, command: c.Command) -> None:
+        """Note what a command that is about to be applied takes over, and from whom."""
+        match command:
+            case c.EntriesDelivered(claimed=taken):
+                pass
+            case c.EntriesClaimed(counts=counts):
+                taken = [entry_id for entry_id, _ in counts]
+            case _:
+                return
+        names = command.stream, command.group
+        pel = keyspace.group(*names).pel.by_id
+        lost: dict[bytes, dict[EntryId, int]] = {}
+        for entry_id in taken:
+            pending = pel.get(entry_id)
+            owner = None if pending is None else pending.owner
+            if pending is not None and owner is not None and owner.name != command.consumer:
+                lost.setdefault(owner.name, {})[entry_id] = pending.delivery_count
+        for consumer, was in lost.items():
+            takeover = Takeover(was, command.consumer)
+            feeds = self._feeds.get((*names, consumer), ())
+            self._noted += [_Noted(feed, takeover) for feed in feeds]
+        if self._noted:
+            self._has_noted.set()
+
+    def forget(self) -> None:
+        """Forget what was noted: it never happened."""
+        self._noted.clear()
+
+    async def run(self, wait_durable: Callable[[], Awaitable[object]]) -> None:
+        """Tell what was noted, until cancelled.
+
+        Args:
+            wait_durable: returns when all that was applied is durable; raises `Unavailable` if that
+                is lost.
+        """
+        while True:
+            await self._has_noted.wait()
+            self._has_noted.clear()
+            noted, self._noted = self._noted, []
+            with suppress(Unavailable):  # then it never happened
+                await wait_durable()
+                for feed, takeover in noted:
+                    feed.put(takeover)

@@ -1,0 +1,109 @@
+"""A consumer is told what others take over from it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from headgate.app.backends.port import Backend, ClaimFeed
+from headgate.engine.replies import Takeover
+from headgate.engine.requests import ClaimRequest, NackMode
+from tests.contract.backends import Ability
+from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
+
+pytestmark = pytest.mark.needs(Ability.CLAIM_FEED)
+
+CEM = b"cem"
+
+
+def claims(
+    backend: Backend, consumer: bytes
+) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
+    assert isinstance(backend, ClaimFeed)
+    return backend.claims(S, G, consumer)
+
+
+async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
+    await backend.claim(S, G, consumer, ids(*numbers), ClaimRequest(0))
+
+
+async def told(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
+    """Return what was taken over next: numbers with their delivery counts, and by whom."""
+    async with asyncio.timeout(10):
+        takeover = await anext(takeovers)
+    return {one.ms: count for one, count in takeover.counts.items()}, takeover.by
+
+
+async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
+    await filled(backend, 1, 2, 3)
+    async with claims(backend, ANA) as takeovers:
+        await backend.read_group(take(ANA))
+        await claim(backend, BEN, 1, 3)
+        assert await told(takeovers) == ({1: 1, 3: 1}, BEN)
+        await backend.read_group(take(CEM, 1, claim_idle_ms=0))  # as the longest idle
+        assert await told(takeovers) == ({2: 1}, CEM)
+        await backend.autoclaim(S, G, ANA, min_idle_ms=0)
+        await claim(backend, BEN, 2)
+        assert await told(takeovers) == ({2: 3}, BEN)
+
+
+async def test_nobody_else_is_told(backend: Backend) -> None:
+    await filled(backend, 1, 2)
+    async with claims(backend, ANA) as takeovers:
+        await backend.read_group(take(BEN, 1))
+        await backend.read_group(take(ANA, 1))
+        await claim(backend, CEM, 1)  # was another's
+        await claim(backend, ANA, 2)  # is its own
+        await claim(backend, CEM, 2)
+        assert await told(takeovers) == ({2: 2}, CEM)
+
+
+async def test_what_is_settled_or_given_back_is_taken_over_from_nobody(backend: Backend) -> None:
+    await filled(backend, 1, 2, 3, 4)
+    await backend.read_group(take(ANA))
+    async with claims(backend, ANA) as takeovers:
+        await backend.ack(S, G, ids(1))
+        await backend.nack(S, G, ids(2), mode=NackMode.SILENT)
+        await backend.give_back(S, G, ANA, {entry_id(3): 1})
+        await claim(backend, BEN, 1, 2, 3)
+        await claim(backend, BEN, 4)
+        assert await told(takeovers) == ({4: 1}, BEN)
+
+
+async def test_what_one_takes_step_by_step_may_be_told_at_once(backend: Backend) -> None:
+    await filled(backend, *range(1, 11))
+    await backend.read_group(take(ANA))
+    async with claims(backend, ANA) as takeovers:
+        for number in range(1, 11):
+            await claim(backend, BEN if number % 2 else CEM, number)
+        by_taker: dict[bytes, dict[int, int]] = {BEN: {}, CEM: {}}
+        while sum(map(len, by_taker.values())) < 10:
+            counts, by = await told(takeovers)
+            by_taker[by] |= counts
+    assert {by: sorted(counts) for by, counts in by_taker.items()} == {
+        BEN: [1, 3, 5, 7, 9],
+        CEM: [2, 4, 6, 8, 10],
+    }
+
+
+async def test_each_who_asks_is_told(backend: Backend) -> None:
+    await filled(backend, 1, 2)
+    await backend.read_group(take(ANA))
+    async with claims(backend, ANA) as one:
+        async with claims(backend, ANA) as other:
+            await claim(backend, BEN, 1)
+            assert await told(one) == await told(other) == ({1: 1}, BEN)
+        await claim(backend, CEM, 2)
+        assert await told(one) == ({2: 1}, CEM)
+
+
+async def test_the_end_of_the_context_ends_the_iteration(backend: Backend) -> None:
+    await filled(backend, 1)
+    async with claims(backend, ANA) as takeovers:
+        waiting = asyncio.ensure_future(anext(takeovers))
+        await asyncio.sleep(0)
+    with pytest.raises(StopAsyncIteration):
+        await waiting
+    with pytest.raises(StopAsyncIteration):
+        await anext(takeovers)
