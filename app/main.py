@@ -200,7 +200,7 @@ def _behind() -> list[Middleware]:
     return [Middleware(socket.SocketRoutes), proxy_headers()]
 
 
-def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -> Engine:
+def open_engine(settings: Settings, progress: Progress = recovery.no_progress) -> Engine:
     """Return the engine with everything that its data directory holds.
 
     Args:
@@ -239,7 +239,7 @@ def open_engine(settings: Settings, progress: Progress = recovery.tell_nobody) -
         torn=loaded.torn,
         growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
         bounds=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
-        tell=_log,
+        on_event=_log,
     )
     return Engine(
         journal,

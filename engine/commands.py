@@ -236,9 +236,9 @@ class PolicySet(msgspec.Struct, frozen=True, array_like=True, tag=26):
 
 
 class EntriesDelayed(msgspec.Struct, frozen=True, array_like=True, tag=27):
-    """Pending entries are nobody's, and nobody gets them before a time.
+    """Pending entries are released with a delay: nobody gets them before a time.
 
-    Each with the delivery count it now has, and that time (unix ms).
+    Each comes with its new delivery count and that time (unix ms).
     """
 
     stream: bytes

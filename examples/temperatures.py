@@ -90,7 +90,7 @@ def load_readings() -> list[dict[str, str]]:
 async def produce(job: Job, http: httpx.AsyncClient) -> None:
     """Append all readings in batches, each all or none."""
     for start in range(0, len(job.readings), BATCH):
-        lines = [json.dumps({"fields": one}) for one in job.readings[start : start + BATCH]]
+        lines = [json.dumps({"fields": reading}) for reading in job.readings[start : start + BATCH]]
         answer = await http.post(
             f"/v1/streams/{STREAM}/entries/batch",
             content="\n".join(lines),

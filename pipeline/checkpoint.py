@@ -67,12 +67,12 @@ class Checkpoint:
         if text is None:
             return None
         try:
-            found = json.loads(text)
+            note = json.loads(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            note = None
+        if not isinstance(note, dict):
             raise CheckpointError(f"{self.path}/{name} is no note of ours")
-        return found
+        return note
 
     def keep_note(self, name: str, note: Mapping[str, object]) -> None:
         """Keep a note beside what Spark keeps: whole, or not at all."""
@@ -112,7 +112,7 @@ class Checkpoint:
 
     def _text(self, name: str) -> str | None:
         try:
-            with self._files.open_input_stream(f"{self._root}/{name}") as found:
-                return bytes(found.read()).decode()
+            with self._files.open_input_stream(f"{self._root}/{name}") as file:
+                return bytes(file.read()).decode()
         except FileNotFoundError:
             return None

@@ -43,14 +43,14 @@ class _Jobs(click.Group):
         if cmd_name not in _JOBS:
             return None
         try:
-            found = importlib.import_module(f"headgate.pipeline.jobs.{cmd_name}").main
+            command = importlib.import_module(f"headgate.pipeline.jobs.{cmd_name}").main
         except ImportError as error:
             raise click.ClickException(
                 f"{error.name or error} is missing: pip install '.[spark]'; "
                 "`headgate-pipeline doctor` says what else is"
             ) from None
-        assert isinstance(found, click.Command)
-        return found
+        assert isinstance(command, click.Command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Jobs"):
@@ -62,10 +62,10 @@ class _Jobs(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            raise click.ClickException(said(error)) from error
+            raise click.ClickException(message_of(error)) from error
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return what an error says to the person at the terminal, in one line.
 
     What goes wrong in a task reaches the driver as text: the traceback of a worker, whose last

@@ -183,13 +183,13 @@ class Client:
 
     def streams(self, prefix: str = "") -> list[dict[str, Any]]:
         """Return what the gateway says of every stream whose name begins so, by name."""
-        found: list[dict[str, Any]] = []
+        streams: list[dict[str, Any]] = []
         params: dict[str, object] = {"prefix": prefix, "limit": _PAGE}
         while True:
             page = self.get("/v1/streams", params)
-            found += page["streams"]
+            streams += page["streams"]
             if page.get("next_cursor") is None:
-                return found
+                return streams
             params["cursor"] = page["next_cursor"]
 
     def describe(self, stream: str) -> dict[str, Any] | None:
@@ -221,19 +221,19 @@ class Client:
         plans: list[Plan] = []
         left = max_entries
         for begin in range(0, len(cursors), _CURSORS_MAX):
-            some = cursors[begin : begin + _CURSORS_MAX]
+            portion = cursors[begin : begin + _CURSORS_MAX]
             if left == 0:  # full: these stay where they are
-                plans += [Plan(s, e, a, a, 0, 0, None, None, None) for s, a, e in some]
+                plans += [Plan(s, e, a, a, 0, 0, None, None, None) for s, a, e in portion]
                 continue
             is_last = begin + _CURSORS_MAX >= len(cursors)
             wait = wait_ms if is_last and not any(plan.entries for plan in plans) else 0
             body = {
-                "cursors": [cursor._asdict() for cursor in some],
+                "cursors": [cursor._asdict() for cursor in portion],
                 "max_entries": left,
                 "wait_ms": wait,
             }
-            found = self.post("/v1/bulk/plan", body, is_repeatable=True)["streams"]
-            plans += [_plan(row) for row in found]
+            rows = self.post("/v1/bulk/plan", body, is_repeatable=True)["streams"]
+            plans += [_plan(row) for row in rows]
             if max_entries is not None:
                 left = max_entries - sum(plan.entries for plan in plans)
         return plans
@@ -241,8 +241,8 @@ class Client:
     def splits(self, stream: str, after: str, to: str, parts: int) -> list[Split]:
         """Return the range cut into at most so many parts of as equal count as may be."""
         params = {"after": after, "to": to, "parts": parts}
-        found = self.get(f"{stream_path(stream)}/splits", params)["splits"]
-        return [Split(row["after"], row["to"], row["entries"]) for row in found]
+        rows = self.get(f"{stream_path(stream)}/splits", params)["splits"]
+        return [Split(row["after"], row["to"], row["entries"]) for row in rows]
 
     def entries(
         self, stream: str, after: str, to: str, *, compression: str | None = None
@@ -475,9 +475,9 @@ class _Body:
                 break
             self._buffer += piece
         end = len(self._buffer) if size < 0 else size
-        found = bytes(self._buffer[:end])
+        data = bytes(self._buffer[:end])
         del self._buffer[:end]
-        return found
+        return data
 
     def close(self) -> None:
         self.closed = True
@@ -525,8 +525,8 @@ def _problem(answer: httpx.Response) -> GatewayProblem:
         body = json.loads(answer.content)
         return GatewayProblem(answer.status_code, body["code"], body["detail"])
     except (ValueError, KeyError, TypeError):
-        said = " ".join(answer.text.split())[:200]
-        return GatewayProblem(answer.status_code, "", said or answer.reason_phrase)
+        text = " ".join(answer.text.split())[:200]
+        return GatewayProblem(answer.status_code, "", text or answer.reason_phrase)
 
 
 def _retry_after_s(answer: httpx.Response) -> float:

@@ -82,40 +82,40 @@ def bounds_of(filters: Iterable[Filter], *, is_entries: bool) -> Bounds:
     ms_min, ms_max = 0, _MS_MAX
     id_min: str | None = None
     id_max: str | None = None
-    for found in filters:
-        values = _values(found)
+    for condition in filters:
+        values = _values(condition)
         if values is None:
             continue
-        name, least, most = values
+        name, smallest, largest = values
         name = name if is_entries else name.removeprefix("_") if name.startswith("_") else ""
-        if name == "stream" and isinstance(found, EqualTo | EqualNullSafe | In):
-            names = frozenset(found.value if isinstance(found, In) else [found.value])
+        if name == "stream" and isinstance(condition, EqualTo | EqualNullSafe | In):
+            names = frozenset(condition.value if isinstance(condition, In) else [condition.value])
             streams = names if streams is None else streams & names
         elif name in {"ms", "timestamp"}:
-            low, high = _ms(least), _ms(most)
+            low, high = _ms(smallest), _ms(largest)
             ms_min = ms_min if low is None else max(ms_min, low)
             ms_max = ms_max if high is None else min(ms_max, high)
         elif name == "id":
-            if isinstance(least, str):
-                id_min = least if id_min is None else max(id_min, least)
-            if isinstance(most, str):
-                id_max = most if id_max is None else min(id_max, most)
+            if isinstance(smallest, str):
+                id_min = smallest if id_min is None else max(id_min, smallest)
+            if isinstance(largest, str):
+                id_max = largest if id_max is None else min(id_max, largest)
     return Bounds(streams, ms_min, ms_max, id_min, id_max)
 
 
-def _values(found: Filter) -> tuple[str, object, object] | None:
+def _values(condition: Filter) -> tuple[str, object, object] | None:
     """Return column, smallest and largest value of a filter; a bound that is open is None."""
-    if isinstance(found, EqualTo | EqualNullSafe) and found.value is not None:
-        least, most = found.value, found.value
-    elif isinstance(found, In) and found.value and None not in found.value:
-        least, most = min(found.value), max(found.value)
-    elif isinstance(found, GreaterThan | GreaterThanOrEqual):
-        least, most = found.value, None
-    elif isinstance(found, LessThan | LessThanOrEqual):
-        least, most = None, found.value
+    if isinstance(condition, EqualTo | EqualNullSafe) and condition.value is not None:
+        smallest, largest = condition.value, condition.value
+    elif isinstance(condition, In) and condition.value and None not in condition.value:
+        smallest, largest = min(condition.value), max(condition.value)
+    elif isinstance(condition, GreaterThan | GreaterThanOrEqual):
+        smallest, largest = condition.value, None
+    elif isinstance(condition, LessThan | LessThanOrEqual):
+        smallest, largest = None, condition.value
     else:
         return None
-    return (found.attribute[0], least, most) if len(found.attribute) == 1 else None
+    return (condition.attribute[0], smallest, largest) if len(condition.attribute) == 1 else None
 
 
 def _ms(value: object) -> int | None:
@@ -128,5 +128,5 @@ def _ms(value: object) -> int | None:
 
 def _ms_of(text: str | None, width: int) -> int | None:
     """Return the milliseconds of an id that has so many digits of them; None of any other text."""
-    found = re.fullmatch(r"([0-9]+)-[0-9]+", text or "", re.ASCII)
-    return int(found[1]) if found is not None and len(found[1]) == width else None
+    match = re.fullmatch(r"([0-9]+)-[0-9]+", text or "", re.ASCII)
+    return int(match[1]) if match is not None and len(match[1]) == width else None

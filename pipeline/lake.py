@@ -99,9 +99,9 @@ class Lake:
         plain = _plain(path)
         if not _is_table(plain):
             if "://" not in plain and Path(plain).exists():
-                found = sorted(_others(Path(plain)))
-                if found:
-                    raise NotALake(f"{plain} is not a lake: it holds {found[0]} and no Delta table")
+                names = sorted(_others(Path(plain)))
+                if names:
+                    raise NotALake(f"{plain} is not a lake: it holds {names[0]} and no Delta table")
             DeltaTable.create(
                 plain, COLUMNS, mode="ignore", partition_by=PARTITIONS, name="headgate lake"
             )
@@ -171,8 +171,8 @@ class Lake:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a stream in their order, without Spark; ranges are cut by file."""
         filesystem = open_filesystem(self.path)
-        found = self.files([stream], after=after, to=to)
-        for file in sorted(found, key=lambda file: parse_id(file.first_id)):
+        files = self.files([stream], after=after, to=to)
+        for file in sorted(files, key=lambda file: parse_id(file.first_id)):
             with filesystem.open_input_file(file.path) as source:
                 yield from pq.ParquetFile(source).iter_batches()
 
@@ -195,14 +195,14 @@ class Lake:
         """
         table = self._table()
         held_to = {}
-        for stream, found in ranges.items():
+        for stream, new in ranges.items():
             old = _held(table, stream)
-            if old is None or found.epoch != old.epoch:
+            if old is None or new.epoch != old.epoch:
                 continue
             held_to[stream] = old.to
-            if is_before(old.to, found.after) and not allow_gap:
+            if is_before(old.to, new.after) and not allow_gap:
                 raise LakeConflict(
-                    f"entries of {stream!r} behind {old.to}, up to {found.after}, would be missing"
+                    f"entries of {stream!r} behind {old.to}, up to {new.after}, would be missing"
                     f" in {self.path}; --allow-gap archives what is left"
                 )
         return held_to
@@ -230,14 +230,14 @@ class Lake:
         if last is not None and last >= batch:
             return False
         held = {}
-        for stream, found in ranges.items():
+        for stream, new in ranges.items():
             old = _held(table, stream)
-            if old is not None and old.epoch != found.epoch:
+            if old is not None and old.epoch != new.epoch:
                 _refuse_again(stream, old, files)
-            held[stream] = _joined(old, found)
+            held[stream] = _joined(old, new)
         transactions = [Transaction(query, batch, _now_ms())]
-        for stream, found in held.items():
-            transactions += _transactions(stream, found)
+        for stream, new in held.items():
+            transactions += _transactions(stream, new)
         self._commit(table, [_added(file) for file in files], transactions, held)
         return True
 
@@ -272,13 +272,13 @@ class Lake:
         Returns:
             the paths of the files.
         """
-        found: list[str] = self._table().vacuum(
+        paths: list[str] = self._table().vacuum(
             retention_hours=max(retention_h, RETENTION_H_MIN),
             dry_run=dry_run,
             enforce_retention_duration=False,
             full=True,
         )
-        return found
+        return paths
 
     def checkpoint(self, name: str) -> str:
         """Return where a query keeps its checkpoint, beside the lake."""
@@ -294,7 +294,7 @@ class Lake:
         transactions: list[Transaction],
         held: Mapping[str, Held],
     ) -> None:
-        said = {stream: found._asdict() for stream, found in held.items()}
+        metadata = {stream: span._asdict() for stream, span in held.items()}
         try:
             table.create_write_transaction(
                 actions,
@@ -302,7 +302,7 @@ class Lake:
                 COLUMNS,
                 PARTITIONS,
                 commit_properties=CommitProperties(
-                    custom_metadata={_APP: said},
+                    custom_metadata={_APP: metadata},
                     max_commit_retries=_TRIES,
                     app_transactions=transactions,
                 ),
@@ -331,7 +331,7 @@ def _others(path: Path) -> set[str]:
     """Return what is at a path that is to become a lake and does not belong to one."""
     if not path.is_dir():
         return {"a file"}
-    return {found.name for found in path.iterdir()} - {CHECKPOINTS}
+    return {child.name for child in path.iterdir()} - {CHECKPOINTS}
 
 
 def _plain(path: str | os.PathLike[str]) -> str:
@@ -340,12 +340,12 @@ def _plain(path: str | os.PathLike[str]) -> str:
     return text.rstrip("/") if "://" in text else str(Path(text).resolve())
 
 
-def _beyond(found: Id) -> str:
+def _beyond(entry_id: Id) -> str:
     """Return the condition that an id lies behind this one; beyond 63 bits `seq` is null."""
-    seq = "seq IS NULL" if found.seq >= 2**63 else f"seq IS NULL OR seq > {found.seq}"
-    if found.seq >= 2**63:
-        seq = f"seq IS NULL AND CAST(split_part(id, '-', 2) AS decimal(20, 0)) > {found.seq}"
-    return f"(ms > {found.ms} OR (ms = {found.ms} AND ({seq})))"
+    seq = "seq IS NULL" if entry_id.seq >= 2**63 else f"seq IS NULL OR seq > {entry_id.seq}"
+    if entry_id.seq >= 2**63:
+        seq = f"seq IS NULL AND CAST(split_part(id, '-', 2) AS decimal(20, 0)) > {entry_id.seq}"
+    return f"(ms > {entry_id.ms} OR (ms = {entry_id.ms} AND ({seq})))"
 
 
 def _files(table: DeltaTable) -> list[LakeFile]:
@@ -398,11 +398,11 @@ def _refuse_again(stream: str, old: Held, files: Sequence[LakeFile]) -> None:
             )
 
 
-def _joined(old: Held | None, found: Held) -> Held:
+def _joined(old: Held | None, new: Held) -> Held:
     """Return what is held once a range comes to what was held."""
-    if old is None or found.epoch != old.epoch or is_before(old.to, found.after):
-        return found
-    return Held(found.epoch, old.after, max(old.to, found.to, key=parse_id))
+    if old is None or new.epoch != old.epoch or is_before(old.to, new.after):
+        return new
+    return Held(new.epoch, old.after, max(old.to, new.to, key=parse_id))
 
 
 def _held(table: DeltaTable, stream: str) -> Held | None:

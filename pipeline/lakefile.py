@@ -122,9 +122,9 @@ def merge_files(
             for path in paths:
                 with filesystem.open_input_file(path) as source:
                     for rows in pq.ParquetFile(source).iter_batches(65_536):
-                        found = _conform(rows)
-                        for begin, end in _runs(found):
-                            writer.write(found.slice(begin, end - begin))
+                        batch_rows = _conform(rows)
+                        for begin, end in _runs(batch_rows):
+                            writer.write(batch_rows.slice(begin, end - begin))
             yield writer.finish()
 
 
@@ -137,7 +137,7 @@ def directory_name(stream: str) -> str:
     """Return a name for a stream's directory that every file system and Hadoop take."""
     safe = re.sub(
         r"[^A-Za-z0-9._-]",
-        lambda found: "".join(f"~{byte:02X}" for byte in found[0].encode()),
+        lambda match: "".join(f"~{byte:02X}" for byte in match[0].encode()),
         stream,
     )
     if len(safe) <= _NAME_CHARS_MAX:
@@ -276,8 +276,8 @@ class _OpenFile:
 
 
 def _ms(rows: pa.Table, index: int) -> int:
-    found: int = rows["ms"][index].as_py()
-    return found
+    ms: int = rows["ms"][index].as_py()
+    return ms
 
 
 def bins_of(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
@@ -299,4 +299,4 @@ def bins_of(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFil
             size_bytes = 0
         bins[-1].append(file)
         size_bytes += file.size_bytes
-    return [found for found in bins if len(found) > 1]
+    return [files for files in bins if len(files) > 1]

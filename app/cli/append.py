@@ -77,8 +77,8 @@ def _send(
             text = f"{error.message}\n{done} entries before that were appended."
             raise click.ClickException(text) from None
         done += len(ids)
-        for one in ids:
-            click.echo(json.dumps({"id": one}) if as_json else one)
+        for entry_id in ids:
+            click.echo(json.dumps({"id": entry_id}) if as_json else entry_id)
 
 
 def _entry(words: Sequence[str], entry_id: str | None) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def _batches(source: BinaryIO, *, keep_ids: bool) -> Iterator[list[dict[str, Any
 
 
 def _lines(source: BinaryIO) -> Iterator[list[bytes]]:
-    rest = b""
+    remaining = b""
     while chunk := source.read1(_READ_BYTES):  # type: ignore[attr-defined]  # as it is buffered
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, remaining = (remaining + chunk).split(b"\n")
         yield lines
-        if len(rest) > _LINE_BYTES_MAX:
+        if len(remaining) > _LINE_BYTES_MAX:
             raise click.ClickException(f"a line is longer than {_LINE_BYTES_MAX} bytes")
-    yield [rest]
+    yield [remaining]
 
 
 def _read(line: bytes, number: int, *, keep_ids: bool) -> dict[str, Any]:

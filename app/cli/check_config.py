@@ -50,7 +50,7 @@ def command(config: Path | None, markdown: bool) -> None:
 
 
 def _rows() -> Iterator[str]:
-    flags = {one.name: one.opts[0] for one in serve.command.params}
+    flags = {parameter.name: parameter.opts[0] for parameter in serve.command.params}
     defaults = Settings.model_construct().model_dump(mode="json")
     for name, field in Settings.model_fields.items():
         default = defaults[name]
@@ -67,11 +67,15 @@ def _rows() -> Iterator[str]:
 def _allowed(field: FieldInfo) -> str:
     kind: Any = field.annotation
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return ", ".join(f"`{one.value}`" for one in kind)
+        return ", ".join(f"`{member.value}`" for member in kind)
     if get_origin(kind) is list:
         return "a list, parted by commas; the flag may be repeated"
-    least = next((one.ge for one in field.metadata if isinstance(one, annotated_types.Ge)), None)
-    most = next((one.le for one in field.metadata if isinstance(one, annotated_types.Le)), None)
-    if least is None:
+    minimum = next(
+        (bound.ge for bound in field.metadata if isinstance(bound, annotated_types.Ge)), None
+    )
+    maximum = next(
+        (bound.le for bound in field.metadata if isinstance(bound, annotated_types.Le)), None
+    )
+    if minimum is None:
         return ""
-    return f"{least} and more" if most is None else f"{least} to {most}"
+    return f"{minimum} and more" if maximum is None else f"{minimum} to {maximum}"

@@ -44,8 +44,8 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         module = import_module(f"headgate.app.cli.{cmd_name.replace('-', '_')}")
-        found: click.Command = module.command
-        return found
+        command: click.Command = module.command
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; Ctrl-C is how some of them end, and no failure to speak of."""
@@ -59,10 +59,10 @@ class Commands(click.Group):
         width = max(map(len, self.list_commands(ctx)))
         for section, names in _SECTIONS.items():
             with formatter.section(section):
-                found = [(name, self.get_command(ctx, name)) for name in names]
+                commands = [(name, self.get_command(ctx, name)) for name in names]
                 rows = [
                     (name.ljust(width), command.get_short_help_str(100))
-                    for name, command in found
+                    for name, command in commands
                     if command is not None
                 ]
                 formatter.write_dl(rows)

@@ -75,10 +75,10 @@ def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any])
 def _place(name: str, config: Path | None, flags: Mapping[str, Any]) -> str:
     if name in flags:
         options = click.get_current_context().command.params
-        return next(one.opts[0] for one in options if one.name == name)
+        return next(option.opts[0] for option in options if option.name == name)
     variable = f"{PREFIX}{name.upper()}"
-    said = next((each for each in os.environ if each.upper() == variable), None)
-    return said or f"{config}: {name}"
+    given_as = next((each for each in os.environ if each.upper() == variable), None)
+    return given_as or f"{config}: {name}"
 
 
 def _hint(name: str, *, as_variable: bool = False) -> str:

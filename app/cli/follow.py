@@ -63,9 +63,9 @@ class Following:
         is_first = True
         while True:
             try:
-                for found in self._connection():
+                for news in self._connection():
                     failures, is_first = 0, False
-                    yield found
+                    yield news
                 wait_s = self._come_back_s
                 why = "the gateway is about to stop" if wait_s else "it was closed"
             except httpx.TransportError as error:
@@ -108,11 +108,11 @@ class Following:
                     self._after = json.loads(event.data)["id"]
                     self._state = "reading" if self._state == "lost" else self._state
                 case "ready":
-                    said = json.loads(event.data)
-                    self._after = said["position"]
+                    ready = json.loads(event.data)
+                    self._after = ready["position"]
                     self._state = "reading"
-                    if said.get("gap"):
-                        gap = said["gap"]
+                    if ready.get("gap"):
+                        gap = ready["gap"]
                         notes.append(f"trimmed and missed: after {gap['from']} to {gap['to']}")
                 case "caught_up":
                     self._state = "caught up"
@@ -126,9 +126,9 @@ class Following:
 
 def events_in(chunks: Iterable[bytes]) -> Iterator[list[Event]]:
     """Yield the events that each chunk completes; none if it is part of one, or a heartbeat."""
-    rest = b""
+    remaining = b""
     for chunk in chunks:
-        whole, _, rest = (rest + chunk).rpartition(b"\n\n")
+        whole, _, remaining = (remaining + chunk).rpartition(b"\n\n")
         blocks = whole.split(b"\n\n") if whole else []
         yield [event for block in blocks if (event := _event(block)) is not None]
 

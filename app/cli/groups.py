@@ -54,11 +54,11 @@ def command(stream: str, watch: bool, as_json: bool, url: str) -> None:
 
 def _groups(gateway: Remote, stream: str) -> list[dict[str, Any]]:
     """Return the groups; `consumers` is a list of them."""
-    found = gateway.get("v1", "streams", stream, full="true", count=1)["group_details"]
-    for group in found:
+    groups = gateway.get("v1", "streams", stream, full="true", count=1)["group_details"]
+    for group in groups:
         group["consumers"] = group.pop("consumer_details")
         del group["pending_entries"]
-    return list(found)
+    return list(groups)
 
 
 def _lines(groups: list[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -66,8 +66,14 @@ def _lines(groups: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     for group in groups:
         name, counts = word(group["name"]), (str(group["pending"]), _count(group["lag"]))
         lines.append((name, _NONE, *counts, _NONE, group["last_id"]))
-        for one in group["consumers"]:
-            cells = word(one["name"]), str(one["pending"]), _NONE, str(one["idle_ms"]), _NONE
+        for consumer in group["consumers"]:
+            cells = (
+                word(consumer["name"]),
+                str(consumer["pending"]),
+                _NONE,
+                str(consumer["idle_ms"]),
+                _NONE,
+            )
             lines.append((name, *cells))
     return lines
 
@@ -86,9 +92,9 @@ def _table(groups: list[dict[str, Any]], width: int) -> Table:
         name, counts = Text(one_line(group["name"]), "bold"), (group["pending"], group["lag"])
         cells = [name, *map(_counted, counts), "", f"{_consumer_count(group):,}", group["last_id"]]
         table.add_row(*cells[: len(table.columns)])
-        for one in group["consumers"]:
-            name = Text(f"  {one_line(one['name'])}")
-            table.add_row(name, _counted(one["pending"]), "", _age(one["idle_ms"]))
+        for consumer in group["consumers"]:
+            name = Text(f"  {one_line(consumer['name'])}")
+            table.add_row(name, _counted(consumer["pending"]), "", _age(consumer["idle_ms"]))
     return table
 
 

@@ -110,16 +110,16 @@ class Remote:
             raise self.unreachable(error) from None
         self.check(answer)
         try:
-            return _Said(answer.json(), self.stranger(answer))
+            return _Answer(answer.json(), self.stranger(answer))
         except (ValueError, TypeError):
             raise self.stranger(answer) from None
 
 
-class _Said(dict[str, Any]):
+class _Answer(dict[str, Any]):
     """What was answered; a gateway says everything that is asked of it here."""
 
-    def __init__(self, said: dict[str, Any], stranger: Unreachable) -> None:
-        super().__init__(said)
+    def __init__(self, answer: dict[str, Any], stranger: Unreachable) -> None:
+        super().__init__(answer)
         self._stranger = stranger
 
     def __missing__(self, key: str) -> Any:
@@ -129,7 +129,7 @@ class _Said(dict[str, Any]):
 def path_of(*segments: str) -> str:
     """Return a path of names, whatever characters they have."""
     # Dots alone would be taken for a way up.
-    packed = (quote(one, safe="").replace(".", "%2E") for one in segments)
+    packed = (quote(segment, safe="").replace(".", "%2E") for segment in segments)
     return "/" + "/".join(packed)
 
 
@@ -187,8 +187,8 @@ def _stream_names(
     url = ctx.params.get("url") or os.environ.get("HEADGATE_URL") or _URL
     try:
         with Remote(_Url().convert(url, None, ctx), answer_s=_COMPLETION_S) as gateway:
-            found = gateway.get("v1", "streams", prefix=incomplete, limit=_COMPLETIONS_MAX)
-        return [CompletionItem(stream["name"]) for stream in found["streams"]]
+            page = gateway.get("v1", "streams", prefix=incomplete, limit=_COMPLETIONS_MAX)
+        return [CompletionItem(stream["name"]) for stream in page["streams"]]
     except click.ClickException:
         return []
 

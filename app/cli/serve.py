@@ -22,9 +22,9 @@ from headgate.engine.journal.journal import FsyncPolicy
 
 def _take_all_descriptors() -> None:
     """Raise the number of files that may be open to what the system allows: each peer is one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # some systems allow less than they say
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 @click.command("serve")

@@ -29,17 +29,17 @@ def command(prefix: str, as_json: bool, url: str) -> None:
     """
     console = screen()
     with Remote(url) as gateway:
-        found = list(_streams(gateway, prefix))
+        streams = list(_streams(gateway, prefix))
         if as_json:
-            for stream in found:
+            for stream in streams:
                 click.echo(json.dumps(stream, ensure_ascii=False))
         elif console is None:
             click.echo("stream\tentries\tgroups\tlast_id")
-            for stream in found:
+            for stream in streams:
                 cells = [word(stream["name"]), stream["length"], stream["groups"]]
                 click.echo("\t".join(map(str, [*cells, stream["last_id"]])))
         else:
-            console.print(_table(found, console.width) if found else _NOTHING)
+            console.print(_table(streams, console.width) if streams else _NOTHING)
 
 
 def _streams(gateway: Remote, prefix: str) -> Iterator[dict[str, Any]]:

@@ -64,10 +64,10 @@ def command(
         after = "0" if no_follow else "$"
     console = screen()
     show = _plain(as_json) if as_json or console is None else _live(console, stream, wrap=wrap)
-    with Remote(url) as gateway, show as tell:
+    with Remote(url) as gateway, show as print_news:
         left = limit
         for news in Following(gateway, stream, after=after).news():
-            tell(news._replace(entries=news.entries[:left]))
+            print_news(news._replace(entries=news.entries[:left]))
             left = None if left is None else left - len(news.entries)
             if (left is not None and left <= 0) or (no_follow and news.state == "caught up"):
                 return
@@ -78,7 +78,7 @@ def _plain(as_json: bool) -> Iterator[Callable[[News], None]]:
     def tell(news: News) -> None:
         for note in news.notes:
             click.echo(note, err=True)
-        lines = news.entries if as_json else [line_of(json.loads(one)) for one in news.entries]
+        lines = news.entries if as_json else [line_of(json.loads(entry)) for entry in news.entries]
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
 
@@ -93,7 +93,7 @@ def _live(console: Console, stream: str, *, wrap: bool) -> Iterator[Callable[[Ne
         def tell(news: News) -> None:
             status.note(news)
             lines = [Text(note, style="yellow") for note in news.notes]
-            lines += [_row(one, console.width, wrap=wrap) for one in news.entries]
+            lines += [_row(entry, console.width, wrap=wrap) for entry in news.entries]
             if lines:
                 console.print(Group(*lines))
 

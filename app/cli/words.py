@@ -9,7 +9,9 @@ _NEED_QUOTES = frozenset(" \"'=")
 
 def one_line(text: str) -> str:
     """Return text with everything escaped that is no letter, mark or space."""
-    return "".join(one if one.isprintable() else _escaped(one) for one in text)
+    return "".join(
+        character if character.isprintable() else _escaped(character) for character in text
+    )
 
 
 def word(text: str) -> str:

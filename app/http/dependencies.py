@@ -57,9 +57,9 @@ class Gateway:
         Raises:
             GatewayError: there are as many as there may be.
         """
-        most = self.limits.connections_max
-        if self.metrics.connection_count >= most:
-            text = f"too many open connections: the limit is {most}"
+        limit = self.limits.connections_max
+        if self.metrics.connection_count >= limit:
+            text = f"too many open connections: the limit is {limit}"
             raise GatewayError("too_many_connections", text)
 
     async def wait_connection_end(self) -> None:
@@ -69,17 +69,17 @@ class Gateway:
             async with asyncio.timeout(None if longest_ms is None else longest_ms / 1000):
                 await self.draining.wait()
 
-    def at_connection_end(self, told: Callable[[], None]) -> Callable[[], None]:
+    def at_connection_end(self, on_end: Callable[[], None]) -> Callable[[], None]:
         """Call `told` when a connection that begins now must end; returns how to forget that."""
         loop = asyncio.get_running_loop()
         longest_ms = self.limits.connection_ms_max
-        timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, told)
-        self.draining.listeners.add(told)
+        timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, on_end)
+        self.draining.listeners.add(on_end)
         if self.draining.is_set():
-            loop.call_soon(told)
+            loop.call_soon(on_end)
 
         def forget() -> None:
-            self.draining.listeners.discard(told)
+            self.draining.listeners.discard(on_end)
             if timer is not None:
                 timer.cancel()
 
@@ -174,11 +174,11 @@ ConsumerDep = Annotated[bytes, Depends(required_consumer)]
 OptionalConsumerDep = Annotated[bytes | None, Depends(named_consumer)]
 
 
-def check_at_most(value: int, most: int, *, pointer: str) -> None:
+def check_at_most(value: int, limit: int, *, pointer: str) -> None:
     """Refuse a number above its bound.
 
     Raises:
         GatewayError: it is.
     """
-    if value > most:
-        raise GatewayError("invalid_request", f"at most {most}, not {value}", pointer=pointer)
+    if value > limit:
+        raise GatewayError("invalid_request", f"at most {limit}, not {value}", pointer=pointer)

@@ -46,10 +46,10 @@ def install(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend it
-    _serve_aside(app)
+    _serve_from_thread(app)
 
 
-def _serve_aside(app: FastAPI) -> None:
+def _serve_from_thread(app: FastAPI) -> None:
     """Make the document in a thread, when somebody asks for it first: it takes 0.2 s."""
     url, lock, made = app.openapi_url, asyncio.Lock(), list[bytes]()
 
@@ -61,7 +61,9 @@ def _serve_aside(app: FastAPI) -> None:
 
     assert url is not None
     routes = app.router.routes
-    [place] = [at for at, one in enumerate(routes) if isinstance(one, Route) and one.path == url]
+    [place] = [
+        at for at, route in enumerate(routes) if isinstance(route, Route) and route.path == url
+    ]
     routes[place] = Route(url, serve, include_in_schema=False)
 
 
@@ -69,10 +71,10 @@ def _complete(document: dict[str, Any]) -> None:
     document["servers"] = _SERVERS
     document["security"] = []  # none is needed
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    _, found = models_json_schema(
+    _, schema = models_json_schema(
         [(Problem, "serialization"), (EntryInput, "validation")], ref_template=_REF
     )
-    schemas.update(found["$defs"])
+    schemas.update(schema["$defs"])
     # FastAPI's own shape of a validation error, which this gateway never answers with.
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -110,23 +112,23 @@ def _widen(part: Any) -> None:
 
 
 def _is_number(schema: dict[str, Any]) -> bool:
-    return any(one.get("type") == "integer" for one in (schema, *schema.get("anyOf", ())))
+    return any(variant.get("type") == "integer" for variant in (schema, *schema.get("anyOf", ())))
 
 
 def _first_sentence(text: str) -> str:
     return text.partition("\n")[0].partition(". ")[0].removesuffix(".")
 
 
-def _show(operation: dict[str, Any], said: dict[str, Any]) -> None:
+def _show(operation: dict[str, Any], example: dict[str, Any]) -> None:
     """Put what was said into an operation: its parameters, its body, its answer."""
-    values = said.get("parameters", {})
+    values = example.get("parameters", {})
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in values:
             value = values[parameter["name"]]
             parameter["example"] = int(value) if _is_number(parameter["schema"]) else value
     bodies = [
-        (operation.get("requestBody", {}), said.get("request", {})),
-        (operation["responses"].get(said.get("status"), {}), said.get("response", {})),
+        (operation.get("requestBody", {}), example.get("request", {})),
+        (operation["responses"].get(example.get("status"), {}), example.get("response", {})),
     ]
     for body, shown in bodies:
         for media_type, value in shown.items():

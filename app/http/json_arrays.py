@@ -33,8 +33,8 @@ async def array_in_turns(
     """
     turn, left = turn or Turn(), iter(items)
     parts = [b"["]
-    while some := _some(left, wire, turn):
-        parts += [_encoder.encode(some)[1:-1], b","]
+    while batch := _next_batch(left, wire, turn):
+        parts += [_encoder.encode(batch)[1:-1], b","]
         await turn.pause()
     parts[-1] = b"]" if len(parts) > 1 else b"[]"
     whole = b"".join(parts)  # it may have many megabytes, so it is copied once
@@ -45,20 +45,20 @@ async def array_in_turns(
 async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> bytes:
     """Return items as NDJSON; they must not change meanwhile."""
     turn, left, parts = Turn(), iter(items), []
-    while some := _some(left, wire, turn):
-        parts.append(json_lines(some))
+    while batch := _next_batch(left, wire, turn):
+        parts.append(json_lines(batch))
         await turn.pause()
     return b"".join(parts)
 
 
-def _some(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> list[object]:
+def _next_batch(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> list[object]:
     """Return the wire forms of the next items, fewer if they are so large that the turn is over."""
-    found = []
+    batch = []
     for item in islice(left, _AT_ONCE):
-        found.append(wire(item))
+        batch.append(wire(item))
         if turn.is_over:
             break
-    return found
+    return batch
 
 
 def raw(model: BaseModel) -> msgspec.Raw:

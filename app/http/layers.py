@@ -43,8 +43,8 @@ def put_together(
     if app.debug:
         raise Unsupported("the app is in debug mode: the log says why a request has failed")
     handlers: Any = {HTTPException: answer_to, Exception: answer_to}
-    rest = ExceptionMiddleware(AsyncExitStackMiddleware(app.router), handlers)
-    dispatch = Dispatch(app, _wrapped(rest, behind))
+    inner = ExceptionMiddleware(AsyncExitStackMiddleware(app.router), handlers)
+    dispatch = Dispatch(app, _wrapped(inner, behind))
     stack = _wrapped(dispatch, in_front)
     if app.user_middleware:
         stack = _wrapped(stack, app.user_middleware)

@@ -252,9 +252,9 @@ class WholeRequest(Request):
         if not self.has_body():
             return
         gateway = gateway_of(self)
-        most = gateway.limits.body_bytes_max
-        if self._declared_bytes() > most:
-            raise _too_large(most)
+        limit_bytes = gateway.limits.body_bytes_max
+        if self._declared_bytes() > limit_bytes:
+            raise _too_large(limit_bytes)
         chunks: list[bytes] = []
         here_bytes, noted_bytes, more = 0, 0, True
         try:
@@ -265,8 +265,8 @@ class WholeRequest(Request):
                 chunk = message.get("body", b"")
                 chunks.append(chunk)
                 here_bytes += len(chunk)
-                if here_bytes > most:
-                    raise _too_large(most)
+                if here_bytes > limit_bytes:
+                    raise _too_large(limit_bytes)
                 more = message.get("more_body", False)
                 if more:
                     gateway.sockets.arrive(len(chunk))
@@ -289,8 +289,8 @@ class WholeRequest(Request):
         return int(self.sent.get(b"content-length", b"0"))  # the server takes nothing but digits
 
 
-def _too_large(most: int) -> GatewayError:
-    return GatewayError("too_large", f"at most {most} bytes", pointer="/body")
+def _too_large(limit_bytes: int) -> GatewayError:
+    return GatewayError("too_large", f"at most {limit_bytes} bytes", pointer="/body")
 
 
 def body_of(content: bytes) -> Any:

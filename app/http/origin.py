@@ -45,11 +45,11 @@ class OriginGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        said = {name: value for name, value in scope["headers"] if name in _ASKED}
+        headers = {name: value for name, value in scope["headers"] if name in _ASKED}
         refusal = self._refusal(
-            said.get(b"host", b""),
-            said.get(b"origin"),
-            said.get(b"sec-fetch-site"),
+            headers.get(b"host", b""),
+            headers.get(b"origin"),
+            headers.get(b"sec-fetch-site"),
             scope["path"].startswith("/v1/"),
             scope["path"] in _PROBES,
         )

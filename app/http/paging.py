@@ -32,10 +32,10 @@ class Page(NamedTuple):
         """Return what to ask the backend for: one more tells that there is another page."""
         return {"after": self.after, "limit": self.limit + 1}
 
-    def of(self, found: Sequence[T]) -> tuple[Sequence[T], str | None]:
+    def of(self, items: Sequence[T]) -> tuple[Sequence[T], str | None]:
         """Return what is on the page, of what the backend has found, and the next cursor."""
-        page = found[: self.limit]
-        return page, _cursor(page[-1].name) if len(found) > self.limit else None
+        page = items[: self.limit]
+        return page, _cursor(page[-1].name) if len(items) > self.limit else None
 
 
 def page_after(cursor: str | None, limit: int) -> Page:

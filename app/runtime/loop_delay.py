@@ -136,37 +136,39 @@ class LoopDelay:
     # The thread.
 
     def _watch(self, thread_id: int, loop: asyncio.AbstractEventLoop) -> None:
-        told_at_s, tell_held_s = -WARN_EVERY_S, _STILL_HELD_S
+        warned_at_s, warn_held_s = -WARN_EVERY_S, _STILL_HELD_S
         pause_s = self._beat_s + self._warn_s
         while not self._is_over.wait(pause_s):
             beat_at_s, now_s = self._beat_at_s, time.perf_counter()
             held_s = now_s - beat_at_s - self._beat_s
             if held_s < self._warn_s:
-                pause_s, tell_held_s = self._warn_s - held_s, _STILL_HELD_S
+                pause_s, warn_held_s = self._warn_s - held_s, _STILL_HELD_S
             else:
                 with suppress(Exception):  # what it looks at goes on meanwhile
                     self._samples.append(_Sample(beat_at_s, doing(thread_id, loop, self._command)))
                 # A long hold is looked at less often, and yet told soon after it has ended.
                 pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
-            if held_s >= tell_held_s:
-                self._tell(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)
-                tell_held_s *= 2
-            if self._ended and now_s - told_at_s >= WARN_EVERY_S:
-                self._tell_ended()
-                told_at_s = now_s
+            if held_s >= warn_held_s:
+                self._warn(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)
+                warn_held_s *= 2
+            if self._ended and now_s - warned_at_s >= WARN_EVERY_S:
+                self._warn_of_ended()
+                warned_at_s = now_s
         if self._ended:
-            self._tell_ended()
+            self._warn_of_ended()
 
-    def _tell_ended(self) -> None:
+    def _warn_of_ended(self) -> None:
         holds = [self._ended.popleft() for _ in range(len(self._ended))]
-        longest = max(holds, key=lambda one: one.delay_s)
-        self._tell(longest, left_out=len(holds) - 1)
+        longest = max(holds, key=lambda hold: hold.delay_s)
+        self._warn(longest, left_out=len(holds) - 1)
 
-    def _tell(self, hold: _Hold, **more: object) -> None:
-        seen = [one.doing for one in list(self._samples) if one.beat_at_s == hold.beat_at_s]
-        names = Counter((one.operation, one.function) for one in seen)
+    def _warn(self, hold: _Hold, **more: object) -> None:
+        seen = [
+            sample.doing for sample in list(self._samples) if sample.beat_at_s == hold.beat_at_s
+        ]
+        names = Counter((place.operation, place.function) for place in seen)
         operation, function = names.most_common(1)[0][0] if names else (None, None)
-        stack = next((one.stack for one in seen if one.function == function), ())
+        stack = next((place.stack for place in seen if place.function == function), ())
         facts = {
             "held_ms": round(hold.delay_s * 1000),
             "cpu_ms": round(hold.cpu_s * 1000),

@@ -18,11 +18,11 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
         groups_of_us: says which groups the process is in.
         groups: where the groups are.
     """
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _limits(groups_of_us, groups):
         with suppress(OSError, ValueError):  # there is none, or it says `max`
-            found.append(int(path.read_text()))
-    return min(found)
+            sizes.append(int(path.read_text()))
+    return min(sizes)
 
 
 def _limits(groups_of_us: Path, groups: Path) -> Iterator[Path]:
@@ -40,4 +40,4 @@ def _limits(groups_of_us: Path, groups: Path) -> Iterator[Path]:
             continue
         own = PurePosixPath(name.lstrip("/"))
         # In a container the name may be that of the host, and only the root is there.
-        yield from (root / one / file for one in (own, *own.parents))
+        yield from (root / group / file for group in (own, *own.parents))

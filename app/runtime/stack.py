@@ -40,12 +40,12 @@ def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) ->
         loop: runs there.
         command: what runs a command; its local variable `words` says which.
     """
-    found = sys._current_frames()  # noqa: SLF001  # there is no other way to see another thread
-    del found[threading.get_ident()]
-    frames = list(_in_loop(found.pop(thread_id, None)))
+    frame_of = sys._current_frames()  # noqa: SLF001  # there is no other way to see another thread
+    del frame_of[threading.get_ident()]
+    frames = list(_in_loop(frame_of.pop(thread_id, None)))
     if not frames:
-        others = (_ours(list(_in_loop(frame)))[:1] for frame in found.values())
-        return Doing(None, None, tuple(place for one in others for place in map(_place, one)))
+        others = (_ours(list(_in_loop(frame)))[:1] for frame in frame_of.values())
+        return Doing(None, None, tuple(place for stack in others for place in map(_place, stack)))
     ours = _ours(frames)
     operation = _operation(frames, command) or _task_name(loop)
     return Doing(operation, _name((ours or frames)[0]), tuple(map(_place, ours[:_DEPTH_MAX])))

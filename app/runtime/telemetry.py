@@ -81,12 +81,12 @@ class Metrics:
 
     def count_answer(self, operation: str, status: int, seconds: float) -> None:
         """Count a request and how long it took, waits included."""
-        found = self._answered.get((operation, status))
-        if found is None:  # looking them up by label costs more than counting
+        metrics = self._answered.get((operation, status))
+        if metrics is None:  # looking them up by label costs more than counting
             counter = self.requests.labels(operation, status)
-            found = counter, self.request_seconds.labels(operation)
-            self._answered[operation, status] = found
-        counter, histogram = found
+            metrics = counter, self.request_seconds.labels(operation)
+            self._answered[operation, status] = metrics
+        counter, histogram = metrics
         counter.inc()
         histogram.observe(seconds)
 

@@ -96,9 +96,9 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._expect_no_more()
         self._unparsed.clear()
         cycle: RequestResponseCycle | None = self.cycle
-        for one in (cycle, self._under_way):
-            if one is not None and not one.response_complete:
-                one.disconnected = True
+        for pending_cycle in (cycle, self._under_way):
+            if pending_cycle is not None and not pending_cycle.response_complete:
+                pending_cycle.disconnected = True
         super().connection_lost(exc)
 
     def leave(self, exc: Exception | None) -> None:
@@ -248,13 +248,13 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             elif self._is_arriving and self._timer is None:
                 self._expect()
 
-    def _read_on(self, rest: Any) -> None:
+    def _read_on(self, remaining: Any) -> None:
         """Parse a request again as one without its offer, then what came behind its header."""
         header = without_offer(self.parser.get_method(), self.url, self.headers)
         self.parser = parser_for(self)
         self._declines_offer = False
         self._header_bytes = 0
-        self._feed(header + rest)
+        self._feed(header + remaining)
 
     def _upgrade(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle

@@ -17,7 +17,7 @@ FILES_RESERVED = 64
 
 SOCKETS_MIN = 16
 
-_TOLD_EVERY_S = 10.0
+_WARN_EVERY_S = 10.0
 
 
 def sockets_max_of(chosen: int | None) -> int:
@@ -48,7 +48,7 @@ class Sockets:
         self._unsent_bytes = 0
         self._refused_count = 0
         self._cut_off_count = 0
-        self._tell_at_s = 0.0
+        self._warn_not_before_s = 0.0
         self.departures = Departures()
 
     def watch(self, registry: CollectorRegistry) -> None:
@@ -72,8 +72,8 @@ class Sockets:
             return True
         self._refused_count += 1
         now_s = asyncio.get_running_loop().time()
-        if now_s >= self._tell_at_s:
-            self._tell_at_s = now_s + _TOLD_EVERY_S
+        if now_s >= self._warn_not_before_s:
+            self._warn_not_before_s = now_s + _WARN_EVERY_S
             facts = {"sockets_max": self._count_max, "refused": self._refused_count}
             log.warning("too many connections: new ones are closed", extra=facts)
         return False

@@ -569,7 +569,7 @@ def claimable_at(
             continue
         found.append(pending)
         break
-    resting = group.pel.first_resting()
+    resting = group.pel.first_delayed()
     if resting is not None:
         found.append(resting)
     return min((one.claimable_at_ms(claim_idle_ms) for one in found), default=None), is_for_all

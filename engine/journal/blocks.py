@@ -90,7 +90,7 @@ def read_header(file: BinaryIO, name: str, kind: Kind) -> Header:
     data = file.read(HEADER_BYTES)
     if len(data) < HEADER_BYTES:
         raise Broken(name, 0, f"the header is cut off after {len(data)} of {HEADER_BYTES} bytes")
-    magic, version, found, position, salt = _HEADER.unpack_from(data)
+    magic, version, found_kind, position, salt = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise Broken(name, 0, "this is no file of Headgate")
     if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != google_crc32c.value(data[: _HEADER.size]):
@@ -98,7 +98,7 @@ def read_header(file: BinaryIO, name: str, kind: Kind) -> Header:
     if version > VERSION:
         text = f"its format has version {version}, and this Headgate knows up to {VERSION}"
         raise NewerFormat(name, 0, f"{text}: use a newer one")
-    if found != kind:
+    if found_kind != kind:
         raise Corrupt(name, 0, f"this is no {kind.name.lower()}")
     return Header(kind, position, salt)
 
@@ -114,11 +114,11 @@ def read_blocks(file: BinaryIO, name: str, header: Header) -> Iterator[Block]:
         start = file.read(_BLOCK_BYTES)
         if not start:
             return
-        found, why = _read_block(file, header, start, offset)
-        if found is None:
+        block, why = _read_block(file, header, start, offset)
+        if block is None:
             raise Broken(name, offset, why)
-        yield found
-        offset = found.end
+        yield block
+        offset = block.end
 
 
 def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block]:
@@ -128,10 +128,10 @@ def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block
     at = data.find(_BLOCK_MAGIC, 1)
     while at >= 0:
         file.seek(offset + at)
-        found, _ = _read_block(file, header, file.read(_BLOCK_BYTES), offset + at)
-        if found is not None:
-            yield found
-        following = at + 1 if found is None else found.end - offset
+        block, _ = _read_block(file, header, file.read(_BLOCK_BYTES), offset + at)
+        if block is not None:
+            yield block
+        following = at + 1 if block is None else block.end - offset
         at = data.find(_BLOCK_MAGIC, following)
 
 

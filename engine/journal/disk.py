@@ -143,8 +143,8 @@ class SystemDisk:
 
     def free_bytes(self) -> int:
         """Return how much more fits, with what is reserved."""
-        found = os.fstatvfs(self._itself)
-        return found.f_bavail * found.f_frsize + self._reserved_bytes
+        statistics = os.fstatvfs(self._itself)
+        return statistics.f_bavail * statistics.f_frsize + self._reserved_bytes
 
     def reserve(self, size_bytes: int) -> None:
         """Keep room in a file, so that nobody else takes it; what is kept already counts."""

@@ -85,8 +85,8 @@ REDIS_GROWTH = Growth()
 Rewriter = Callable[[int], Awaitable[None]]
 """Writes the snapshot of everything up to a position, from files nobody touches any more."""
 
-Tell = Callable[[str, Mapping[str, object]], None]
-"""Told what happened, for the log."""
+OnEvent = Callable[[str, Mapping[str, object]], None]
+"""Is called with an event and its facts, for the log."""
 
 
 class Journal:
@@ -103,7 +103,7 @@ class Journal:
         growth: Growth = REDIS_GROWTH,
         bounds: DiskBounds = DiskBounds(),  # noqa: B008  a value
         chance: Random | None = None,
-        tell: Tell = lambda event, facts: None,  # noqa: ARG005
+        on_event: OnEvent = lambda event, facts: None,  # noqa: ARG005
     ) -> None:
         """Go on behind what was loaded.
 
@@ -112,11 +112,11 @@ class Journal:
             policy: when what is written is forced to disk.
             rewriter: who writes snapshots.
             position: of the last record loaded.
-            torn: what has to be put aside first.
+            torn: the end of the last segment, which is cut off first.
             growth: when a rewrite starts by itself.
             bounds: how much room there is.
             chance: where the salts of segments come from; the system's unless given.
-            tell: told what happens.
+            on_event: is called with what happens, for the log.
         """
         self.position = position
         self.durable_position = position
@@ -126,7 +126,7 @@ class Journal:
         self._torn = torn
         self._growth = growth
         self._bounds = bounds
-        self._tell = tell
+        self._on_event = on_event
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -221,7 +221,7 @@ class Journal:
     def abandon(self, reason: str) -> None:
         """Take nothing any more, and write nothing of what is not being written."""
         self._failure = reason
-        self._tell("journal abandoned", {"reason": reason, "position": self.durable_position})
+        self._on_event("journal abandoned", {"reason": reason, "position": self.durable_position})
         self._drop(reason)
 
     async def wait_durable(self, position: int) -> None:
@@ -297,7 +297,7 @@ class Journal:
         return True
 
     async def _rewrite(self) -> None:
-        self._tell("rewrite begins", {"size_bytes": self._size_bytes})
+        self._on_event("rewrite begins", {"size_bytes": self._size_bytes})
         self._rewrite_failure = None
         began_s = _now_s()
         try:
@@ -306,7 +306,7 @@ class Journal:
             with suppress(OSError):  # the room it took is needed
                 await self._disk.in_thread(lambda: recovery.remove_unfinished(self._disk))
             self._rewrite_failure = str(error)
-            self._tell("rewrite failed", {"reason": str(error)})
+            self._on_event("rewrite failed", {"reason": str(error)})
             pause_s = self._rewrite_pause_s
             self._rewrite_pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
         else:
@@ -332,15 +332,15 @@ class Journal:
         self._wake.set()
         through = await self._rotation
         await self._rewriter(through)
-        found = await self._disk.in_thread(lambda: recovery.clean(self._disk))
+        sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk))
         # Since it looked, segments may have grown, and others begun.
         first = journal_name(through + 1)
         self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
-        self._size_bytes = sum((found | self._own_bytes).values())
+        self._size_bytes = sum((sizes | self._own_bytes).values())
         self._rewritten = through
         self._saved_count = self._rotated_count
         self._rewrite_count += 1
-        self._tell("rewrite done", {"size_bytes": self._size_bytes, "position": through})
+        self._on_event("rewrite done", {"size_bytes": self._size_bytes, "position": through})
 
     def _is_rewriting(self) -> bool:
         return self._rewriting is not None and not self._rewriting.done()
@@ -358,7 +358,7 @@ class Journal:
         return self._size_bytes * 100 // base_bytes - 100 >= growth.percentage
 
     def _is_short_of_room(self) -> bool:
-        """Tell whether room is short, and a snapshot may be smaller than what there is."""
+        """OnEvent whether room is short, and a snapshot may be smaller than what there is."""
         return self._shortage is not None and self.durable_position > self._rewritten
 
     # Writing
@@ -407,9 +407,9 @@ class Journal:
 
     async def _begin(self) -> None:
         torn = self._torn
-        found = await self._disk.in_thread(lambda: recovery.mend(self._disk, torn))
+        sizes = await self._disk.in_thread(lambda: recovery.mend(self._disk, torn))
         self._torn = None
-        self._size_bytes = self._base_bytes = sum(found.values())
+        self._size_bytes = self._base_bytes = sum(sizes.values())
         await self._look()
         await self._open_segment()
         self._end_fault()
@@ -457,22 +457,24 @@ class Journal:
         return taken
 
     def _settle(self, position: int) -> None:
-        """Tell everyone who waits for a position up to this one."""
+        """OnEvent everyone who waits for a position up to this one."""
         self.durable_position = position
         if not self._is_settling:
-            self._settle_some()
+            self._settle_in_turns()
 
-    def _settle_some(self) -> None:
-        """Tell so many of those who wait, and the others in the next turns of the loop."""
-        waiting, told = self._waiting, 0
-        while waiting and waiting[0][0] <= self.durable_position and told < SERVED_AT_ONCE_MAX:
+    def _settle_in_turns(self) -> None:
+        """OnEvent so many of those who wait, and the others in the next turns of the loop."""
+        waiting, woken_count = self._waiting, 0
+        while (
+            waiting and waiting[0][0] <= self.durable_position and woken_count < SERVED_AT_ONCE_MAX
+        ):
             future = waiting.popleft()[1]
             if not future.done():
                 future.set_result(None)
-                told += 1
-        self._is_settling = told == SERVED_AT_ONCE_MAX
+                woken_count += 1
+        self._is_settling = woken_count == SERVED_AT_ONCE_MAX
         if self._is_settling:
-            asyncio.get_running_loop().call_soon(self._settle_some)
+            asyncio.get_running_loop().call_soon(self._settle_in_turns)
 
     async def _cut(self) -> None:
         """Undo a write that did not work."""
@@ -491,7 +493,7 @@ class Journal:
             raise
         except OSError as error:  # the old one is as good; only the rewrite is not
             self._segment_bytes_max = self._segment_bytes + SEGMENT_BYTES_MAX
-            self._tell("segment not begun", {"reason": _words(error)})
+            self._on_event("segment not begun", {"reason": _words(error)})
             if rotation is not None and not rotation.done():
                 rotation.set_exception(error)
         else:
@@ -581,7 +583,9 @@ class Journal:
     def _fail(self, error: Exception) -> None:
         """Take nothing any more."""
         self._failure = f"the journal cannot be written: {_words(error)}"
-        self._tell("journal failed", {"reason": self._failure, "position": self.durable_position})
+        self._on_event(
+            "journal failed", {"reason": self._failure, "position": self.durable_position}
+        )
         self._drop(self._failure)
 
     def _drop(self, reason: str) -> None:
@@ -614,7 +618,7 @@ class Journal:
             self._fault_began_s, self._pause_s = _now_s(), PAUSE_S_MIN
             self._note_refusal()
             facts = {"reason": self._fault, "position": self.durable_position}
-            self._tell("journal not written for now", facts)
+            self._on_event("journal not written for now", facts)
         if self._closing.is_set():
             raise error
         if self._records and _now_s() - self._fault_began_s >= PATIENCE_S:
@@ -631,13 +635,13 @@ class Journal:
         if self._fault is not None:
             self._fault = None
             self._note_refusal()
-            self._tell("journal written again", {"position": self.durable_position})
+            self._on_event("journal written again", {"position": self.durable_position})
 
     async def _give_up(self, reason: str, go_back: GoBack) -> None:
         """Forget what is not durable, here and in the engine; nobody was promised it."""
         self._drop(reason)
         go_back(None)
-        durable, is_told = self.durable_position, False
+        durable, is_reported = self.durable_position, False
         self._is_given_up = self.position > durable
         while self._is_given_up and not self._closing.is_set():
             try:
@@ -645,9 +649,9 @@ class Journal:
                     lambda: recovery.load(self._disk, through=durable)
                 )
             except (OSError, Corrupt) as error:
-                if not is_told:
-                    self._tell("journal cannot be read", {"reason": _words(error)})
-                is_told = True
+                if not is_reported:
+                    self._on_event("journal cannot be read", {"reason": _words(error)})
+                is_reported = True
                 await self._pause()
             else:
                 self.position = durable
@@ -665,21 +669,21 @@ class Journal:
     async def _look(self) -> None:
         """Look whether there is room."""
         try:
-            found = await self._disk.in_thread(lambda: room.look(self._disk, self._bounds))
+            room_now = await self._disk.in_thread(lambda: room.look(self._disk, self._bounds))
         except OSError as error:
             if is_full(error):
                 self._set_shortage(f"the disk is full: {_words(error)}")
             return
-        self._free_bytes = found.free_bytes
-        self._set_shortage(found.shortage or room.shortage_of(self._size_bytes, self._bounds))
+        self._free_bytes = room_now.free_bytes
+        self._set_shortage(room_now.shortage or room.shortage_of(self._size_bytes, self._bounds))
 
     def _set_shortage(self, shortage: str | None) -> None:
         before, self._shortage = self._shortage, shortage
         self._note_refusal()
         if before is None and shortage is not None:
-            self._tell("room is short", {"reason": shortage, "size_bytes": self._size_bytes})
+            self._on_event("room is short", {"reason": shortage, "size_bytes": self._size_bytes})
         elif before is not None and shortage is None:
-            self._tell("there is room again", {"size_bytes": self._size_bytes})
+            self._on_event("there is room again", {"size_bytes": self._size_bytes})
 
 
 def _now_s() -> float:

@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 """Told how many bytes were read, and of how many."""
 
 
-def tell_nobody(done: int, total: int) -> None:
+def no_progress(done: int, total: int) -> None:
     """Keep it to oneself."""
 
 
@@ -80,7 +80,7 @@ def names_in_use(disk: Disk) -> list[str]:
     return _in_use(disk.names())
 
 
-def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_nobody) -> Loaded:
+def load(disk: Disk, *, through: int | None = None, progress: Progress = no_progress) -> Loaded:
     """Return what the files stand for; they are only read.
 
     1. Load the newest snapshot, if there is one: everything up to its position.
@@ -124,7 +124,7 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = tell_no
     return Loaded(keyspace, position, torn)
 
 
-def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
+def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
     """Return what the files stand for, and leave them fit to go on with.
 
     Raises:
@@ -136,7 +136,7 @@ def recover(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
     return loaded
 
 
-def load_safely(disk: Disk, progress: Progress = tell_nobody) -> Loaded:
+def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
     """Return what the files stand for, once all of that is safe. It takes no room.
 
     A process may have ended between a write and its sync. What it wrote last is there to be read,
@@ -168,7 +168,7 @@ def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
     names = disk.names()
     is_there = torn is not None and torn.name in names
     if torn is not None and is_there and disk.size_bytes(torn.name) >= max(torn.offset, 1):
-        put_aside(disk, torn.name, torn.offset)
+        cut_off(disk, torn.name, torn.offset)
     for name in names:
         if name.startswith(_JOURNAL) and name.endswith(UNFINISHED):
             disk.remove(name)
@@ -198,22 +198,22 @@ def repair(disk: Disk) -> list[str]:
             kept += _cut_off(disk, damage)
         else:
             torn = loaded.torn
-            return kept if torn is None else [*kept, put_aside(disk, torn.name, torn.offset)]
+            return kept if torn is None else [*kept, cut_off(disk, torn.name, torn.offset)]
 
 
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
     newest, segments = _files(disk.names())
     if damage.name == newest:
         keyspace, position = _load_what_can_be(disk, newest)
-        kept = [put_aside(disk, name, 0) for name in [newest, *segments]]
+        kept = [cut_off(disk, name, 0) for name in [newest, *segments]]
         save(disk, keyspace, position)
         return kept
     if damage.record is None:
-        kept = [put_aside(disk, damage.name, damage.offset)]
+        kept = [cut_off(disk, damage.name, damage.offset)]
     else:
         kept = [_cut_in_block(disk, damage.name, damage.offset, damage.record)]
     behind = segments[segments.index(damage.name) + 1 :]
-    return kept + [put_aside(disk, name, 0) for name in behind]
+    return kept + [cut_off(disk, name, 0) for name in behind]
 
 
 def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
@@ -225,9 +225,9 @@ def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
         block = next(read_blocks(file, name, header))
     good = commands.decode_all(block.payload)[: record - block.first]
     if not good:
-        return put_aside(disk, name, offset)
-    kept = _copy_aside(disk, name, offset)
-    payload = commands.join([commands.encode(one) for one in good])
+        return cut_off(disk, name, offset)
+    kept = _copy_tail(disk, name, offset)
+    payload = commands.join([commands.encode(record) for record in good])
     unfinished = name + UNFINISHED
     if unfinished in disk.names():
         disk.remove(unfinished)
@@ -238,9 +238,9 @@ def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
     return kept
 
 
-def put_aside(disk: Disk, name: str, offset: int) -> str:
+def cut_off(disk: Disk, name: str, offset: int) -> str:
     """Cut a file, and keep what is cut off in a file of its own; returns that one's name."""
-    kept = _copy_aside(disk, name, offset)
+    kept = _copy_tail(disk, name, offset)
     if offset == 0:
         disk.remove(name)
         disk.sync_names()
@@ -249,18 +249,18 @@ def put_aside(disk: Disk, name: str, offset: int) -> str:
     return kept
 
 
-def _copy_aside(disk: Disk, name: str, offset: int) -> str:
+def _copy_tail(disk: Disk, name: str, offset: int) -> str:
     with disk.open(name) as file:
         file.seek(offset)
         tail = file.read()
-    kept = _name_aside(disk, f"aside-{name}-{offset}", tail)
+    kept = _free_name(disk, f"aside-{name}-{offset}", tail)
     disk.append(kept, tail)
     disk.sync(kept)
     disk.sync_names()
     return kept
 
 
-def _name_aside(disk: Disk, wanted: str, tail: bytes) -> str:
+def _free_name(disk: Disk, wanted: str, tail: bytes) -> str:
     """Return a name that is free for a tail, so that nothing put aside before is lost."""
     kept, number = wanted, 1
     while kept in disk.names():
@@ -359,8 +359,8 @@ def _files(names: list[str]) -> tuple[str | None, list[str]]:
 
 def _number(name: str, prefix: str) -> int | None:
     digits = name.removeprefix(prefix)
-    is_one = name.startswith(prefix) and len(digits) == _DIGITS and digits.isdecimal()
-    return int(digits) if is_one else None
+    is_numbered = name.startswith(prefix) and len(digits) == _DIGITS and digits.isdecimal()
+    return int(digits) if is_numbered else None
 
 
 def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:

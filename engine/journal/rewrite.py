@@ -51,14 +51,14 @@ def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None
         beginning = asyncio.get_running_loop().run_in_executor(None, begin, through)
         ending = asyncio.ensure_future(_end_of(beginning))
         try:
-            code, said = await asyncio.shield(ending)
+            code, output = await asyncio.shield(ending)
         except asyncio.CancelledError:
             with suppress(OSError):  # it has not begun
                 (await beginning).kill()
                 await ending
             raise
         if code != 0:
-            lines = said.decode(errors="replace").strip().splitlines()
+            lines = output.decode(errors="replace").strip().splitlines()
             raise OSError(lines[-1] if lines else f"the rewrite ended with {code}")
 
     return rewrite
@@ -73,8 +73,8 @@ async def _end_of(beginning: asyncio.Future[Popen[bytes]]) -> tuple[int, bytes]:
 def _wait(process: Popen[bytes]) -> tuple[int, bytes]:
     with process:
         assert process.stderr is not None
-        said = process.stderr.read()  # not `communicate`: it ends the standard input
-        return process.wait(), said  # before the context ends: it ends the standard input first
+        output = process.stderr.read()  # not `communicate`: it ends the standard input
+        return process.wait(), output  # before the context ends: it ends the standard input first
 
 
 def main(directory: str, through: str) -> None:

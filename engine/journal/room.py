@@ -64,7 +64,7 @@ def look(disk: Disk, bounds: DiskBounds) -> Room:
 
 def shortage_of(size_bytes: int, bounds: DiskBounds) -> str | None:
     """Return why the journal may not grow any more, None if it may."""
-    most = bounds.size_bytes_max
-    if most is None or size_bytes < most:
+    limit_bytes = bounds.size_bytes_max
+    if limit_bytes is None or size_bytes < limit_bytes:
         return None
-    return f"the journal is full: it has {size_bytes} bytes, and may have {most}"
+    return f"the journal is full: it has {size_bytes} bytes, and may have {limit_bytes}"

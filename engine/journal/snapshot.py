@@ -83,7 +83,7 @@ class PendingRow(NamedTuple):
     consumer: int  # its consumer's place in the group, -1 for nobody
     delivered_at_ms: int
     delivery_count: int
-    rests_until_ms: int
+    delayed_until_ms: int
     is_hidden: bool  # its stream entry is gone, so nobody is given it
 
 
@@ -141,11 +141,11 @@ def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
     yield pack_block(header, count, 0, _encode([*items, EndItem(count + len(items))]))
 
 
-def load(found: Iterable[Block], name: str) -> Keyspace:
+def load(blocks: Iterable[Block], name: str) -> Keyspace:
     """Return the state a snapshot stands for.
 
     Args:
-        found: its blocks.
+        blocks: all of the file.
         name: of the file, for errors.
 
     Raises:
@@ -153,9 +153,9 @@ def load(found: Iterable[Block], name: str) -> Keyspace:
     """
     loading = Loading()
     offset = 0
-    for one in found:
-        offset = one.offset
-        loading.take(one, name)
+    for block in blocks:
+        offset = block.offset
+        loading.take(block, name)
     if not loading.is_complete:
         raise Corrupt(name, offset, "the end is missing")
     return loading.keyspace
@@ -174,18 +174,18 @@ class Loading:
         self._group: Group
         self._consumers: list[Consumer]
 
-    def take(self, found: Block, name: str) -> None:
+    def take(self, block: Block, name: str) -> None:
         """Take the next block.
 
         Raises:
             Corrupt: it is not the next one, or makes no sense.
         """
         try:
-            items = _decode(found.payload)
+            items = _decode(block.payload)
         except msgspec.DecodeError as error:
-            raise Corrupt(name, found.offset, f"an item makes no sense: {error}") from None
-        if found.first != self.item_count or self.is_complete:
-            raise Corrupt(name, found.offset, f"items are missing before item {found.first}")
+            raise Corrupt(name, block.offset, f"an item makes no sense: {error}") from None
+        if block.first != self.item_count or self.is_complete:
+            raise Corrupt(name, block.offset, f"items are missing before item {block.first}")
         try:
             for item in items:
                 if self.item_count == self._items_max:
@@ -195,7 +195,7 @@ class Loading:
             raise
         except Exception as error:
             text = f"item {self.item_count} makes no sense: {error!r}"
-            raise Corrupt(name, found.offset, text) from error
+            raise Corrupt(name, block.offset, text) from error
 
     def _add(self, item: Item) -> None:
         match item:
@@ -251,21 +251,23 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
 
 def _group_items(group: Group) -> Iterator[Item]:
     consumers = list(group.consumers.values())
-    named = [(one.name, one.seen_at_ms, one.active_at_ms) for one in consumers]
+    named = [(consumer.name, consumer.seen_at_ms, consumer.active_at_ms) for consumer in consumers]
     yield GroupItem(group.name, group.last_id, group.entries_read, group.policy, named)
-    index_of: dict[Consumer | None, int] = {one: index for index, one in enumerate(consumers)}
+    index_of: dict[Consumer | None, int] = {
+        consumer: index for index, consumer in enumerate(consumers)
+    }
     index_of[None] = -1
     pel = group.pel
     rows = (
         PendingRow(
-            one.id,
-            index_of[one.owner],
-            one.delivered_at_ms,
-            one.delivery_count,
-            one.rests_until_ms,
-            pel.is_hidden(one),
+            entry.id,
+            index_of[entry.owner],
+            entry.delivered_at_ms,
+            entry.delivery_count,
+            entry.delayed_until_ms,
+            pel.is_hidden(entry),
         )
-        for one in pel.in_time_order()
+        for entry in pel.in_time_order()
     )
     while page := list(islice(rows, _PAGE)):
         yield PendingPage(page)
@@ -315,9 +317,9 @@ def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
 
 
 def _make_pending(pel: Pel, consumers: list[Consumer], rows: list[PendingRow]) -> None:
-    for entry_id, index, at_ms, count, rests_until_ms, is_hidden in rows:
+    for entry_id, index, at_ms, count, delayed_until_ms, is_hidden in rows:
         if index < 0:
-            pel.release(entry_id, count, rests_until_ms)
+            pel.release(entry_id, count, delayed_until_ms)
         else:
             pel.assign(entry_id, consumers[index], at_ms, count)
         if is_hidden:

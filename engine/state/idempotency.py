@@ -39,10 +39,10 @@ class Made(NamedTuple):
 
     def ids(self) -> list[EntryId]:
         """Return the ids of the entries."""
-        found = [self.first_id]
-        while len(found) < self.length:
-            found.append(found[-1].next())
-        return found
+        ids = [self.first_id]
+        while len(ids) < self.length:
+            ids.append(ids[-1].next())
+        return ids
 
 
 class Keys:

@@ -76,7 +76,7 @@ class Keyspace:
             c.ExpirySet: self._set_expiry,
             c.DefaultsSet: self._set_defaults,
             c.PolicySet: self._set_policy,
-            c.EntriesDelayed: self._rest,
+            c.EntriesDelayed: self._delay,
             c.BatchCommitted: self._commit_batch,
             c.AllDeleted: self._flush,
             c.ChunksAdded: self._add_packed,
@@ -104,10 +104,10 @@ class Keyspace:
         Raises:
             GroupNotFound: there is no such stream, or no such group of it.
         """
-        found = self.streams.get(stream)
-        group = found.groups.get(name) if found is not None else None
+        holder = self.streams.get(stream)
+        group = holder.groups.get(name) if holder is not None else None
         if group is None:
-            raise GroupNotFound(stream, name, stream_exists=found is not None)
+            raise GroupNotFound(stream, name, stream_exists=holder is not None)
         return group
 
     def next_epoch(self, now_ms: int) -> int:
@@ -218,7 +218,7 @@ class Keyspace:
     def _add_packed(self, command: c.ChunksAdded) -> None:
         stream = self.streams[command.stream]
         assert command.chunks[0].first_id > stream.last_id
-        stream.attach([one.chunk() for one in command.chunks])
+        stream.attach([packed.chunk() for packed in command.chunks])
 
     def _trim(self, command: c.StreamTrimmed) -> None:
         self.streams[command.stream].trim(command.through)
@@ -352,7 +352,7 @@ class Keyspace:
         self.group(command.stream, command.group).policy = command.policy
         self.note_policies(self.streams[command.stream])
 
-    def _rest(self, command: c.EntriesDelayed) -> None:
+    def _delay(self, command: c.EntriesDelayed) -> None:
         pel = self.group(command.stream, command.group).pel
         for entry_id, count, until_ms in command.entries:
             pel.release(entry_id, count, self.steady_ms(until_ms))

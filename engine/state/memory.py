@@ -48,8 +48,8 @@ class MemoryBounds(NamedTuple):
 
     def is_beyond(self, size_bytes: int) -> bool:
         """Tell whether not even deliveries may become pending."""
-        most = self.size_bytes_max
-        return most is not None and size_bytes > most + most // DELIVERY_SLACK
+        limit_bytes = self.size_bytes_max
+        return limit_bytes is not None and size_bytes > limit_bytes + limit_bytes // DELIVERY_SLACK
 
 
 class Memory(msgspec.Struct):

@@ -1,16 +1,20 @@
 """A view: values in the order of keys that mostly arrive in order and mostly leave from the front.
 
-A view does not know who is in it: the values do. Pending entries live by id and by delivery time,
-and by id once more for each consumer. An entry that is done with says so once, on itself, and is at
-once in none of them: what it leaves behind is a shadow. So leaving costs a view no more than
-counting, and looks nothing up, which among a million would be the dearest part.
+A view does not know which values belong to it: each value knows. A pending entry is in three views:
+by id, by delivery time, and by id among those of its consumer. When it is acknowledged it marks
+itself, and from then on it is in none of them. Each view keeps a tombstone in its place. So a value
+that leaves costs a view one counter and no search; among a million values a search would cost most.
 
-The keys, pairs of numbers, lie in sorted blocks, and beside them their values: a key above all
-others is appended to the last block, any other is inserted where it belongs, and a shadow stays
-until its block is swept. While there is more than a shadow to two living values, each that leaves
-sweeps one block, in turn; a walk sweeps the mostly dead blocks it has passed, and remembers how far
-the front is dead. So nothing ever costs more than a block or two, however many values there are,
-and there is no moment at which all shadows go at once.
+The keys are pairs of numbers. They lie in sorted blocks, and each block has its values beside them.
+A key above all others is appended to the last block; any other is inserted where it belongs.
+
+Tombstones go when their block is swept:
+
+- While more than a third of the keys are tombstones, each value that leaves sweeps the next block.
+- A walk sweeps the blocks it has passed that are mostly dead, and notes how far the front is dead.
+
+So no step costs more than a block or two, however many values there are, and tombstones never go
+all at once.
 """
 
 from __future__ import annotations
@@ -76,11 +80,11 @@ class OrderedView(Generic[V]):
         "_block_max",
         "_blocks",
         "_firsts",
-        "_hand",
         "_head",
         "_key_count",
         "_live_count",
         "_living",
+        "_sweep_next",
         "top",
     )
 
@@ -96,9 +100,9 @@ class OrderedView(Generic[V]):
         self._blocks: list[KeyedRun[V]] = []
         self._firsts = AscendingKeys()  # first key of each block, dead or alive
         self.top: Key = (0, 0)  # no key is above it
-        self._head = 0  # of the first block, everything before it is shadow
-        self._hand = 0  # the block that is swept next
-        self._key_count = 0  # in all blocks, shadows included
+        self._head = 0  # of the first block, everything before it is dead
+        self._sweep_next = 0  # the block that is swept next
+        self._key_count = 0  # in all blocks, tombstones included
         self._live_count = 0
 
     def __len__(self) -> int:
@@ -106,7 +110,7 @@ class OrderedView(Generic[V]):
         return self._live_count
 
     def insert(self, key: Key, value: V) -> None:
-        """Take in a value that is alive; if there is a shadow at its key, in its place."""
+        """Add a value that is alive; it replaces a tombstone of the same key."""
         self._live_count += 1
         blocks = self._blocks
         if blocks and key <= self.top:
@@ -130,7 +134,7 @@ class OrderedView(Generic[V]):
             self._put(0, len(self._blocks))
             self._head = self._key_count = 0
         elif (self._key_count - self._live_count) * 2 > self._live_count + self._block_max // 2:
-            self._sweep(self._hand if self._hand < len(self._blocks) else 0)
+            self._sweep(self._sweep_next if self._sweep_next < len(self._blocks) else 0)
 
     def dismantle(self) -> Pieces:
         """Let go of all values, block by block."""
@@ -165,11 +169,11 @@ class OrderedView(Generic[V]):
             low = self._head
         while index < len(blocks):
             block = blocks[index]
-            last, shadow_count = (block.majors[-1], block.minors[-1]), len(block) - low
+            last, dead_count = (block.majors[-1], block.minors[-1]), len(block) - low
             for at in self._living(block, low):
-                shadow_count -= 1
+                dead_count -= 1
                 yield block.values[at]
-            if shadow_count * 2 > len(block) and index < len(blocks) and blocks[index] is block:
+            if dead_count * 2 > len(block) and index < len(blocks) and blocks[index] is block:
                 self._sweep(index)
             low, index = 0, self._blocks_through(last)
 
@@ -202,7 +206,7 @@ class OrderedView(Generic[V]):
             self._put(index, index + 1, *(_part(block, part) for part in (low, high)))
 
     def _bare_front(self) -> None:
-        """Move the head to the first value that is alive; whole blocks of shadows go."""
+        """Move the head to the first value that is alive, and drop blocks of tombstones alone."""
         while self._blocks:
             head = next(self._living(self._blocks[0], self._head), None)
             if head is not None:
@@ -213,11 +217,11 @@ class OrderedView(Generic[V]):
             self._put(0, 1)
 
     def _sweep(self, index: int) -> None:
-        """Let go of the shadows of a block; a small rest joins the block before."""
+        """Drop the tombstones of a block; if few values are left, they join the block before."""
         block = self._blocks[index]
         alive = list(self._living(block, 0))
         if len(alive) == len(block):
-            self._hand = index + 1
+            self._sweep_next = index + 1
             return
         self._key_count -= len(block) - len(alive)
         swept: KeyedRun[V] = KeyedRun(
@@ -237,7 +241,7 @@ class OrderedView(Generic[V]):
                 before.values + swept.values,
             )
         self._put(low, index + 1, *([swept] if alive else []))
-        self._hand = low + bool(alive)
+        self._sweep_next = low + bool(alive)
 
     def _put(self, low: int, high: int, *blocks: KeyedRun[V]) -> None:
         """Replace the blocks from `low` to before `high`."""

@@ -63,8 +63,8 @@ def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
         _check(drafts, first, first + len(part))
         yield [
             _packed(run.entries, is_explicit=is_explicit)
-            for is_explicit, some in groupby(part, lambda draft: draft.id is not None)
-            for run in limits.runs(None, [*some])[1:]
+            for is_explicit, neighbours in groupby(part, lambda draft: draft.id is not None)
+            for run in limits.runs(None, [*neighbours])[1:]
         ]
         first += len(part)
 

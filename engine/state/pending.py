@@ -38,21 +38,21 @@ class Consumer:
         return self.pending.dismantle()
 
     def _holds(self, block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
-        found = block.values
-        return (at for at in range(start, len(found)) if found[at].owner is self)
+        values = block.values
+        return (at for at in range(start, len(values)) if values[at].owner is self)
 
 
 class PendingEntry:
     """One delivery that waits for its acknowledgement."""
 
     __slots__ = (
+        "delayed_until_ms",
         "delivered_at_ms",
         "delivery_count",
         "id",
         "is_pending",
         "is_waiting",
         "owner",
-        "rests_until_ms",
         "serial",
     )
 
@@ -62,7 +62,7 @@ class PendingEntry:
         self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
         self.delivered_at_ms = 0  # the last delivery; 0 while nobody owns it
         self.delivery_count = 0
-        self.rests_until_ms = 0  # nobody gets it before, while nobody owns it
+        self.delayed_until_ms = 0  # nobody gets it before, while nobody owns it
         self.serial = 0  # order of arrival among equal delivery times, or of release
         self.is_pending = True  # until it is removed, for good
         self.is_waiting = False  # for its next delivery; not while it is hidden
@@ -76,14 +76,14 @@ class PendingEntry:
         return self.owner is not None and self.owner.name == consumer
 
     def is_claimable(self, now_ms: int, min_idle_ms: int) -> bool:
-        """Tell whether it may change hands: nobody's and rested, or idle for long enough."""
+        """Tell whether another consumer may have it: it is nobody's, or idle for long."""
         if self.owner is None:
-            return now_ms >= self.rests_until_ms
+            return now_ms >= self.delayed_until_ms
         return self.idle_ms(now_ms) >= min_idle_ms
 
     def claimable_at_ms(self, min_idle_ms: int) -> int:
-        """Return when it may change hands, if nothing happens before."""
-        return self.rests_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
+        """Return when another consumer may have it, if nothing happens before."""
+        return self.delayed_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
 
 
 Queue = OrderedView[PendingEntry]
@@ -95,12 +95,12 @@ class Pel:
 
     __slots__ = (
         "_by_time",
+        "_delayed",
         "_hidden",
         "_hidden_nobodys_count",
         "_in_order",
         "_memory",
         "_nobodys",
-        "_resting",
         "_serial",
         "by_id",
     )
@@ -114,7 +114,7 @@ class Pel:
         self._hidden: dict[EntryId, PendingEntry] = {}
         self._hidden_nobodys_count = 0
         self._nobodys: Queue = OrderedView(_waiting)  # in order of release
-        self._resting: Queue = OrderedView(_waiting)  # nobody's, by the end of their rest
+        self._delayed: Queue = OrderedView(_waiting)  # nobody's, by the end of their delay
         self._by_time: Queue = OrderedView(_waiting)  # somebody's, by delivery time
 
     def __len__(self) -> int:
@@ -124,11 +124,11 @@ class Pel:
     @property
     def nobodys_count(self) -> int:
         """Return how many entries no consumer owns, hidden ones too."""
-        return len(self._nobodys) + len(self._resting) + self._hidden_nobodys_count
+        return len(self._nobodys) + len(self._delayed) + self._hidden_nobodys_count
 
     def dismantle(self) -> Pieces:
         """Free the entries."""
-        for view in (self._in_order, self._nobodys, self._resting, self._by_time):
+        for view in (self._in_order, self._nobodys, self._delayed, self._by_time):
             yield from view.dismantle()
         while self.by_id:
             for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
@@ -158,14 +158,14 @@ class Pel:
                 former.pending.note_left()
         pending.delivered_at_ms = at_ms
         pending.delivery_count = delivery_count
-        pending.rests_until_ms = 0
+        pending.delayed_until_ms = 0
         pending.is_waiting = True
         self._by_time.insert((at_ms, pending.serial), pending)
 
-    def release(self, entry_id: EntryId, delivery_count: int, rests_until_ms: int = 0) -> None:
+    def release(self, entry_id: EntryId, delivery_count: int, delayed_until_ms: int = 0) -> None:
         """Make an entry pending and nobody's; it goes to the end of the nacked ones.
 
-        If it is to rest, it comes among them when its time has come.
+        With a delay, it joins them when the delay is over.
         """
         pending = self._taken_out(entry_id)
         former = pending.owner
@@ -174,7 +174,7 @@ class Pel:
             former.pending.note_left()
         pending.delivered_at_ms = 0
         pending.delivery_count = delivery_count
-        pending.rests_until_ms = rests_until_ms
+        pending.delayed_until_ms = delayed_until_ms
         self._show(pending)
 
     def _taken_out(self, entry_id: EntryId) -> PendingEntry:
@@ -233,37 +233,37 @@ class Pel:
 
     def in_time_order(self) -> list[PendingEntry]:
         """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""
-        return sorted(self.walk(), key=lambda one: (one.delivered_at_ms, one.serial))
+        return sorted(self.walk(), key=lambda entry: (entry.delivered_at_ms, entry.serial))
 
     def longest_idle_first(self, now_ms: int) -> Iterator[PendingEntry]:
         """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile.
 
-        Of nacked entries, those that have rested come first; those that still rest are left out.
+        Of nacked entries, those whose delay is over come first; those in their delay are left out.
         """
-        rested = takewhile(lambda one: one.rests_until_ms <= now_ms, self._resting.walk())
+        rested = takewhile(lambda entry: entry.delayed_until_ms <= now_ms, self._delayed.walk())
         return chain(rested, self._nobodys.walk(), self._by_time.walk())
 
-    def first_resting(self) -> PendingEntry | None:
-        """Return the entry whose rest ends first, if any rests."""
-        return self._resting.first()
+    def first_delayed(self) -> PendingEntry | None:
+        """Return the entry whose delay ends first, if there is any."""
+        return self._delayed.first()
 
     def _queue(self, pending: PendingEntry) -> Queue:
         if pending.owner is not None:
             return self._by_time
-        return self._resting if pending.rests_until_ms else self._nobodys
+        return self._delayed if pending.delayed_until_ms else self._nobodys
 
     def _show(self, pending: PendingEntry) -> None:
         pending.is_waiting = True
-        at_ms = pending.rests_until_ms or pending.delivered_at_ms
+        at_ms = pending.delayed_until_ms or pending.delivered_at_ms
         self._queue(pending).insert((at_ms, pending.serial), pending)
 
 
 def _pending(block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
-    found = block.values
-    return (at for at in range(start, len(found)) if found[at].is_pending)
+    values = block.values
+    return (at for at in range(start, len(values)) if values[at].is_pending)
 
 
 def _waiting(block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
-    found, serials = block.values, block.minors
-    places = range(start, len(found))
-    return (at for at in places if found[at].is_waiting and found[at].serial == serials[at])
+    values, serials = block.values, block.minors
+    places = range(start, len(values))
+    return (at for at in places if values[at].is_waiting and values[at].serial == serials[at])

@@ -140,8 +140,8 @@ class Stream:
             but_by: a group whose pending entry does not count.
         """
         return any(
-            entry_id > one.last_id or (one is not but_by and entry_id in one.pel.by_id)
-            for one in self.groups.values()
+            entry_id > group.last_id or (group is not but_by and entry_id in group.pel.by_id)
+            for group in self.groups.values()
         )
 
     def purge(self, entry_id: EntryId) -> None:

@@ -65,12 +65,18 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
         answer(rows, as_json=flags.as_json)
         return
     progress = ProgressLine("archive", sum(todo.values()) if flags.trigger == "once" else None)
-    run(flags, lake, start, allow_gap=allow_gap, told=progress.advance)
+    run(flags, lake, start, allow_gap=allow_gap, on_progress=progress.advance)
     progress.finish()
     rows = []
     for stream in streams:
-        found = lake.held(stream)
-        rows.append({"stream": stream, "after": found and found.after, "to": found and found.to})
+        range_held = lake.held(stream)
+        rows.append(
+            {
+                "stream": stream,
+                "after": range_held and range_held.after,
+                "to": range_held and range_held.to,
+            }
+        )
     answer(rows, as_json=flags.as_json)
 
 
@@ -80,7 +86,7 @@ def run(
     start: Mapping[str, str],
     *,
     allow_gap: bool,
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
     """Run the query until it has read everything, or somebody stops it.
 
@@ -89,7 +95,7 @@ def run(
         lake: where to.
         start: per stream the id to begin behind, if the query begins only now.
         allow_gap: go on where entries are gone.
-        told: is called with the number of entries each time some are in the lake.
+        on_progress: is called with the number of entries each time some are in the lake.
     """
     subscription = flags.streams or flags.pattern or ""
     name = f"archive-{zlib.crc32(f'{flags.url} {subscription}'.encode()):08x}"
@@ -117,7 +123,7 @@ def run(
             with flags.client() as client:
                 ranges = behind_gaps(client, ranges)
         lake.commit(files, query=query, batch=batch, ranges=ranges)
-        told(sum(file.row_count for file in files))
+        on_progress(sum(file.row_count for file in files))
 
     writer = reader.load().writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", checkpoint.path).queryName("headgate archive")
@@ -138,12 +144,12 @@ def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> d
 
 def behind_gaps(client: Client, ranges: Mapping[str, Held]) -> dict[str, Held]:
     """Return ranges without what was trimmed, which may not have been read."""
-    found = dict(ranges)
+    kept = dict(ranges)
     for plan in client.plan([Cursor(stream, held.after) for stream, held in ranges.items()]):
-        held = found[plan.stream]
+        held = kept[plan.stream]
         if plan.gap is not None and is_before(held.after, plan.gap.end):
-            found[plan.stream] = held._replace(after=earlier(plan.gap.end, held.to))
-    return found
+            kept[plan.stream] = held._replace(after=earlier(plan.gap.end, held.to))
+    return kept
 
 
 def until_end(query: StreamingQuery) -> None:

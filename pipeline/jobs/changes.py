@@ -67,14 +67,14 @@ def transform(
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    found = entries.select(
+    keyed = entries.select(
         *(value(pairs(entries), name).alias(name) for name in key),
         F.struct("ms", F.coalesce("seq", F.lit(2**63 - 1)).alias("seq"), "id").alias("_at"),
         F.struct("stream", "id", "timestamp", texts(pairs(entries)).alias("fields")).alias(
             "_entry"
         ),
     ).dropna(subset=list(key))
-    latest = found.groupBy(*key).agg(F.max_by("_entry", "_at").alias("_entry"))
+    latest = keyed.groupBy(*key).agg(F.max_by("_entry", "_at").alias("_entry"))
     if deleted is not None:
         name, text = deleted
         latest = latest.where(~F.coalesce(F.col("_entry.fields")[name] == text, F.lit(False)))

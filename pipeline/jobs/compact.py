@@ -51,7 +51,7 @@ def main(flags: Flags, *, file_mb: int, retention_h: int) -> None:
     bins = bins_by_date(before, file_mb * _MIB)
     if not flags.dry_run and bins:
         progress = ProgressLine("compact", sum(len(files) for files in bins), "files")
-        run(flags.spark("compact"), lake, bins, file_mb * _MIB, told=progress.advance)
+        run(flags.spark("compact"), lake, bins, file_mb * _MIB, on_progress=progress.advance)
         progress.finish()
     deleted = lake.vacuum(retention_h, dry_run=flags.dry_run)
     after = lake.files(flags.names() if flags.streams else None)
@@ -70,7 +70,7 @@ def bins_by_date(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[La
     dates = defaultdict(list)
     for file in files:
         dates[file.stream, file.date].append(file)
-    return [found for some in dates.values() for found in bins_of(some, file_bytes_max)]
+    return [merged for files in dates.values() for merged in bins_of(files, file_bytes_max)]
 
 
 def run(
@@ -79,7 +79,7 @@ def run(
     bins: Sequence[Sequence[LakeFile]],
     file_bytes_max: int,
     *,
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
     """Merge the files of each bin, a few bins at a time, each time with a commit.
 
@@ -88,11 +88,11 @@ def run(
     """
     task = partial(merge_files, lake=lake.path, file_bytes_max=file_bytes_max)
     for begin in range(0, len(bins), _BINS_AT_ONCE):
-        some = bins[begin : begin + _BINS_AT_ONCE]
-        bins_paths = [([file.path for file in files],) for files in some]
+        batch = bins[begin : begin + _BINS_AT_ONCE]
+        bins_paths = [([file.path for file in files],) for files in batch]
         paths = spark.createDataFrame(bins_paths, "paths array<string>")
-        written = paths.repartition(len(some)).mapInArrow(task, schema_text(WRITTEN))
+        written = paths.repartition(len(batch)).mapInArrow(task, schema_text(WRITTEN))
         lake.replace(
-            [file for files in some for file in files], files_of(written.toArrow().to_batches())
+            [file for files in batch for file in files], files_of(written.toArrow().to_batches())
         )
-        told(sum(len(files) for files in some))
+        on_progress(sum(len(files) for files in batch))

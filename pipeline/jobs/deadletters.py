@@ -50,20 +50,20 @@ def main(flags: Flags, *, redrive: bool, out: str | None) -> None:
             progress = ProgressLine("deadletters", total)
             rows = [
                 {
-                    "origin": one["origin"],
-                    "group": one["group"],
+                    "origin": row["origin"],
+                    "group": row["group"],
                     "redriven": 0
                     if flags.dry_run
-                    else _redrive(client, one["origin"], one["group"], progress),
+                    else _redrive(client, row["origin"], row["group"], progress),
                 }
-                for one in origins.collect()
+                for row in origins.collect()
             ]
             progress.finish()
         elif out is not None:
             rows = [{"dead_letters": total, "out": out}]
         else:
-            found = table.orderBy("timestamp", "id").limit(_SHOWN_MAX).collect()
-            rows = [row.asDict() for row in found]
+            shown = table.orderBy("timestamp", "id").limit(_SHOWN_MAX).collect()
+            rows = [row.asDict() for row in shown]
     answer(rows, as_json=flags.as_json, nothing="no dead letters")
 
 

@@ -90,10 +90,10 @@ def java() -> Finding:
     except ImportError:
         return _java_of_path()
     try:
-        found = find_java()
+        home = find_java()
     except JavaMissing as error:
         return Finding("Java", False, str(error).partition(" Try:")[0], INSTALL_JAVA)
-    return Finding("Java", True, f"{found.major} of {found.origin}, in {found.home}")
+    return Finding("Java", True, f"{home.major} of {home.origin}, in {home.home}")
 
 
 def _java_of_path() -> Finding:
@@ -103,12 +103,12 @@ def _java_of_path() -> Finding:
     if program is None:
         return Finding("Java", False, "there is none", "apt-get install openjdk-17-jre-headless")
     try:
-        said = subprocess.run(  # noqa: S603 - a program that was found
+        done = subprocess.run(  # noqa: S603 - a program that was found
             [program, "-version"], capture_output=True, text=True, timeout=30, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", False, str(error), "apt-get install openjdk-17-jre-headless")
-    major = re.search(r'version "(?:1\.)?([0-9]+)', said)
+    major = re.search(r'version "(?:1\.)?([0-9]+)', done)
     is_well = major is not None and int(major[1]) >= 17
     mend = "" if is_well else "apt-get install openjdk-17-jre-headless"
     return Finding("Java", is_well, f"{major[1] if major else 'no Java'}, in {program}", mend)
@@ -117,8 +117,8 @@ def _java_of_path() -> Finding:
 def python() -> Finding:
     """Look at this Python."""
     is_well = sys.version_info >= (3, 11)
-    found = f"{sys.version.split()[0]}, {sys.executable}"
-    return Finding("Python", is_well, found, "" if is_well else "python3.11 -m venv .venv")
+    text = f"{sys.version.split()[0]}, {sys.executable}"
+    return Finding("Python", is_well, text, "" if is_well else "python3.11 -m venv .venv")
 
 
 def workers() -> Finding:
@@ -132,31 +132,31 @@ def workers() -> Finding:
         return Finding("Python of tasks", False, f"PYSPARK_PYTHON={given} is not there", unset)
     ask = "import sys; print(*sys.version_info[:2], sep='.')"
     try:
-        said = subprocess.run(  # noqa: S603 - a program that was found
+        done = subprocess.run(  # noqa: S603 - a program that was found
             [program, "-c", ask], capture_output=True, text=True, timeout=30, check=False
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Python of tasks", False, str(error), unset)
     here = ".".join(map(str, sys.version_info[:2]))
-    is_well = said == here
-    found = f"{said or 'none'} by PYSPARK_PYTHON={given}, and {here} here"
-    return Finding("Python of tasks", is_well, found, "" if is_well else unset)
+    is_well = done == here
+    text = f"{done or 'none'} by PYSPARK_PYTHON={given}, and {here} here"
+    return Finding("Python of tasks", is_well, text, "" if is_well else unset)
 
 
 def version(name: str) -> Finding:
     """Look at the version of a library."""
-    least, below = _VERSIONS[name]
-    wanted = f">={_dotted(least)}" + (f",<{_dotted(below)}" if below else "")
+    lowest, below = _VERSIONS[name]
+    wanted = f">={_dotted(lowest)}" + (f",<{_dotted(below)}" if below else "")
     mend = f"pip install '{name}{wanted}'"
     try:
-        found = metadata.version(name)
+        installed = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Finding(name, False, "it is missing", _INSTALL)
-    number = tuple(int(part) for part in re.findall(r"[0-9]+", found)[:3])
-    is_well = number >= least and (below is None or number < below)
+    number = tuple(int(part) for part in re.findall(r"[0-9]+", installed)[:3])
+    is_well = number >= lowest and (below is None or number < below)
     if is_well:
-        return Finding(name, True, found)
-    return Finding(name, False, f"{found}, not {wanted}", mend)
+        return Finding(name, True, installed)
+    return Finding(name, False, f"{installed}, not {wanted}", mend)
 
 
 def gateway(url: str) -> Finding:
@@ -171,8 +171,8 @@ def gateway(url: str) -> Finding:
     if answer.status_code == 503:
         return Finding("gateway", False, f"{url} is not ready: {answer.text[:200]}", serve)
     if not answer.is_success:
-        said = f"{url} is no gateway: /readyz says {answer.status_code}"
-        return Finding("gateway", False, said, serve)
+        text = f"{url} is no gateway: /readyz says {answer.status_code}"
+        return Finding("gateway", False, text, serve)
     try:
         arrow = httpx.post(f"{url}/v1/bulk/plan", json={"cursors": []}, timeout=_TIMEOUT_S)
     except httpx.HTTPError as error:
@@ -190,14 +190,14 @@ def the_lake(path: str) -> Finding:
         return Finding("lake", False, f"cannot be looked at without {error.name}", _INSTALL)
     begin = f"headgate-pipeline archive --streams … --lake {path}"
     try:
-        found = Lake(path)
+        lake = Lake(path)
     except NotALake as error:
         return Finding("lake", False, str(error), begin)
-    if "://" not in found.path and not os.access(found.path, os.W_OK):
+    if "://" not in lake.path and not os.access(lake.path, os.W_OK):
         return Finding("lake", False, f"{path} cannot be written", f"chmod u+w {path}")
-    files = found.files()
+    files = lake.files()
     entries = sum(file.row_count for file in files)
-    return Finding("lake", True, f"{entries:,} entries in {len(files):,} files, {found.path}")
+    return Finding("lake", True, f"{entries:,} entries in {len(files):,} files, {lake.path}")
 
 
 def _dotted(number: tuple[int, ...]) -> str:

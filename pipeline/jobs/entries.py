@@ -33,11 +33,11 @@ def read(spark: SparkSession, flags: Flags, plans: Mapping[str, Plan]) -> DataFr
     if not flags.lake:
         return live
     lake = Lake(flags.lake)
-    found = live
+    entries = live
     for stream, after in start.items():  # an archive may go on meanwhile: only up to there
         held = lake.read(spark, [stream], to=None if after == BEGINNING else after)
-        found = held.withColumn("fields", pairs(held)).select(*_COLUMNS).union(found)
-    return found
+        entries = held.withColumn("fields", pairs(held)).select(*_COLUMNS).union(entries)
+    return entries
 
 
 def _start(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
@@ -83,8 +83,8 @@ def value(pairs_column: Column, name: str) -> Column:
     """Return the value of a field as text: of a repeated name the last; null without it."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    found = F.filter(pairs_column, lambda pair: pair["name"] == name)
-    return F.try_element_at(found, F.lit(-1))["value"].cast("string")
+    matching = F.filter(pairs_column, lambda pair: pair["name"] == name)
+    return F.try_element_at(matching, F.lit(-1))["value"].cast("string")
 
 
 def texts(pairs_column: Column) -> Column:

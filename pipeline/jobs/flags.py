@@ -62,15 +62,15 @@ class Flags:
             raise click.UsageError("which streams? Give either --streams or --pattern")
         if self.pattern is not None:
             pattern = _compiled(self.pattern)
-            found = client.streams(literal_prefix(self.pattern))
-            names = [one["name"] for one in found if pattern.fullmatch(one["name"])]
+            candidates = client.streams(literal_prefix(self.pattern))
+            names = [stream["name"] for stream in candidates if pattern.fullmatch(stream["name"])]
             if not names:
                 raise click.ClickException(f"no stream matches {self.pattern!r}")
             return names
         names = self.names()
         for name in names:
             if client.describe(name) is None:
-                there = [one["name"] for one in client.streams()]
+                there = [stream["name"] for stream in client.streams()]
                 close = get_close_matches(name, there, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise click.ClickException(f"there is no stream {name!r}{hint}")
@@ -153,11 +153,11 @@ def _trigger(_context: click.Context, _parameter: click.Parameter, value: str) -
 
 
 def _seconds(text: str) -> str:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    if match is None:
         raise click.BadParameter(f"{text!r} is neither once nor a time such as 5s")
-    unit = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}[found[2]]
-    return f"{found[1]} {unit}"
+    unit = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}[match[2]]
+    return f"{match[1]} {unit}"
 
 
 _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {

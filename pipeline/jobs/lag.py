@@ -56,8 +56,8 @@ def group_rows(client: Client, stream: str) -> list[dict[str, object]]:
     for group in client.get(f"{stream_path(stream)}/groups")["groups"]:
         path = f"{group_path(stream, group['name'])}/pending"
         pending = client.get(path, {"limit": _PENDING_MAX})["pending"]
-        ages_s = sorted(max(0.0, (now_ms - parse_id(one["id"]).ms) / 1000) for one in pending)
-        idles_ms = [one["idle_ms"] for one in pending if one["idle_ms"] is not None]
+        ages_s = sorted(max(0.0, (now_ms - parse_id(entry["id"]).ms) / 1000) for entry in pending)
+        idles_ms = [entry["idle_ms"] for entry in pending if entry["idle_ms"] is not None]
         rows.append(
             {
                 "stream": stream,
@@ -68,7 +68,7 @@ def group_rows(client: Client, stream: str) -> list[dict[str, object]]:
                 "consumers": group["consumers"],
                 "oldest_s": ages_s[-1] if ages_s else None,
                 "idle_s": max(idles_ms) / 1000 if idles_ms else None,
-                "deliveries_max": max((one["deliveries"] for one in pending), default=None),
+                "deliveries_max": max((entry["deliveries"] for entry in pending), default=None),
                 "append_to_now_p50_s": percentile(ages_s, 50),
                 "append_to_now_p99_s": percentile(ages_s, 99),
             }

@@ -65,14 +65,14 @@ class ReplayPlan(NamedTuple):
             checkpoint.claim(purpose)
         noted = None if checkpoint is None else checkpoint.note("plan.json")
         if noted is not None:
-            return cls(noted["job_id"], [Slice(*one) for one in noted["slices"]])
+            return cls(noted["job_id"], [Slice(*values) for values in noted["slices"]])
         lake = Lake(flags.lake) if flags.lake else None
         with flags.client() as client:
             streams = flags.chosen(client) if lake is None else flags.names()
             slices = [
-                one
+                part
                 for stream in streams
-                for one in slices_of(client, lake, stream, after, to, size)
+                for part in slices_of(client, lake, stream, after, to, size)
             ]
         plan = cls(f"replay-{uuid.uuid4().hex}", slices)
         if checkpoint is not None and not flags.dry_run:
@@ -134,7 +134,7 @@ def main(
     }  # fmt: skip
     plan = ReplayPlan.begin(flags, purpose, after, to, size)
     slices = plan.slices
-    total = sum(one.entries for one in slices)
+    total = sum(part.entries for part in slices)
     row = {"to": target, "slices": len(slices), "entries_read_max": total}
     if flags.dry_run:
         answer([row], as_json=flags.as_json)
@@ -142,22 +142,22 @@ def main(
     spark = flags.spark("replay")
     progress = ProgressLine("replay", total)
     due_s = time.monotonic()
-    for number, one in enumerate(slices):
+    for number, part in enumerate(slices):
         if rate is not None:  # what a slow write left undone is not made up for
             time.sleep(max(0.0, due_s - time.monotonic()))
-            due_s = time.monotonic() + one.entries / rate
+            due_s = time.monotonic() + part.entries / rate
         if flags.lake:
-            entries = Lake(flags.lake).read(spark, [one.stream], after=one.after, to=one.to)
+            entries = Lake(flags.lake).read(spark, [part.stream], after=part.after, to=part.to)
         else:
-            entries = read_range(spark, flags, one.stream, one.after, one.to)
+            entries = read_range(spark, flags, part.stream, part.after, part.to)
         rows = transform(entries, where=where, rename=names, keep_ids=ids == "same")
         rows.write.format("headgate").mode("append").options(
             url=flags.url,
-            stream=target.replace("{stream}", one.stream),
+            stream=target.replace("{stream}", part.stream),
             jobId=plan.job_id,
             jobBatch=number,
         ).save()
-        progress.advance(one.entries)
+        progress.advance(part.entries)
     progress.finish()
     answer([row], as_json=flags.as_json)
 
@@ -209,8 +209,8 @@ def slices_of(
     if plan.last_id is None or plan.backlog == 0:
         return []
     parts = min(_SLICES_MAX, -(-plan.backlog // size))
-    found = client.splits(stream, after, earlier(to, plan.last_id), parts)
-    return [Slice(stream, one.after, one.to, one.entries) for one in found]
+    splits = client.splits(stream, after, earlier(to, plan.last_id), parts)
+    return [Slice(stream, split.after, split.to, split.entries) for split in splits]
 
 
 def _lake_slices(lake: Lake, stream: str, after: str, to: str, size: int) -> list[Slice]:

@@ -56,13 +56,13 @@ class ProgressLine:
         self._total = total
         self._what = what
         self._began_s = time.monotonic()
-        self._said_s = float("-inf")
-        self._said_done = -1
+        self._printed_s = float("-inf")
+        self._printed_done = -1
 
     def advance(self, count: int) -> None:
         """Add what was done."""
         self.done += count
-        if time.monotonic() - self._said_s >= _PERIOD_S:
+        if time.monotonic() - self._printed_s >= _PERIOD_S:
             self._say(is_last=False)
 
     def finish(self) -> None:
@@ -70,15 +70,15 @@ class ProgressLine:
         self._say(is_last=True)
 
     def _say(self, *, is_last: bool) -> None:
-        self._said_s = time.monotonic()
+        self._printed_s = time.monotonic()
         of = "" if self._total is None else f" of {max(self._total, self.done):,}"
-        rate = self.done / max(self._said_s - self._began_s, 0.001)
+        rate = self.done / max(self._printed_s - self._began_s, 0.001)
         text = f"{self._job}: {self.done:,}{of} {self._what}, {rate:,.0f}/s"
         if sys.stderr.isatty():
             click.echo(f"\r{text:<70}", err=True, nl=is_last)
-        elif self._said_done != self.done:
+        elif self._printed_done != self.done:
             click.echo(text, err=True)
-        self._said_done = self.done
+        self._printed_done = self.done
 
 
 def _text(value: object) -> str:

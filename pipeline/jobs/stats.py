@@ -51,10 +51,10 @@ def main(flags: Flags, *, window: str, watermark: str, is_fields: bool) -> None:
     progress = ProgressLine("stats", total)
     entries = read(spark, flags, plans)
     table = cardinalities(entries) if is_fields else transform(entries, window=window)
-    found = table.orderBy(*table.columns[:2]).limit(_WINDOWS_MAX).collect()
+    rows = table.orderBy(*table.columns[:2]).limit(_WINDOWS_MAX).collect()
     progress.advance(total)
     progress.finish()
-    answer([row.asDict() for row in found], as_json=flags.as_json, nothing="no entries")
+    answer([row.asDict() for row in rows], as_json=flags.as_json, nothing="no entries")
 
 
 def transform(entries: DataFrame, *, window: str, watermark: str | None = None) -> DataFrame:
@@ -72,7 +72,7 @@ def transform(entries: DataFrame, *, window: str, watermark: str | None = None) 
     sizes = F.transform(
         pairs(entries), lambda pair: F.octet_length(pair["name"]) + F.octet_length(pair["value"])
     )
-    size = F.aggregate(sizes, F.lit(0).cast("bigint"), lambda total, one: total + one)
+    size = F.aggregate(sizes, F.lit(0).cast("bigint"), lambda total, value: total + value)
     span = F.window("timestamp", window)
     length_s = F.unix_millis(F.col("window.end")) - F.unix_millis(F.col("window.start"))
     return (
@@ -116,9 +116,9 @@ def _follow(flags: Flags, table: DataFrame) -> None:
     """Say windows as they close, until somebody stops it."""
 
     def say(rows: DataFrame, _batch: int) -> None:
-        found = [row.asDict() for row in rows.orderBy("start", "stream").collect()]
-        if found:
-            answer(found, as_json=flags.as_json)
+        windows = [row.asDict() for row in rows.orderBy("start", "stream").collect()]
+        if windows:
+            answer(windows, as_json=flags.as_json)
 
     writer = table.writeStream.foreachBatch(say).outputMode("append")
     if flags.checkpoint is not None:

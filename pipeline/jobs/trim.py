@@ -96,14 +96,14 @@ def _limit(
 
 def settled_by_group(client: Client, stream: str) -> dict[str, str]:
     """Return per group the id up to which it has been given all entries and settled them."""
-    found = {}
+    settled_ids = {}
     for group in client.get(f"{stream_path(stream)}/groups")["groups"]:
         name, settled = group["name"], group["last_id"]
         summary = client.get(f"{group_path(stream, name)}/pending/summary")
         if summary["min_id"] is not None:
             settled = earlier(settled, str(just_before(parse_id(summary["min_id"]))))
-        found[name] = settled
-    return found
+        settled_ids[name] = settled
+    return settled_ids
 
 
 def group_path(stream: str, group: str) -> str:

@@ -102,12 +102,14 @@ def compare(
         {row["span"]: row.asDict() for row in transform(entries, width_ms).collect()}
         for entries in (theirs, ours)
     ]
-    row = _row(stream, "equal", sum(found["entries"] for found in sums[0].values()), after, to)
+    row = _row(
+        stream, "equal", sum(span_sum["entries"] for span_sum in sums[0].values()), after, to
+    )
     for span in sorted(set(sums[0]) | set(sums[1])):
         there, held = sums[0].get(span), sums[1].get(span)
         if there is None or held is None or _sum(there) != _sum(held):
-            both = [found for found in (there, held) if found is not None]
-            ids = [found[name] for found in both for name in ("first_id", "last_id")]
+            both = [span_sum for span_sum in (there, held) if span_sum is not None]
+            ids = [span_sum[name] for span_sum in both for name in ("first_id", "last_id")]
             low, high = min(ids, key=parse_id), max(ids, key=parse_id)
             first = first_difference(theirs, ours, str(just_before(parse_id(low))), high)
             row["verdict"] = (
@@ -133,7 +135,7 @@ def first_difference(theirs: DataFrame, ours: DataFrame, after: str, to: str) ->
         .alias("live")
         .join(narrowed(ours).alias("lake"), F.col("live.id") == F.col("lake.id"), "full")
     )
-    found = (
+    different = (
         joined.where("live.hash IS DISTINCT FROM lake.hash")
         .orderBy(
             F.coalesce(F.col("live.ms"), F.col("lake.ms")),
@@ -142,13 +144,13 @@ def first_difference(theirs: DataFrame, ours: DataFrame, after: str, to: str) ->
         .select(F.col("live.id").alias("live"), F.col("lake.id").alias("lake"))
         .first()
     )
-    if found is None:
+    if different is None:
         return "an entry is in the lake twice"
-    if found["lake"] is None:
-        return f"{found['live']} is not in the lake"
-    if found["live"] is None:
-        return f"{found['lake']} is in the lake only"
-    return f"{found['live']} has other fields in the lake"
+    if different["lake"] is None:
+        return f"{different['live']} is not in the lake"
+    if different["live"] is None:
+        return f"{different['lake']} is in the lake only"
+    return f"{different['live']} has other fields in the lake"
 
 
 def missing(
@@ -157,16 +159,16 @@ def missing(
     """Return the id of an entry of the range that the lake lacks, or has with other fields."""
     theirs = read_range(spark, flags, stream, after, to)
     ours = lake.read(spark, [stream], after=after, to=to)
-    found = (
+    absent = (
         theirs.select("id", entry_hash(theirs).alias("hash"))
         .join(ours.select("id", entry_hash(ours).alias("hash")), ["id", "hash"], "left_anti")
         .first()
     )
-    return None if found is None else str(found["id"])
+    return None if absent is None else str(absent["id"])
 
 
-def _sum(found: dict[str, object]) -> tuple[object, object]:
-    return found["entries"], found["hash"]
+def _sum(span_sum: dict[str, object]) -> tuple[object, object]:
+    return span_sum["entries"], span_sum["hash"]
 
 
 def _row(

@@ -50,7 +50,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
 def _group(stream: Stream, group: Group) -> dict[str, Any]:
     return {
         "policy": group.policy,
-        "rests_until_ms": [(one.id, one.rests_until_ms) for one in group.pel.walk()],
+        "delayed_until_ms": [(one.id, one.delayed_until_ms) for one in group.pel.walk()],
         # Entries that are gone from the stream may be left out of this order, or not yet.
         "longest_idle_first": [
             pending.id

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from headgate.pipeline.cli import main, said
+from headgate.pipeline.cli import main, message_of
 from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
 
@@ -123,9 +123,9 @@ def test_of_an_error_in_a_task_the_last_line_of_its_traceback_is_said() -> None:
         '  File "/x/reader.py", line 1, in read\n'
         "headgate.pipeline.reader.DataLoss: entries of 'orders' were trimmed\n\n\tat org.apache\n"
     )
-    assert said(RuntimeError(text)) == "entries of 'orders' were trimmed"
-    assert said(RuntimeError("first\nsecond")) == "first"
-    assert said(RuntimeError()) == "RuntimeError"
+    assert message_of(RuntimeError(text)) == "entries of 'orders' were trimmed"
+    assert message_of(RuntimeError("first\nsecond")) == "first"
+    assert message_of(RuntimeError()) == "RuntimeError"
 
 
 # The doctor.

@@ -49,7 +49,7 @@ def archiving(spark: SparkSession, flags: Flags) -> Iterator[Count]:
 
     def run() -> None:
         try:
-            archive.run(flags, lake, {}, allow_gap=False, told=count.add)
+            archive.run(flags, lake, {}, allow_gap=False, on_progress=count.add)
         except BaseException as error:  # noqa: BLE001 - raised again below
             failures.append(error)
 

@@ -203,7 +203,7 @@ class _Life:
             growth=plan.growth,
             bounds=plan.bounds,
             chance=self._random,
-            tell=self._tell,
+            on_event=self._note_event,
         )
         self._journal.history = self._history
         self._engine = Engine(
@@ -427,7 +427,7 @@ class _Life:
             self._simulation._say(f"{self._loop.time():.6f} {request.name}: {said}")
         self._see_time()
 
-    def _tell(self, event: str, facts: Mapping[str, object]) -> None:
+    def _note_event(self, event: str, facts: Mapping[str, object]) -> None:
         self._simulation._say(f"  {event}: {facts}")
         number, self._told_count = self._told_count, self._told_count + 1
         if number == self._plan.tell_fails:

@@ -83,10 +83,10 @@ class Running:
             position=recovery.recover(disk).position,
             growth=growth,
             bounds=bounds,
-            tell=self._tell,
+            on_event=self._note_event,
         )
 
-    def _tell(self, event: str, facts: Mapping[str, object]) -> None:
+    def _note_event(self, event: str, facts: Mapping[str, object]) -> None:
         self.told.append((event, dict(facts)))
 
     def go_back(self, keyspace: Keyspace | None) -> None:

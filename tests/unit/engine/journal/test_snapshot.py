@@ -111,7 +111,7 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
                 "dangling": any(stream.log.get(one.id) is None for one in pending),
                 "hidden": any(map(hidden_in, groups)),
                 "nacked": sum(one.owner is None for one in pending) > 1,
-                "resting": any(one.rests_until_ms for one in pending),
+                "resting": any(one.delayed_until_ms for one in pending),
                 "a policy": any(group.policy != NO_POLICY for group in groups),
                 "governed": stream.name in engine.keyspace.governed,
                 "keys": len(stream.keys) > 0,

@@ -68,7 +68,7 @@ class Guests:
         assert found is (self.naive[edge(self.naive)] if self.naive else None)
 
     def kept(self) -> int:
-        """Return how many keys the view keeps, shadows included."""
+        """Return how many keys the view keeps, tombstones included."""
         for block in self.view._blocks:
             assert len(block.majors) == len(block.minors) == len(block.values) > 0
         return sum(map(len, self.view._blocks))
@@ -91,7 +91,7 @@ def step(guests: Guests, name: str, key: Key) -> None:
         guests.remove(key)
     elif name == "back":
         guests.come_back(key)
-    elif name == "crowd":  # enough shadows on both sides of the key to be swept
+    elif name == "crowd":  # enough tombstones on both sides of the key to be swept
         crowd = [(number % 14, 100 + number) for number in range(200)]
         for one in crowd:
             guests.insert(one)

@@ -106,7 +106,7 @@ def test_who_rests_is_left_out_until_it_is_over_and_then_comes_first(alice: Cons
     pel.release(entry_id(2), 1, 300)
     pel.release(entry_id(3), 1, 200)
     assert [ids(pel, at_ms) for at_ms in (199, 200, 300)] == [[4, 1], [3, 4, 1], [3, 2, 4, 1]]
-    first = pel.first_resting()
+    first = pel.first_delayed()
     assert first is not None
     assert (first.id.ms, first.claimable_at_ms(10**9)) == (3, 200)
     assert not first.is_claimable(199, 0)
@@ -127,7 +127,7 @@ def test_who_is_assigned_released_or_removed_rests_no_more(alice: Consumer) -> N
     pel.assign(entry_id(1), alice, 50, 2)
     pel.release(entry_id(2), 1)
     pel.remove(entry_id(3))
-    assert pel.first_resting() is None
+    assert pel.first_delayed() is None
     assert ids(pel) == [2, 1]
 
 
@@ -159,7 +159,7 @@ class Known(NamedTuple):
 
     owner: int  # -1 for nobody
     at_ms: int
-    rests_until_ms: int
+    delayed_until_ms: int
     serial: int
     is_hidden: bool
 
@@ -177,9 +177,9 @@ class Plain:
         self.pel.assign(entry_id(number), self.consumers[owner], at_ms, 1)
         self.known[number] = Known(owner, at_ms, 0, next(self._serials), is_hidden=False)
 
-    def release(self, number: int, owner: int, rests_until_ms: int) -> None:
-        self.pel.release(entry_id(number), owner, rests_until_ms)
-        self.known[number] = Known(-1, 0, rests_until_ms, next(self._serials), is_hidden=False)
+    def release(self, number: int, owner: int, delayed_until_ms: int) -> None:
+        self.pel.release(entry_id(number), owner, delayed_until_ms)
+        self.known[number] = Known(-1, 0, delayed_until_ms, next(self._serials), is_hidden=False)
 
     def remove(self, number: int, _owner: int, _ms: int) -> None:
         assert self.pel.remove(entry_id(number)) == (self.known.pop(number, None) is not None)
@@ -214,11 +214,11 @@ class Plain:
         assert self.pel.nobodys_count == sum(one.owner < 0 for _, one in known)
         shown = [(number, one) for number, one in known if not one.is_hidden]
         nobodys = [(number, one) for number, one in shown if one.owner < 0]
-        rested = [pair for pair in nobodys if 0 < pair[1].rests_until_ms <= now_ms]
+        rested = [pair for pair in nobodys if 0 < pair[1].delayed_until_ms <= now_ms]
         assert ids(self.pel, now_ms) == [
-            *_by(rested, lambda one: (one.rests_until_ms, one.serial)),
+            *_by(rested, lambda one: (one.delayed_until_ms, one.serial)),
             *_by(
-                [pair for pair in nobodys if not pair[1].rests_until_ms],
+                [pair for pair in nobodys if not pair[1].delayed_until_ms],
                 lambda one: (0, one.serial),
             ),
             *_by(
