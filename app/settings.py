@@ -19,9 +19,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from headgate.app.wire.schemas.limits import Limits
-from headgate.engine.journal.journal import FsyncPolicy
-from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
+from headgate.app.wire.schemas.limits import ChosenLimits
+from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
 
 MEMORY = Path(":memory:")
@@ -69,13 +68,8 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def _limit(name: str, default: int | None, *, ge: int) -> Any:
-    """Return the field of a setting that `/v1/limits` tells of, in the words it has there."""
-    return Field(default, ge=ge, description=Limits.model_fields[name].description)
-
-
-class Settings(BaseSettings):
-    """Everything an operator can choose."""
+class Choices(BaseSettings):
+    """What an operator can choose besides the limits."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
@@ -85,32 +79,24 @@ class Settings(BaseSettings):
         Path("data"), description="Where the journal is kept; `:memory:` keeps nothing."
     )
     fsync: FsyncPolicy = Field(
-        FsyncPolicy.ALWAYS, description="When the journal is forced to disk."
+        FsyncPolicy.ALWAYS,
+        description="When the journal is forced to disk: before each answer, every second, or when "
+        "the system likes.",
     )
     rewrite_percentage: int = Field(
-        100, ge=0, description="Growth of the journal after which it is rewritten; 0 is never."
+        REDIS_GROWTH.percentage,
+        ge=0,
+        description="Growth of the journal after which it is rewritten; 0 is never.",
     )
     rewrite_bytes_min: int = Field(
-        64 * 2**20, ge=0, description="A journal smaller than this is not rewritten by itself."
-    )
-    disk_bytes_max: int | None = Field(
-        None, ge=2**20, description="Size of the journal from which appends are refused."
-    )
-    disk_free_bytes_min: int = _limit("disk_free_bytes_min", 64 * 2**20, ge=2**20)
-    memory_bytes_max: int | None = Field(
-        None,
-        ge=2**20,
-        description="Memory of the streams from which appends are refused; unless given, 70 % of "
-        "what the machine or the cgroup has.",
+        REDIS_GROWTH.size_bytes_min,
+        ge=0,
+        description="A journal smaller than this is not rewritten by itself.",
     )
     full: WhenFull = Field(
         WhenFull.REFUSE,
         description="When memory is full: refuse appends, or trim the oldest entries.",
     )
-    streams_max: int = _limit("streams_max", STREAMS_MAX, ge=1)
-    groups_max: int = _limit("groups_max", GROUPS_MAX, ge=1)
-    consumers_max: int = _limit("consumers_max", CONSUMERS_MAX, ge=1)
-    producers_max: int = _limit("producers_max", PRODUCERS_MAX, ge=1)
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     loop_delay_warn_ms: int = Field(
         100, ge=10, description="What holds the event loop for longer is named in a warning."
@@ -121,37 +107,9 @@ class Settings(BaseSettings):
     allowed_origins: Origins = Field(
         [], description="Origins whose pages may call, such as `https://app.example`; `*` is any."
     )
-    body_bytes_max: int = _limit("body_bytes_max", 16 * 2**20, ge=1024)
-    batch_entries_max: int = _limit("batch_entries_max", 10_000, ge=1)
-    # At least what a request asks for that does not say how much.
-    read_entries_max: int = _limit("read_entries_max", 10_000, ge=100)
-    staged_bytes_max: int = _limit("staged_bytes_max", 2 * 2**30, ge=1024)
-    staged_ttl_ms: int = _limit("staged_ttl_ms", 3_600_000, ge=1000)
-    read_bytes_max: int = _limit("read_bytes_max", 16 * 2**20, ge=1024)
-    ids_max: int = _limit("ids_max", 10_000, ge=100)
     request_ms_max: int = Field(
         30_000, ge=100, description="How long a request may take to arrive, header and body."
     )
-    wait_ms_max: int = _limit("wait_ms_max", 60_000, ge=0)
-    waiters_max: int = _limit("waiters_max", 100_000, ge=1)
-    sockets_max: int | None = Field(
-        None,
-        ge=16,
-        description="Connections of any kind at once; if not set, what open files allow.",
-    )
-    arriving_bytes_max: int = _limit("arriving_bytes_max", 256 * 2**20, ge=2**20)
-    unsent_bytes_max: int = _limit("unsent_bytes_max", 256 * 2**20, ge=2**20)
-    connections_max: int = _limit("connections_max", 10_000, ge=1)
-    subscriptions_max: int = _limit("subscriptions_max", 100, ge=1)
-    connection_ms_max: int | None = Field(
-        None, ge=1000, description="After so long a connection is told to come back."
-    )
-    frame_bytes_max: int = _limit("frame_bytes_max", 2**20, ge=1024)
-    credit_max: int = _limit("credit_max", 65_536, ge=64)
-    heartbeat_ms: int = _limit("heartbeat_ms", 15_000, ge=100)
-    ping_interval_ms: int = _limit("ping_interval_ms", 20_000, ge=100)
-    pong_wait_ms: int = _limit("pong_wait_ms", 10_000, ge=100)
-    send_ms_max: int = _limit("send_ms_max", 10_000, ge=100)
 
     @classmethod
     def settings_customise_sources(
@@ -165,6 +123,10 @@ class Settings(BaseSettings):
         """Order the sources: flags, environment, file."""
         del dotenv_settings, file_secret_settings
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+class Settings(ChosenLimits, Choices):
+    """Everything an operator can choose. The fields of `Choices` come first."""
 
 
 def read_settings(file: Path | None, flags: dict[str, Any]) -> Settings:

@@ -3,11 +3,12 @@
 import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.decorators import FC
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -24,6 +25,24 @@ config_option = click.option(
     envvar=_FILE_VARIABLE,
     help="A TOML file with settings; variables and flags win over it.",
 )
+
+
+def setting_option(name: str, flag: str | None = None, **attributes: Any) -> Callable[[FC], FC]:
+    """Return the flag of a setting: its help is the text of the setting, with its default.
+
+    Args:
+        name: of the setting.
+        flag: how it is written, unless as the name is.
+        attributes: what else click is to know of it.
+    """
+    field = Settings.model_fields[name]
+    help_text = (field.description or "").replace("`", "")
+    if attributes.get("multiple"):
+        help_text += " May be repeated."
+    elif field.default is not None:
+        help_text += f"  [default: {field.default}]"
+    flag = flag or f"--{name.replace('_', '-')}"
+    return click.option(flag, name, help=help_text, **attributes)
 
 
 def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headgate.app.cli.configuration import config_option, settings_from
+from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.loading import show_progress
 from headgate.app.main import create_app, open_engine
 from headgate.app.runtime import collector
@@ -29,38 +29,13 @@ def _take_all_descriptors() -> None:
 
 @click.command("serve")
 @config_option
-@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="Port to listen on; 0 takes a free one.  [default: 8080]")
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the journal is kept; :memory: keeps nothing.  [default: data]",
-)
-@click.option(
-    "--fsync",
-    type=click.Choice([policy.value for policy in FsyncPolicy]),
-    help="When the journal is forced to disk: before each answer, every second, or when the "
-    "system likes.  [default: always]",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice([level.value for level in LogLevel]),
-    help="How much the log says.  [default: info]",
-)
-@click.option(
-    "--allow-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="NAME",
-    help="A host name to answer to besides the loopback ones; * is any. May be repeated.",
-)
-@click.option(
-    "--allow-origin",
-    "allowed_origins",
-    multiple=True,
-    metavar="ORIGIN",
-    help="An origin whose pages may call, such as https://app.example. May be repeated.",
-)
+@setting_option("host")
+@setting_option("port", type=int)
+@setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path))
+@setting_option("fsync", type=click.Choice([policy.value for policy in FsyncPolicy]))
+@setting_option("log_level", type=click.Choice([level.value for level in LogLevel]))
+@setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
+@setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
 def command(config: Path | None, **flags: Any) -> None:
     """Run the gateway until it is told to stop.
 

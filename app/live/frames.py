@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
 from headgate.app.wire.schemas.entries import Entry, EntryInput
+from headgate.app.wire.schemas.limits import TOLD, SocketLimits
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds
@@ -141,16 +142,12 @@ AnyClientFrame = Annotated[
 ]
 
 
-class ConnectionLimits(BaseModel):
+class ConnectionLimits(SocketLimits):
     """What one connection may ask for."""
 
-    subscriptions_max: int = Field(description="Subscriptions at once.")
-    credit_max: int = Field(description="Most credit a subscription may hold.")
-    frame_bytes_max: int = Field(description="Largest frame, once inflated.")
+    model_config = TOLD
+
     frame_ids_max: int = Field(FRAME_IDS_MAX, description="Ids in one frame.")
-    batch_entries_max: int = Field(description="Entries in one append.")
-    send_ms_max: int = Field(description="A client that takes nothing for so long is given up.")
-    connection_ms_max: int | None = Field(description="The connection is ended after so long.")
 
 
 class Welcome(BaseModel):

@@ -229,7 +229,7 @@ export interface Welcome {
  */
 export interface ConnectionLimits {
   /**
-   * Subscriptions at once.
+   * Subscriptions of one WebSocket.
    */
   subscriptions_max: number;
   /**
@@ -237,25 +237,25 @@ export interface ConnectionLimits {
    */
   credit_max: number;
   /**
-   * Largest frame, once inflated.
+   * Largest WebSocket frame, once inflated.
    */
   frame_bytes_max: number;
   /**
-   * Ids in one frame.
-   */
-  frame_ids_max?: number;
-  /**
-   * Entries in one append.
+   * Entries in one batch.
    */
   batch_entries_max: number;
   /**
-   * A client that takes nothing for so long is given up.
+   * How long a client that takes nothing is kept.
    */
   send_ms_max: number;
   /**
-   * The connection is ended after so long.
+   * After so long a connection is told to come back; null: it may stay.
    */
   connection_ms_max: number | null;
+  /**
+   * Ids in one frame.
+   */
+  frame_ids_max: number;
 }
 /**
  * The subscription stands.

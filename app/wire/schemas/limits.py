@@ -1,48 +1,135 @@
-"""The bounds of the gateway."""
+"""Limits: each is defined here once, by its name and unit, type, default, range and text.
+
+Settings inherit these fields, so an operator chooses them. `Limits` inherits them too, so a client
+is told which hold.
+"""
+
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headgate.engine.limits import (
+    CONSUMERS_MAX,
+    GROUPS_MAX,
+    PRODUCERS_MAX,
+    STREAMS_MAX,
+    WAITERS_MAX,
+)
 
-class Limits(BaseModel):
-    """The bounds of this gateway."""
 
-    model_config = ConfigDict(frozen=True)
+class GatewayLimits(BaseModel):
+    """What the gateway as a whole is held to, and one request."""
 
-    body_bytes_max: int = Field(description="Largest request body.")
-    batch_entries_max: int = Field(description="Entries in one batch.")
+    body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
     disk_bytes_max: int | None = Field(
-        description="Size of the journal from which appends are refused; null: any."
+        None,
+        ge=2**20,
+        description="Size of the journal from which appends are refused; null: any.",
     )
     disk_free_bytes_min: int = Field(
-        description="Free bytes of the disk below which appends are refused."
+        64 * 2**20,
+        ge=2**20,
+        description="Free bytes of the disk below which appends are refused.",
     )
-    memory_bytes_max: int = Field(
-        description="Memory of the streams from which appends are refused, or the oldest trimmed."
+    memory_bytes_max: int | None = Field(
+        None,
+        ge=2**20,
+        description="Memory of the streams from which appends are refused, or the oldest trimmed; "
+        "70 % of what the machine or the cgroup has, unless it is set.",
     )
-    streams_max: int = Field(description="Streams.")
-    groups_max: int = Field(description="Groups of one stream.")
-    consumers_max: int = Field(description="Consumers of one group.")
+    streams_max: int = Field(STREAMS_MAX, ge=1, description="Streams.")
+    groups_max: int = Field(GROUPS_MAX, ge=1, description="Groups of one stream.")
+    consumers_max: int = Field(CONSUMERS_MAX, ge=1, description="Consumers of one group.")
     producers_max: int = Field(
-        description="Producers of one stream whose idempotency keys are remembered."
+        PRODUCERS_MAX,
+        ge=1,
+        description="Producers of one stream whose idempotency keys are remembered.",
     )
-    staged_bytes_max: int = Field(description="Chunks of batches that are not committed yet.")
-    staged_ttl_ms: int = Field(description="A batch that gets no chunk for so long is forgotten.")
-    read_entries_max: int = Field(description="Entries in one JSON answer.")
-    read_bytes_max: int = Field(description="Names and values in one answer, about.")
-    ids_max: int = Field(description="Ids in one ack, nack, extend, claim or delete.")
-    wait_ms_max: int = Field(description="Longest wait of a long poll.")
-    waiters_max: int = Field(description="Reads blocked at once.")
-    sockets_max: int = Field(description="Connections of any kind at once.")
-    arriving_bytes_max: int = Field(description="Request bodies that arrive at once, together.")
-    unsent_bytes_max: int = Field(description="What clients have not taken of answers, together.")
-    connections_max: int = Field(description="Event streams and WebSockets at once.")
-    subscriptions_max: int = Field(description="Subscriptions of one WebSocket.")
+    staged_bytes_max: int = Field(
+        2 * 2**30, ge=1024, description="Chunks of batches that are not committed yet."
+    )
+    staged_ttl_ms: int = Field(
+        3_600_000, ge=1000, description="A batch that gets no chunk for so long is forgotten."
+    )
+    # At least what a request asks for that does not say how much.
+    read_entries_max: int = Field(10_000, ge=100, description="Entries in one JSON answer.")
+    read_bytes_max: int = Field(
+        16 * 2**20, ge=1024, description="Names and values in one answer, about."
+    )
+    ids_max: int = Field(
+        10_000, ge=100, description="Ids in one ack, nack, extend, claim or delete."
+    )
+    wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
+    waiters_max: int = Field(WAITERS_MAX, ge=1, description="Reads blocked at once.")
+    sockets_max: int | None = Field(
+        None,
+        ge=16,
+        description="Connections of any kind at once; as many as open files allow, unless fewer "
+        "are set.",
+    )
+    arriving_bytes_max: int = Field(
+        256 * 2**20, ge=2**20, description="Request bodies that arrive at once, together."
+    )
+    unsent_bytes_max: int = Field(
+        256 * 2**20, ge=2**20, description="What clients have not taken of answers, together."
+    )
+    connections_max: int = Field(10_000, ge=1, description="Event streams and WebSockets at once.")
+
+
+class SocketLimits(BaseModel):
+    """What one WebSocket may ask for."""
+
+    subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
+    credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
+    frame_bytes_max: int = Field(
+        2**20, ge=1024, description="Largest WebSocket frame, once inflated."
+    )
+    batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
+    send_ms_max: int = Field(
+        10_000, ge=100, description="How long a client that takes nothing is kept."
+    )
     connection_ms_max: int | None = Field(
-        description="After so long a connection is told to come back; null: it may stay."
+        None,
+        ge=1000,
+        description="After so long a connection is told to come back; null: it may stay.",
     )
-    frame_bytes_max: int = Field(description="Largest WebSocket frame, once inflated.")
-    credit_max: int = Field(description="Most credit a subscription may hold.")
-    heartbeat_ms: int = Field(description="Silence on an event stream at most.")
-    ping_interval_ms: int = Field(description="How often a WebSocket is pinged.")
-    pong_wait_ms: int = Field(description="How long its answer may take.")
-    send_ms_max: int = Field(description="How long a client that takes nothing is kept.")
+
+
+class ConnectionLimits(SocketLimits):
+    """What one connection is held to, an event stream or a WebSocket."""
+
+    heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
+    ping_interval_ms: int = Field(20_000, ge=100, description="How often a WebSocket is pinged.")
+    pong_wait_ms: int = Field(10_000, ge=100, description="How long its answer may take.")
+
+
+class ChosenLimits(ConnectionLimits, GatewayLimits):
+    """What an operator may choose. The fields of `GatewayLimits` come first."""
+
+
+def _tell_what_holds(schema: dict[str, Any]) -> None:
+    """Describe limits that hold: each is there, and nothing says what could be chosen instead."""
+    limits = schema["properties"]
+    for limit in limits.values():
+        for part in (limit, *limit.get("anyOf", ())):
+            part.pop("default", None)
+            part.pop("minimum", None)
+    schema["required"] = list(limits)
+
+
+TOLD = ConfigDict(frozen=True, json_schema_extra=_tell_what_holds)
+"""Of a model that tells which limits hold."""
+
+
+def _of_the_machine(name: str) -> Any:
+    """Return the field of a limit that the machine sets where the operator does not."""
+    return Field(description=ChosenLimits.model_fields[name].description)
+
+
+class Limits(ChosenLimits):
+    """The bounds of this gateway."""
+
+    model_config = TOLD
+
+    memory_bytes_max: int = _of_the_machine("memory_bytes_max")
+    sockets_max: int = _of_the_machine("sockets_max")

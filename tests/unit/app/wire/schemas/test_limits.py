@@ -1,0 +1,69 @@
+"""Limits: each is defined in one place, from which settings, answers and the engine have it."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+import headgate.app
+from headgate.app.live import frames
+from headgate.app.settings import Settings
+from headgate.app.wire.schemas.limits import ChosenLimits, Limits
+from headgate.engine.journal.journal import REDIS_GROWTH
+from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.state.bounds import KeyspaceBounds
+
+OF_THE_MACHINE = {"memory_bytes_max", "sockets_max"}
+"""Limits has them again, as what holds is never left open there."""
+
+SETTINGS_AND_TOLD = {*Settings.__mro__, *Limits.__mro__, *frames.ConnectionLimits.__mro__}
+
+
+@pytest.mark.parametrize("name", Limits.model_fields)
+def test_a_limit_is_defined_once(name: str) -> None:
+    places = {
+        kind.__name__
+        for kind in SETTINGS_AND_TOLD
+        if issubclass(kind, BaseModel) and name in inspect.get_annotations(kind)
+    }
+
+    assert len(places - ({"Limits"} if name in OF_THE_MACHINE else set())) == 1
+
+
+@pytest.mark.parametrize("name", Limits.model_fields)
+def test_a_limit_is_told_in_the_words_of_its_setting(name: str) -> None:
+    told, setting = Limits.model_fields[name], Settings.model_fields[name]
+
+    assert told.description
+    assert told.description == setting.description
+
+
+def test_the_text_of_a_limit_stands_nowhere_else() -> None:
+    texts = {field.description for field in ChosenLimits.model_fields.values()}
+    found = [
+        node.value
+        for path in Path(headgate.app.__path__[0]).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and node.value in texts
+    ]
+
+    assert len(found) == len(texts) == len(ChosenLimits.model_fields)
+
+
+def test_the_engine_has_the_same_defaults() -> None:
+    settings = Settings()
+
+    assert settings.waiters_max == WAITERS_MAX
+    assert KeyspaceBounds() == tuple(getattr(settings, name) for name in KeyspaceBounds._fields)
+    assert (settings.rewrite_percentage, settings.rewrite_bytes_min) == REDIS_GROWTH
+
+
+@pytest.mark.parametrize("told", [Limits, frames.ConnectionLimits])
+def test_limits_that_hold_are_all_there_and_without_a_choice(told: type[BaseModel]) -> None:
+    schema = told.model_json_schema(mode="serialization")
+
+    assert schema["required"] == list(told.model_fields)
+    assert "minimum" not in str(schema)
+    assert "default" not in str(schema)
