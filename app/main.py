@@ -15,6 +15,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware import Middleware
 
 from headgate.app.backends.port import Backend, ClaimFeed
+from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.http import document, handlers
 from headgate.app.http.dependencies import Gateway
@@ -295,7 +296,7 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     """Own what runs beside the requests; yields what each of them finds in its `state`."""
     gateway: Gateway = app.state.gateway
-    backend, staging = gateway.backend, app.state.staging
+    backend, staging, arrow = gateway.backend, app.state.staging, ArrowThreads()
     loop_delay: LoopDelay = app.state.loop_delay
     async with asyncio.TaskGroup() as tasks:
         measuring = tasks.create_task(_watched(loop_delay.run(), gateway))
@@ -306,11 +307,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
-            yield {"gateway": gateway, "staging": staging, "commands": app.state.commands}
+            yield {
+                "gateway": gateway,
+                "staging": staging,
+                "arrow": arrow,
+                "commands": app.state.commands,
+            }
         finally:
             sweeping.cancel()
             keeping.cancel()
             await staging.close()
+            await arrow.close()
             if isinstance(backend, Engine):
                 await backend.close()
             measuring.cancel()

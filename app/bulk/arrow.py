@@ -1,7 +1,7 @@
 """Arrow: entries as record batches and back, by pyarrow, which a gateway need not have.
 
-Encoding and decoding are plain functions, to be run `aside`: in one of few threads, so that the
-event loop goes on meanwhile. They do their work in few calls on whole columns.
+Encoding and decoding are plain functions, to be run in one of few threads, so that the event loop
+goes on meanwhile. They do their work in few calls on whole columns.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from importlib import import_module
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
+
+from starlette.requests import HTTPConnection
 
 from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
 from headgate.app.wire.ids import parse_new_id
@@ -49,21 +51,35 @@ _ROWS_AT_ONCE = 1024
 _VALUES_AT_ONCE = 4096
 """Made into objects before another thread can have its turn: a fraction of a millisecond each."""
 
-_threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
+
+class ArrowThreads:
+    """The threads of a gateway for what is done with Arrow. They begin when they are needed."""
+
+    def __init__(self) -> None:
+        """Begin none yet."""
+        self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
+
+    async def run(self, act: Callable[[], T]) -> T:
+        """Do something with Arrow while the event loop goes on."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, act)
+
+    async def load(self) -> None:
+        """Make sure that there is pyarrow.
+
+        Raises:
+            GatewayError: there is none.
+        """
+        await self.run(_pyarrow)
+
+    async def close(self) -> None:
+        """End the threads, once what they do is done."""
+        await asyncio.to_thread(self._pool.shutdown)
 
 
-async def in_thread(act: Callable[[], T]) -> T:
-    """Do something with Arrow while the event loop goes on."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, act)
-
-
-async def load() -> None:
-    """Make sure that there is pyarrow.
-
-    Raises:
-        GatewayError: there is none.
-    """
-    await in_thread(_pyarrow)
+def threads_of(request: HTTPConnection) -> ArrowThreads:
+    """Return the threads of the gateway that serves a request."""
+    threads: ArrowThreads = request.state.arrow
+    return threads
 
 
 @cache

@@ -40,6 +40,7 @@ class BulkRange:
         low: EntryId,
         high: EntryId,
         limit: int | None,
+        threads: arrow.ArrowThreads,
     ) -> None:
         """Describe the range.
 
@@ -49,6 +50,7 @@ class BulkRange:
             low: lowest id.
             high: highest id.
             limit: entries at most; None: all.
+            threads: where its batches are made.
         """
         self._backend = backend
         self._stream = info.name
@@ -58,6 +60,7 @@ class BulkRange:
         self._high = min(high, info.last_id)
         self._left = limit
         self._is_over = False
+        self._threads = threads
 
     async def batches(
         self, compression: arrow.Compression, metrics: Metrics
@@ -69,14 +72,14 @@ class BulkRange:
         """
         delivered = metrics.delivered.labels("arrow")
         begin = partial(arrow.Encoder, text_of(self._stream), self._epoch, compression)
-        encoder = await arrow.in_thread(begin)
+        encoder = await self._threads.run(begin)
         try:
             while rows := await self._rows():
-                data = await arrow.in_thread(partial(encoder.encode, rows))
+                data = await self._threads.run(partial(encoder.encode, rows))
                 for at in range(0, len(data), _PIECE_BYTES):
                     yield data[at : at + _PIECE_BYTES]
                 delivered.inc(len(rows))
-            yield await arrow.in_thread(encoder.finish)
+            yield await self._threads.run(encoder.finish)
         except StreamError as error:
             facts = {"stream": text_of(self._stream), "reason": str(error)}
             log.info("bulk read broken off", extra=facts)

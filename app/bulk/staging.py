@@ -117,7 +117,7 @@ class Staging:
         Raises:
             GatewayError: there is no room, or the disk fails.
         """
-        return await self._aside(partial(self._put, batch.folder, chunk, rows))
+        return await self._in_thread(partial(self._put, batch.folder, chunk, rows))
 
     async def take(self, batch: BatchName, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
         """Return what is to be appended to each stream, chunk after chunk. They stay.
@@ -125,15 +125,15 @@ class Staging:
         Raises:
             GatewayError: one is not there.
         """
-        return await self._aside(partial(self._take, batch.folder, chunks))
+        return await self._in_thread(partial(self._take, batch.folder, chunks))
 
     async def drop(self, batch: BatchName) -> None:
         """Forget all chunks of a batch."""
-        await self._aside(partial(self._drop, batch.folder))
+        await self._in_thread(partial(self._drop, batch.folder))
 
     async def sweep(self) -> None:
         """Forget batches that have got no chunk for too long."""
-        await self._aside(self._sweep)
+        await self._in_thread(self._sweep)
 
     async def run(self) -> None:
         """Sweep now and from time to time, until cancelled."""
@@ -146,10 +146,10 @@ class Staging:
 
     async def close(self) -> None:
         """Let go of the thread, and of a temporary directory."""
-        await self._aside(self._forget_temporary)
-        self._thread.shutdown(wait=False)
+        await self._in_thread(self._forget_temporary)
+        await asyncio.to_thread(self._thread.shutdown)
 
-    async def _aside(self, act: Callable[[], T]) -> T:
+    async def _in_thread(self, act: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act)
 
     # In the thread

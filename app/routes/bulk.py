@@ -188,7 +188,7 @@ async def stage_chunk(
     """
     name = None if stream is None else check_name(stream, pointer="/query/stream")
     bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
-    rows = await arrow.in_thread(partial(_rows, request.content, name, bounds))
+    rows = await arrow.threads_of(request).run(partial(_rows, request.content, name, bounds))
     size_bytes = await staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
     )

@@ -254,7 +254,7 @@ async def append_entries(
     body = request.content
     if media_type_of(request) == ARROW:
         bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
-        drafts = (await arrow.in_thread(partial(arrow.decode, body, bounds))).drafts
+        drafts = (await arrow.threads_of(request).run(partial(arrow.decode, body, bounds))).drafts
         check_count(len(drafts), limits.batch_entries_max)
     else:
         is_lines = media_type_of(request) == _NDJSON
@@ -435,7 +435,8 @@ async def _arrow(
         text = "an Arrow answer does not wait: leave it out"
         raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
     cursor = None if after is None else parse_after(after, field="/query/after")
-    await arrow.load()
+    threads = arrow.threads_of(request)
+    await threads.load()
     info = await gateway.backend.stream_info(stream)
     if cursor is not None:
         low = await _first_after(gateway.backend, info, cursor)
@@ -449,7 +450,7 @@ async def _arrow(
     gap = gap_after(low.previous(), info.trimmed_through)
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
-    found = BulkRange(gateway.backend, info, low, high, limit)
+    found = BulkRange(gateway.backend, info, low, high, limit, threads)
     parts = found.batches(compression or "none", gateway.metrics)
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)

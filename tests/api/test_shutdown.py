@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import threading
+from pathlib import Path
 
 import httpx_sse
 from websockets.asyncio.client import connect
 
 from headgate.app.settings import Settings
 from tests.api.conftest import running
+from tests.arrow_bodies import ARROW, HEADERS, body_of
 
 
 async def test_whoever_waits_is_told_and_nobody_holds_up_the_end() -> None:
@@ -45,3 +48,23 @@ async def test_whoever_waits_is_told_and_nobody_holds_up_the_end() -> None:
         assert (await live.http.get("/healthz")).status_code == 200
         stopping = loop.time()
     assert loop.time() - stopping < 10
+
+
+async def test_a_gateway_that_has_stopped_leaves_no_thread_behind(tmp_path: Path) -> None:
+    """But for those of asyncio, which are the event loop's."""
+    before = set(threading.enumerate())
+    async with running(Settings(data_dir=tmp_path)) as live:
+        url = "/v1/streams/orders/entries"
+        chunk = "/v1/bulk/writers/w/batches/1/partitions/0/attempts/a/chunks/0?stream=orders"
+        await live.http.post(f"{url}/batch", content=body_of("a"), headers=HEADERS)
+        await live.http.put(chunk, content=body_of("b"), headers=HEADERS)
+        answer = await live.http.get(url, headers={"Accept": ARROW})
+        meanwhile = names_of(set(threading.enumerate()) - before)
+
+    assert answer.status_code == 200
+    assert {"arrow", "disk", "loop delay", "staging"} <= meanwhile
+    assert names_of(set(threading.enumerate()) - before) <= {"asyncio"}
+
+
+def names_of(threads: set[threading.Thread]) -> set[str]:
+    return {thread.name.partition("_")[0] for thread in threads}

@@ -22,7 +22,8 @@ from headgate.engine.entry import Draft, Entry, EntryId, Fields, PartialId
 from headgate.engine.limits import U64_MAX
 from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
 
-LOADING = "import asyncio; from headgate.app.bulk import arrow; asyncio.run(arrow.load()); "
+LOADING = "import asyncio; from headgate.app.bulk.arrow import ArrowThreads; "
+LOADING += "asyncio.run(ArrowThreads().load()); "
 POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
 BOUNDS = ArrowBounds(rows_max=1000, size_bytes_max=2**20)
 ROOT = Path(__file__).parents[4]
