@@ -31,9 +31,6 @@ _SERVERS = [
     {"url": "http://127.0.0.1:8080", "description": "A gateway on this machine, as it is started."},
 ]
 
-# What was said when a test told one story with every operation; see tests/api/story.py.
-_EXAMPLES: dict[str, Any] = json.loads((files("headgate.app") / "examples.json").read_text("utf-8"))
-
 
 def install(app: FastAPI) -> None:
     """Make an app's document name the problems that any operation can answer with."""
@@ -79,13 +76,22 @@ def _complete(document: dict[str, Any]) -> None:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     _widen(document)
+    examples = _examples()
     for path in document["paths"].values():
         for operation in path.values():
             for status, response in _EVERYWHERE.items():
                 known = operation["responses"].get(str(status), {})
                 operation["responses"][str(status)] = _merged(known, response)
             operation["summary"] = _first_sentence(operation["description"])
-            _show(operation, _EXAMPLES.get(operation["operationId"], {}))
+            _show(operation, examples.get(operation["operationId"], {}))
+
+
+def _examples() -> dict[str, Any]:
+    """Return what was said when a test told one story with every operation: tests/api/story.py."""
+    examples: dict[str, Any] = json.loads(
+        (files("headgate.app") / "examples.json").read_text("utf-8")
+    )
+    return examples
 
 
 def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:

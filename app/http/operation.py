@@ -7,6 +7,7 @@ ignored.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from copy import deepcopy
 from typing import Any
@@ -204,6 +205,11 @@ class UncheckedOperation(Operation):
     """An operation that reads its path, query and body by itself, the body within its bound."""
 
     media_types = None
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """Take a path and what answers there; a parameter that is a path may have line ends."""
+        super().__init__(path, endpoint, **options)
+        self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
 
 
 class BatchOperation(Operation):

@@ -33,14 +33,6 @@ _ACTIONS = {
     "send": "What the gateway says to a client.",
 }
 
-_INFO = {
-    "title": "Headgate",
-    "version": version("headgate"),
-    "description": _DESCRIPTION,
-    "contact": {"name": "The developers of Headgate"},
-    "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
-    "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
-}
 _SERVERS = {
     "local": {
         "host": "127.0.0.1:8080",
@@ -61,7 +53,7 @@ def document() -> dict[str, Any]:
     messages = {**_messages(received, "receive"), **_messages(sent, "send")}
     return {
         "asyncapi": "3.1.0",
-        "info": _INFO,
+        "info": _info(),
         "servers": _SERVERS,
         "defaultContentType": "application/json",
         "channels": {
@@ -76,6 +68,17 @@ def document() -> dict[str, Any]:
             "messages": {name: _message(name, model) for name, (_, model) in messages.items()},
             "schemas": _schemas(received, sent),
         },
+    }
+
+
+def _info() -> dict[str, Any]:
+    return {
+        "title": "Headgate",
+        "version": version("headgate"),
+        "description": _DESCRIPTION,
+        "contact": {"name": "The developers of Headgate"},
+        "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+        "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
     }
 
 

@@ -23,7 +23,6 @@ from headgate.engine.state.keyspace import Keyspace
 SPOKEN_VERSION = "8.10.1"
 """The Redis whose stream commands these are."""
 
-_VERSION = version("headgate")  # read here: it is in a file, and nobody waits for a file later
 _MORE = frozenset({"commandstats"})  # told only when asked for
 
 Lines = dict[str, object]
@@ -52,6 +51,7 @@ class ServerCommands:
     def __init__(self, engine: Engine) -> None:
         """Start counting."""
         self._engine = engine
+        self._version = version("headgate")  # it is in a file, and nobody waits for one later
         self._started_s = time.perf_counter()
         self._counts: dict[str, _CommandCounts] = {}
         self._errors: Counter[str] = Counter()
@@ -140,7 +140,7 @@ class ServerCommands:
         return {
             "redis_version": SPOKEN_VERSION,
             "server_name": "headgate",
-            "headgate_version": _VERSION,
+            "headgate_version": self._version,
             "redis_mode": "standalone",
             "os": f"{platform.system()} {platform.release()} {platform.machine()}",
             "arch_bits": 64,

@@ -7,7 +7,6 @@ from urllib.parse import unquote_to_bytes
 from fastapi import APIRouter, Body, Header, Request, Response
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
-from starlette.convertors import PathConvertor, register_url_convertor
 from typing_extensions import TypeAliasType
 
 from headgate.app.http.dependencies import LimitsDep, check_at_most
@@ -21,15 +20,6 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
-
-
-class _WordsConvertor(PathConvertor):
-    """The rest of a path, line ends included: Starlette's own stops at them."""
-
-    regex = r"[\s\S]*"
-
-
-register_url_convertor("words", _WordsConvertor())
 
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)
@@ -166,7 +156,7 @@ async def run_transaction(
 
 
 @paths.get(
-    "/{words:words}", operation_id="readByPath", response_model=Result, responses=_FAILED | _BY_PATH
+    "/{words:path}", operation_id="readByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
 async def read_by_path(request: Request, words: str, encoding: Encoding = None) -> Response:
     """Run a command that only reads, written in the path: `/v1/commands/XLEN/orders`."""
@@ -183,7 +173,7 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
 
 
 @paths.post(
-    "/{words:words}", operation_id="runByPath", response_model=Result, responses=_FAILED | _BY_PATH
+    "/{words:path}", operation_id="runByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
 async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = None) -> Response:
     """Run a command written in the path; a body is its last argument."""

@@ -1,5 +1,8 @@
 """Operations: is it alive, is it ready, what does it count, what are its bounds."""
 
+import asyncio
+from functools import cache
+
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
 
@@ -12,8 +15,6 @@ from headgate.app.wire.schemas.operations import Health
 from headgate.engine.errors import Draining, Unavailable
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
-
-_ASYNCAPI = to_json(asyncapi.document())
 
 
 @router.head("/healthz", include_in_schema=False)
@@ -65,7 +66,12 @@ async def metrics(request: Request) -> Response:
 @router.get("/asyncapi.json", include_in_schema=False)
 async def asyncapi_document() -> Response:
     """Tell what is said over the WebSocket (AsyncAPI)."""
-    return Response(_ASYNCAPI, media_type="application/json")
+    return Response(await asyncio.to_thread(_asyncapi), media_type="application/json")
+
+
+@cache
+def _asyncapi() -> bytes:
+    return to_json(asyncapi.document())
 
 
 @router.get("/v1/limits", operation_id="describeLimits", responses=responses("invalid_request"))

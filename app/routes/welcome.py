@@ -1,17 +1,19 @@
 """Welcome: the first page, for a browser or for curl, and what to do next."""
 
+import asyncio
 import base64
 import hashlib
 import html
 import re
+from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 router = APIRouter()  # pages, not operations
 
-_VERSION = version("headgate")
 _JSON = "-H 'content-type: application/json'"
 _STREAM = "{base}/v1/streams/{stream}"
 _GROUP = f"{_STREAM}/groups/billing"
@@ -25,6 +27,7 @@ _STEPS = {
         f"curl -X POST '{_GROUP}/read?consumer=me' {_JSON} -d '{{\"wait_ms\":20000}}'"
     ),
 }
+_HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 _PAGES = {
     "/docs": "every operation, to read and to try",
     "/openapi.json": "the same for programs",
@@ -38,15 +41,17 @@ _PAGES = {
 async def welcome(request: Request) -> Response:
     """Say what this is and what to do next."""
     if "text/html" in request.headers.get("accept", ""):
-        return Response(_PAGE, media_type="text/html", headers=_PAGE_HEADERS)
+        page = await asyncio.to_thread(_page)
+        return Response(page.html, media_type="text/html", headers=page.headers)
     base = str(request.base_url).rstrip("/")
-    return Response(_text(base), media_type="text/plain", headers=_HEADERS)
+    text = await asyncio.to_thread(_text, base)
+    return Response(text, media_type="text/plain", headers=_HEADERS)
 
 
 def _text(base: str) -> str:
     steps = [f"{title}:\n  {_said(step, base)}\n" for title, step in _STEPS.items()]
     pages = [f"  {base + path:<{len(base) + 14}}  {what}\n" for path, what in _PAGES.items()]
-    head = f"Headgate {_VERSION}, a streaming gateway\n\n"
+    head = f"Headgate {version('headgate')}, a streaming gateway\n\n"
     return head + "".join([*steps, "And in a browser, besides this address:\n", *pages])
 
 
@@ -54,7 +59,13 @@ def _said(step: str, base: str) -> str:
     return step.replace("{base}", base).replace("{stream}", "orders")
 
 
-def _page() -> str:
+class _Page(NamedTuple):
+    html: str
+    headers: dict[str, str]
+
+
+@cache
+def _page() -> _Page:
     """Return the page; its script puts the browser's own address into the commands."""
     steps = "".join(
         f"<h3>{html.escape(title)}</h3>"
@@ -66,9 +77,15 @@ def _page() -> str:
         f'<li><a href="{path}">{path}</a> {html.escape(what)}</li>' for path, what in _PAGES.items()
     )
     page = (files("headgate.app") / "welcome.html").read_text("utf-8")
-    for name, text in {"version": _VERSION, "steps": steps, "pages": pages}.items():
+    for name, text in {"version": version("headgate"), "steps": steps, "pages": pages}.items():
         page = page.replace(f"<!--{name}-->", text)
-    return page
+    policy = (
+        f"default-src 'none'; script-src {_hash_of(page, 'script')}; "
+        f"style-src {_hash_of(page, 'style')}; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    headers = {"Referrer-Policy": "no-referrer", "Content-Security-Policy": policy}
+    return _Page(page, _HEADERS | headers)
 
 
 def _hash_of(page: str, tag: str) -> str:
@@ -76,16 +93,3 @@ def _hash_of(page: str, tag: str) -> str:
     [content] = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-_PAGE = _page()
-_HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-_PAGE_HEADERS = {
-    **_HEADERS,
-    "Referrer-Policy": "no-referrer",
-    "Content-Security-Policy": (
-        f"default-src 'none'; script-src {_hash_of(_PAGE, 'script')}; "
-        f"style-src {_hash_of(_PAGE, 'style')}; img-src data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-}

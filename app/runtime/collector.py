@@ -29,7 +29,6 @@ log = logging.getLogger("headgate")
 _LOOK_S = 0.2
 
 _STATM = Path("/proc/self/statm")
-_PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 GROWTH_SHARE = 0.25
 GROWTH_BYTES_MIN = 32 * 2**20
@@ -156,7 +155,7 @@ async def keep_low(streams_bytes: Callable[[], int]) -> None:
 
 def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int]) -> Usage:
     resident_pages = int(_STATM.read_text().split()[1])
-    return Usage(resident_pages * _PAGE_BYTES, mallinfo().fordblks, streams_bytes())
+    return Usage(resident_pages * os.sysconf("SC_PAGESIZE"), mallinfo().fordblks, streams_bytes())
 
 
 def look_at_the_new_only() -> None:
