@@ -38,7 +38,7 @@ from headgate.app.http.parameters import pure
 from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
-from headgate.app.wire.encoding import entry_wire
+from headgate.app.wire.encoding import entry_wire, gap_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, place_drafts, problem_of, responses
@@ -509,15 +509,15 @@ async def read_streams(
 @router.get(
     "/streams/{stream}/entries/{id}",
     operation_id="getEntry",
-    response_model_exclude_unset=True,
+    response_model=Entry,
     responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
 )
-async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> Entry:
+async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
     """Read one entry (XRANGE)."""
     found = await backend.range(stream, entry_id, entry_id)
     if not found:
         raise EntryNotFound(stream, entry_id)
-    return Entry.of(found[0])
+    return json_answer(entry_wire(found[0]))
 
 
 @router.delete(
@@ -579,12 +579,11 @@ async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit
 
 async def _wire_read(read: StreamRead, turn: Turn | None = None) -> dict[str, Any]:
     """Return the wire form of what one stream had, as `schemas.Entries` says."""
-    gap = read.gap
     return {
         "entries": await array_in_turns(read.entries, entry_wire, turn),
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
-        "gap": None if gap is None else {"from": str(gap.after), "to": str(gap.through)},
+        "gap": None if read.gap is None else gap_wire(read.gap),
     }
 
 

@@ -98,12 +98,14 @@ async def describe_stream(
     groups, consumers and pending entries have all of it. Large entries are fewer than `count`.
     """
     check_at_most(count, limits.read_entries_max, pointer="/query/count")
-    found = StreamDetail.of_ends(
-        await backend.stream_info(stream),
-        await backend.range(stream, limit=1),
-        await backend.reverse_range(stream, limit=1),
-    )
-    answer = found.model_dump(by_alias=True, exclude_unset=True)
+    info = await backend.stream_info(stream)
+    first = await backend.range(stream, limit=1)
+    last = await backend.reverse_range(stream, limit=1)
+    answer = Stream.of(info).model_dump(by_alias=True, exclude_unset=True)
+    answer |= {
+        "first_entry": entry_wire(first[0]) if first else None,
+        "last_entry": entry_wire(last[0]) if last else None,
+    }
     if full:
         detail = await backend.stream_detail(
             stream,
@@ -117,7 +119,7 @@ async def describe_stream(
             "groups_left_out": detail.info.group_count - len(detail.groups),
         }
     response = json_answer(answer)
-    response.headers["ETag"] = f'"{found.last_id}"'
+    response.headers["ETag"] = f'"{info.last_id}"'
     return response
 
 

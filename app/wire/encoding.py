@@ -1,8 +1,9 @@
-"""Encoding: what comes by the thousand, without a model for each entry in it.
+"""Encoding: entries, and what else comes by the thousand, without a model for each.
 
-`frames.Entries`, `frames.Acked` and `frames.Ok`, `schemas.Entry` and `schemas.Delivery` say what
-this looks like; tests hold one against the other. Those who follow a stream side by side are sent
-the same entries, so the batch of a stream that was encoded last is remembered.
+All JSON of entries and deliveries is made here. `schemas.entries.Entry`,
+`schemas.deliveries.Delivery`, `frames.Entries`, `frames.Acked` and `frames.Ok` say what it looks
+like; tests hold one against the other. Those who follow a stream side by side are sent the same
+entries, so the batch of a stream that was encoded last is remembered.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -15,7 +16,7 @@ from headgate.app.wire.names import text_of
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
-from headgate.engine.replies import Delivery, Outcome, StreamRead
+from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
@@ -58,6 +59,11 @@ def entry_wire(entry: Entry) -> dict[str, Any]:
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
 
 
+def gap_wire(gap: Gap) -> dict[str, str]:
+    """Return the wire form of what trimming took before entries."""
+    return {"from": str(gap.after), "to": str(gap.through)}
+
+
 def _array(entries: list[Entry]) -> msgspec.Raw:
     return msgspec.Raw(_encode([entry_wire(one) for one in entries]))
 
@@ -90,7 +96,7 @@ def entries_frame(sub: str, read: StreamRead, *, credit_left: int) -> str:
         "credit_left": credit_left,
     }
     if read.gap is not None:
-        frame["gap"] = {"from": str(read.gap.after), "to": str(read.gap.through)}
+        frame["gap"] = gap_wire(read.gap)
     return _text(frame)
 
 

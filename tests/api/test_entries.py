@@ -388,6 +388,19 @@ async def test_an_entry_reads_as_it_was_written(shared: Live, wire: dict[str, An
     assert list((await read(shared))["entries"][0]["fields"]) == list(wire["fields"])
 
 
+async def test_an_entry_is_told_in_the_same_bytes_wherever_it_is_read(shared: Live) -> None:
+    wire = {"fields": {"a": "/w==", "/\x7f\x00": "é\u2028\U0001f600</script>"}, "base64": ["a"]}
+    await shared.http.post(ENTRIES, json=wire)
+    [entry_id] = await ids(shared, start="-")
+
+    told = (await shared.http.get(f"{ENTRIES}/{entry_id}")).content
+
+    lines = (await shared.http.get(ENTRIES, headers=LINES)).content
+    pages = [await shared.http.get(path) for path in (ENTRIES, ORDERS, f"{ORDERS}?full=true")]
+    assert lines == told + b"\n"
+    assert [page.content.count(told) for page in pages] == [1, 2, 3]
+
+
 # Read a range
 
 

@@ -1,15 +1,11 @@
 """Deliveries to a consumer, claims among them, and what becomes of them."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from headgate.app.wire.fields import wire_fields
-from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.values import Count, Flag, Ids, IdText, Milliseconds, Request
-from headgate.engine.limits import COUNT_MAX
-from headgate.engine.replies import Delivery as EngineDelivery
 from headgate.engine.replies import GroupState, Outcome
 
 
@@ -19,19 +15,6 @@ class Delivery(Entry):
     deliveries: int = Field(description="How often it was delivered, this time included.")
     idle_ms: int = Field(description="How long it had been idle when it was claimed.")
     claimed_from: str | None = Field(None, description="Whom it was taken from.")
-
-    @classmethod
-    def of_delivery(cls, delivery: EngineDelivery) -> Self:
-        """Return an entry with how often it was delivered."""
-        found: dict[str, Any] = wire_fields(delivery.fields or ())
-        if delivery.claimed_from is not None:
-            found["claimed_from"] = text_of(delivery.claimed_from)
-        return cls(
-            id=str(delivery.id),
-            deliveries=min(delivery.delivery_count, COUNT_MAX),
-            idle_ms=delivery.idle_ms,
-            **found,
-        )
 
 
 class ReadGroup(Request):

@@ -7,13 +7,12 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypeAliasType
 
-from headgate.app.wire.fields import bytes_of, wire_fields
+from headgate.app.wire.fields import bytes_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import pointer_to
 from headgate.app.wire.schemas.removals import Trim
 from headgate.app.wire.schemas.values import Flag, IdText, Request
 from headgate.engine.entry import Draft
-from headgate.engine.entry import Entry as EngineEntry
 
 # Named types: without a name of ours, generated clients make one up.
 FieldMap = TypeAliasType(
@@ -109,8 +108,3 @@ class Entry(BaseModel):
     names_base64: bool | None = Field(
         None, description="True if a name is not UTF-8: then all names are base64 text."
     )
-
-    @classmethod
-    def of(cls, entry: EngineEntry) -> Self:
-        """Return an entry with its fields as text, or in base64 if they are none."""
-        return cls(id=str(entry.id), **wire_fields(entry.fields))

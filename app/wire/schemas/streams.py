@@ -9,7 +9,6 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, IdText, Request
-from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
 from headgate.engine.requests import StreamPatch
@@ -71,17 +70,6 @@ class StreamDetail(Stream):
     groups_left_out: int | None = Field(
         None, description="With `full`: how many more groups there are."
     )
-
-    @classmethod
-    def of_ends(
-        cls, info: EngineStreamInfo, first: list[EngineEntry], last: list[EngineEntry]
-    ) -> Self:
-        """Return the wire form with the first and the last entry, if there are any."""
-        return cls(
-            **_wire_stream(info),
-            first_entry=Entry.of(first[0]) if first else None,
-            last_entry=Entry.of(last[0]) if last else None,
-        )
 
 
 class Streams(BaseModel):

@@ -13,12 +13,13 @@ from headgate.app.http import json_arrays
 from headgate.app.live import event, frames
 from headgate.app.runtime import turns
 from headgate.app.wire import encoding
+from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.schemas.deliveries import Delivery as DeliveryModel
 from headgate.app.wire.schemas.deliveries import Settled
 from headgate.app.wire.schemas.entries import Entry as EntryModel
 from headgate.app.wire.schemas.reads import Gap as GapModel
 from headgate.engine.entry import MIN_ID, Entry, EntryId
-from headgate.engine.limits import U64_MAX
+from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
 
 numbers = st.integers(0, U64_MAX)
@@ -94,15 +95,14 @@ async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) 
 def test_an_array_made_in_turns(found: list[Entry]) -> None:
     text = asyncio.run(json_arrays.array_in_turns(found, encoding.entry_wire))
 
-    models = [EntryModel.of(one).model_dump(exclude_none=True) for one in found]
-    assert json.loads(bytes(text)) == models
+    assert json.loads(bytes(text)) == [encoding.entry_wire(one) for one in found]
 
 
 @given(names, entries, counts, st.none() | st.builds(Gap, ids, ids))
 def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap | None) -> None:
     model = frames.Entries(
         sub=sub,
-        entries=[EntryModel.of(one) for one in found],
+        entries=[entry_model(one) for one in found],
         credit_left=credit,
         gap=GapModel.of(gap),
     )
@@ -116,7 +116,7 @@ def test_entries_of_a_group(
 ) -> None:
     model = frames.Entries(
         sub=sub,
-        entries=[DeliveryModel.of_delivery(one) for one in found],
+        entries=[delivery_model(one) for one in found],
         deleted_ids=gone or None,
         credit_left=credit,
         lag=lag,
@@ -125,6 +125,33 @@ def test_entries_of_a_group(
     text = encoding.deliveries_frame(sub, found, gone, credit_left=credit, lag=lag)
 
     assert_says(text, model)
+
+
+def entry_model(entry: Entry) -> EntryModel:
+    return EntryModel.model_validate(encoding.entry_wire(entry))
+
+
+def delivery_model(delivery: Delivery) -> DeliveryModel:
+    return DeliveryModel.model_validate(encoding.delivery_wire(delivery))
+
+
+@given(entries)
+def test_an_entry_is_what_its_model_says(found: list[Entry]) -> None:
+    for entry in found:
+        wire = encoding.entry_wire(entry)
+        assert wire == {"id": str(entry.id), **wire_fields(entry.fields)}
+        assert wire == entry_model(entry).model_dump(exclude_unset=True)
+
+
+@given(deliveries)
+def test_a_delivery_is_what_its_model_says(found: list[Delivery]) -> None:
+    for delivery in found:
+        wire = encoding.delivery_wire(delivery)
+        assert wire["id"] == str(delivery.id)
+        assert wire.items() >= wire_fields(delivery.fields or ()).items()
+        assert wire["deliveries"] == min(delivery.delivery_count, COUNT_MAX)
+        assert wire["idle_ms"] == delivery.idle_ms
+        assert wire == delivery_model(delivery).model_dump(exclude_unset=True)
 
 
 def assert_events(sent: bytes, models: Sequence[EntryModel]) -> None:
@@ -138,12 +165,12 @@ def assert_events(sent: bytes, models: Sequence[EntryModel]) -> None:
 
 @given(entries)
 def test_events_of_a_stream(found: list[Entry]) -> None:
-    assert_events(event.entry_events(read_of(found)), [EntryModel.of(one) for one in found])
+    assert_events(event.entry_events(read_of(found)), [entry_model(one) for one in found])
 
 
 @given(deliveries)
 def test_events_of_a_group(found: list[Delivery]) -> None:
-    models = [DeliveryModel.of_delivery(one) for one in found]
+    models = [delivery_model(one) for one in found]
 
     assert_events(event.delivery_events(found), models)
 
