@@ -173,7 +173,7 @@ def problem_in(answer: httpx.Response) -> dict[str, Any]:
     return problem
 
 
-def said(answer: httpx.Response) -> tuple[int, str, str]:
+def problem_of(answer: httpx.Response) -> tuple[int, str, str]:
     """Return status, code and the pointer of the first error; "" if the problem has none."""
     problem = problem_in(answer)
     errors = problem.get("errors") or [{"pointer": ""}]

@@ -36,5 +36,6 @@ def check_documented(answer: httpx.Response, code: str) -> None:
     operation = operation_of(answer.request)
     if operation is not None:
         response = operation["responses"].get(str(answer.status_code), {"description": "nothing"})
-        name, said = operation["operationId"], response["description"]
-        assert f"`{code}`" in said, f"{name} may say {answer.status_code} {code}: {said}"
+        name, description = operation["operationId"], response["description"]
+        text = f"{name} may say {answer.status_code} {code}: {description}"
+        assert f"`{code}`" in description, text

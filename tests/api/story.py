@@ -1,4 +1,4 @@
-"""One story that uses every operation; what was said in it is shown in the OpenAPI document.
+"""One story that uses every operation; its requests and answers are shown in the OpenAPI document.
 
 `python -m tests.api.story` tells it again and writes it to `app/examples.json`; a test compares the
 two, so the examples stay true.
@@ -51,12 +51,12 @@ class StoryClock:
 
 @dataclass
 class Storyteller:
-    """Speaks to a gateway, and writes down what was said under the name of the operation."""
+    """Speaks to a gateway, and writes down each exchange under the name of the operation."""
 
     http: httpx.AsyncClient
     clock: StoryClock
     paths: dict[str, dict[str, Any]]
-    said: dict[str, Any] = field(default_factory=dict)
+    exchanges: dict[str, Any] = field(default_factory=dict)
 
     async def tell(
         self,
@@ -68,7 +68,7 @@ class Storyteller:
         rows: list[dict[str, str]] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        """Send a request and write down what was said; returns the body of the answer.
+        """Send a request and write down the exchange; returns the body of the answer.
 
         Its body is one of `json`, `lines` of NDJSON, or `rows` of Arrow, which nobody can read.
         """
@@ -93,7 +93,7 @@ class Storyteller:
         found = answer.json() if answer.text and kind == "application/json" else answer.text
         if answer.text:
             exchange["response"] = {kind: found}
-        self.said.setdefault(operation, exchange)
+        self.exchanges.setdefault(operation, exchange)
         return found
 
     async def _answer(
@@ -125,8 +125,8 @@ class Storyteller:
         raise AssertionError(f"no operation is {method} {url}")
 
 
-async def told(data_dir: Path) -> dict[str, Any]:
-    """Tell the story; returns what was said, by operation.
+async def played(data_dir: Path) -> dict[str, Any]:
+    """Play the story; returns the exchanges by operation.
 
     Args:
         data_dir: an empty directory, for the gateway whose journal is looked at.
@@ -138,13 +138,13 @@ async def told(data_dir: Path) -> dict[str, Any]:
         await _bulk(story)
         await _redis_words(story)
         await _the_end(story)
-        said = story.said
+        exchanges = story.exchanges
     async with _gateway(Settings(data_dir=data_dir, **OF_THE_MACHINE), None) as story:
         await story.http.put("/v1/streams/orders", json={})
         await story.tell("GET", "/v1/admin/journal")
         await story.tell("POST", "/v1/admin/rewrite")
-        said |= story.said
-    return said
+        exchanges |= story.exchanges
+    return exchanges
 
 
 async def _streams_and_entries(story: Storyteller) -> None:
@@ -242,7 +242,7 @@ async def _the_end(story: Storyteller) -> None:
         await story.tell("GET", path)
     counted = await story.tell("GET", "/metrics")
     about = [line for line in counted.splitlines() if "headgate_entries_appended_total" in line]
-    story.said["readMetrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
+    story.exchanges["readMetrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
 
 
 @asynccontextmanager
@@ -264,9 +264,9 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
             listening.close()
 
 
-def written(said: dict[str, Any]) -> str:
-    """Return what was said as the file has it, operations by name."""
-    return json.dumps(dict(sorted(said.items())), indent=1, ensure_ascii=False) + "\n"
+def written(problem_of: dict[str, Any]) -> str:
+    """Return the exchanges as the file has them, by name of operation."""
+    return json.dumps(dict(sorted(problem_of.items())), indent=1, ensure_ascii=False) + "\n"
 
 
 def _arrow(rows: list[dict[str, str]]) -> bytes:
@@ -287,5 +287,5 @@ if __name__ == "__main__":
     import tempfile
 
     with tempfile.TemporaryDirectory() as directory:
-        found = asyncio.run(told(Path(directory)))
+        found = asyncio.run(played(Path(directory)))
     EXAMPLES.write_text(written(found))

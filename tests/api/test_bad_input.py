@@ -13,7 +13,7 @@ from headgate.app.settings import Settings
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
-from tests.api.conftest import Live, problem_in, running, said
+from tests.api.conftest import Live, problem_in, problem_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -37,11 +37,11 @@ HUGE = 10**30
 
 
 class Case(NamedTuple):
-    """A request that is wrong, and what is said about it."""
+    """A wrong request, and the problem that answers it."""
 
     method: str
     path: str
-    said: tuple[int, str, str]
+    problem: tuple[int, str, str]
     body: Any = None  # text and bytes are sent as they are, anything else as JSON
     headers: dict[str, str] = {}  # noqa: RUF012
 
@@ -90,7 +90,7 @@ async def assert_refused(live: Live, case: Case) -> None:
     url = httpx.URL(live.url + case.path)
     answer = await live.http.request(case.method, url, content=case.content, headers=raw)
 
-    assert said(answer) == case.said, answer.text
+    assert problem_of(answer) == case.problem, answer.text
     assert len(answer.content) < 2000
     assert await state(live) == before
 
@@ -516,8 +516,8 @@ async def test_a_body_of_another_media_type_is_refused(
     shared: Live, method: str, path: str, media_type: str
 ) -> None:
     headers = {"Content-Type": media_type}
-    said = (415, "unsupported_media_type", "/header/Content-Type")
-    await assert_refused(shared, Case(method, path, said, ENTRY, headers))
+    problem = (415, "unsupported_media_type", "/header/Content-Type")
+    await assert_refused(shared, Case(method, path, problem, ENTRY, headers))
 
 
 @pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "Application/JSON"])
@@ -531,8 +531,8 @@ async def test_a_media_type_may_be_written_in_several_ways(shared: Live, media_t
 
 @pytest.mark.parametrize("path", [ENTRIES, ACK, READ])
 async def test_lines_are_for_batches_only(shared: Live, path: str) -> None:
-    said = (415, "unsupported_media_type", "/header/Content-Type")
-    await assert_refused(shared, Case("POST", path, said, ENTRY, NDJSON))
+    problem = (415, "unsupported_media_type", "/header/Content-Type")
+    await assert_refused(shared, Case("POST", path, problem, ENTRY, NDJSON))
 
 
 # Batches
@@ -568,7 +568,7 @@ async def test_one_wrong_line_spoils_the_batch_and_is_named(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "problem"),
     [
         ({"id": "x"}, (*BAD_ID, "/body/499/id")),
         ({"id": "1-0"}, (409, "id_not_greater", "/body/499/id")),
@@ -578,13 +578,13 @@ async def test_one_wrong_line_spoils_the_batch_and_is_named(
 )
 @pytest.mark.parametrize("headers", [JSON, NDJSON])
 async def test_one_wrong_entry_spoils_the_batch_and_is_pointed_at(
-    shared: Live, headers: dict[str, str], wrong: dict[str, Any], said: tuple[int, str, str]
+    shared: Live, headers: dict[str, str], wrong: dict[str, Any], problem: tuple[int, str, str]
 ) -> None:
     batch = [dict(ENTRY) for _ in range(1000)]
     batch[499] |= wrong
     body = "\n".join(map(json.dumps, batch)) if headers is NDJSON else json.dumps(batch)
 
-    await assert_refused(shared, Case("POST", BATCH, said, body, headers))
+    await assert_refused(shared, Case("POST", BATCH, problem, body, headers))
 
 
 async def test_of_many_mistakes_a_hundred_are_told(shared: Live) -> None:
@@ -664,7 +664,7 @@ async def test_a_body_over_the_bound_is_refused(
 
     answer = await small.http.request(method, path, content=content, headers=JSON)
 
-    assert said(answer) == (413, "too_large", "/body")
+    assert problem_of(answer) == (413, "too_large", "/body")
     assert "2000 bytes" in problem_in(answer)["detail"]
     assert await state(small) == before
 
@@ -708,7 +708,7 @@ async def test_bounds_are_those_of_the_settings(small: Live) -> None:
         answer = await small.http.request(
             case.method, case.path, content=case.content, headers=case.headers or JSON
         )
-        assert said(answer) == case.said, (case, answer.text)
+        assert problem_of(answer) == case.problem, (case, answer.text)
 
 
 @pytest.mark.asyncio(loop_scope="function")
@@ -727,7 +727,7 @@ async def test_one_waiter_too_many_is_told_when_to_come_again(small: Live) -> No
     ]
 
     for answer in answers:
-        assert said(answer) == (429, "too_many_waiters", "")
+        assert problem_of(answer) == (429, "too_many_waiters", "")
         assert answer.json()["retryable"]
         assert int(answer.headers["Retry-After"]) * 1000 >= answer.json()["retry_after_ms"] > 0
     assert (await small.http.get(f"{ENTRIES}?after=$")).status_code == 200  # no wait

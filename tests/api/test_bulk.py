@@ -17,7 +17,7 @@ from tests.api.bulk_requests import (
     values,
     values_in,
 )
-from tests.api.conftest import Live, said
+from tests.api.conftest import Live, problem_of
 from tests.arrow_bodies import ARROW, FIELDS, HEADERS, arrow_of, body_of, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -243,7 +243,7 @@ async def test_arrow_of_something_else_is_refused(
     shared: Live, query: str, expected: tuple[int, str, str]
 ) -> None:
     await shared.append("orders", "a")
-    assert said(await read_arrow(shared, "orders", query)) == expected
+    assert problem_of(await read_arrow(shared, "orders", query)) == expected
 
 
 async def test_only_arrow_is_compressed_and_only_streams_that_are_there_are_read(
@@ -251,8 +251,8 @@ async def test_only_arrow_is_compressed_and_only_streams_that_are_there_are_read
 ) -> None:
     await shared.append("orders", "a")
     plain = await shared.http.get("/v1/streams/orders/entries?compression=none")
-    assert said(plain) == (422, "invalid_request", "/query/compression")
-    assert said(await read_arrow(shared, "missing")) == (404, "stream_not_found", "")
+    assert problem_of(plain) == (422, "invalid_request", "/query/compression")
+    assert problem_of(await read_arrow(shared, "missing")) == (404, "stream_not_found", "")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ async def test_a_plan_of_nonsense_is_refused(
     shared: Live, body: dict[str, Any], pointer: str
 ) -> None:
     answer = await shared.http.post("/v1/bulk/plan", json=body)
-    assert said(answer)[2] == pointer
+    assert problem_of(answer)[2] == pointer
     assert answer.status_code in (400, 422)
 
 
@@ -290,9 +290,9 @@ async def test_a_split_into_nonsense_is_refused(
     shared: Live, query: str, expected: tuple[int, str, str]
 ) -> None:
     await shared.append("orders", "a")
-    assert said(await shared.http.get(f"/v1/streams/orders/splits?{query}")) == expected
+    assert problem_of(await shared.http.get(f"/v1/streams/orders/splits?{query}")) == expected
     missing = await shared.http.get("/v1/streams/missing/splits")
-    assert said(missing) == (404, "stream_not_found", "")
+    assert problem_of(missing) == (404, "stream_not_found", "")
 
 
 # Append as Arrow
@@ -319,12 +319,12 @@ async def test_an_arrow_batch_keeps_the_promises_of_any_batch(shared: Live) -> N
     again = await shared.http.post(url, content=body_of("a"), headers=keyed)
     assert (again.status_code, again.json()) == (200, first.json())
     other = await shared.http.post(url, content=body_of("b"), headers=keyed)
-    assert said(other)[1] == "idempotency_mismatch"
+    assert problem_of(other)[1] == "idempotency_mismatch"
     matched = {**HEADERS, "If-Match": '"5-0"'}
     late = await shared.http.post(url, content=body_of("b"), headers=matched)
-    assert said(late)[:2] == (412, "last_id_mismatch")
+    assert problem_of(late)[:2] == (412, "last_id_mismatch")
     low = await shared.http.post(url, content=body_of("b", "c", ids=[None, "1-1"]), headers=HEADERS)
-    assert said(low) == (409, "id_not_greater", "/body/1/id")
+    assert problem_of(low) == (409, "id_not_greater", "/body/1/id")
     assert await values(shared, "orders") == ["a"]
 
 
@@ -408,7 +408,7 @@ async def test_a_bad_body_is_told_with_its_place_and_changes_nothing(
     else:
         url = "/v1/streams/out/entries/batch"
         answer = await shared.http.post(url, content=body, headers=HEADERS)
-    assert list(said(answer)) == expected
+    assert list(problem_of(answer)) == expected
     assert (await shared.http.get("/v1/streams")).json()["streams"] == []
 
 
@@ -468,17 +468,17 @@ async def test_what_is_staged_is_appended_once_in_order_with_the_commit(shared: 
 async def test_a_chunk_has_a_proper_place(shared: Live, path: str, pointer: str) -> None:
     url = f"{WRITER}{path}?stream=out"
     answer = await shared.http.put(url, content=GOOD, headers=HEADERS)
-    assert said(answer) == (422, "invalid_request", pointer)
+    assert problem_of(answer) == (422, "invalid_request", pointer)
 
 
 async def test_a_writer_has_a_proper_name_and_a_chunk_its_media_type(shared: Live) -> None:
     bad = await shared.http.get("/v1/bulk/writers/a%01")
-    assert said(bad) == (422, "invalid_request", "/path/writer")
+    assert problem_of(bad) == (422, "invalid_request", "/path/writer")
     long = await shared.http.get(f"/v1/bulk/writers/{'x' * 257}")
-    assert said(long) == (422, "invalid_request", "/path/writer")
+    assert problem_of(long) == (422, "invalid_request", "/path/writer")
     url = f"{WRITER}/batches/0/partitions/0/attempts/t/chunks/0?stream=out"
     answer = await shared.http.put(url, json=[])
-    assert said(answer) == (415, "unsupported_media_type", "/header/Content-Type")
+    assert problem_of(answer) == (415, "unsupported_media_type", "/header/Content-Type")
 
 
 @pytest.mark.parametrize(
@@ -494,4 +494,4 @@ async def test_a_writer_has_a_proper_name_and_a_chunk_its_media_type(shared: Liv
 async def test_a_commit_of_nonsense_is_refused(
     shared: Live, attempts: list[tuple[int, str, int]], pointer: str
 ) -> None:
-    assert said(await commit(shared, 99, attempts)) == (422, "invalid_request", pointer)
+    assert problem_of(await commit(shared, 99, attempts)) == (422, "invalid_request", pointer)

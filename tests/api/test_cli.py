@@ -116,7 +116,7 @@ async def test_a_stream_is_copied_by_a_pipe(live: Live, keep: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "problem"),
     [
         ("x", "line 3 is no JSON"),
         ("[]", "line 3 is no entry"),
@@ -125,14 +125,14 @@ async def test_a_stream_is_copied_by_a_pipe(live: Live, keep: list[str]) -> None
     ],
 )
 async def test_a_bad_line_is_named_and_nothing_of_its_batch_is_appended(
-    live: Live, line: str, said: str
+    live: Live, line: str, problem: str
 ) -> None:
     good = '{"fields": {"v": "1"}}'
 
     ended = await headgate(live.url, "append", "orders", "-", stdin=f"{good}\n{good}\n{line}\n")
 
     assert (ended.code, ended.output) == (1, "")
-    assert said in ended.error
+    assert problem in ended.error
     assert (await live.http.get("/v1/streams/orders")).status_code == 404
 
 
@@ -394,9 +394,9 @@ async def test_what_is_wrong_with_the_name_of_a_stream_is_said(
     ended = await headgate(no_gateway, command, name, *words)
 
     assert (ended.code, ended.output) == (2, "")
-    said = ended.error.splitlines()[-1]
-    assert said.startswith(f"Error: Invalid value for 'STREAM': {name!r} cannot be the name")
-    assert fault in said
+    message = ended.error.splitlines()[-1]
+    assert message.startswith(f"Error: Invalid value for 'STREAM': {name!r} cannot be the name")
+    assert fault in message
 
 
 async def test_a_taken_port_is_one_line() -> None:

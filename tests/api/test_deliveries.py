@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, said
+from tests.api.conftest import Live, problem_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -88,7 +88,7 @@ async def test_two_names_for_one_consumer_are_a_conflict(shared: Live, operation
         headers={"Headgate-Consumer": "b"},
     )
 
-    assert said(answer) == (400, "consumer_conflict", "/query/consumer")
+    assert problem_of(answer) == (400, "consumer_conflict", "/query/consumer")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_who_wants_entries_has_to_say_who_it_is(
 
     answer = await shared.http.post(f"{BILLING}/{operation}", json=body)
 
-    assert said(answer) == (400, "consumer_required", "/query/consumer")
+    assert problem_of(answer) == (400, "consumer_required", "/query/consumer")
     assert await pending(shared) == []
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from headgate.engine.limits import ENTRY_FIELDS_MAX
-from tests.api.conftest import Live, problem_in, said
+from tests.api.conftest import Live, problem_in, problem_of
 from tests.arrow_bodies import ARROW
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -100,7 +100,7 @@ async def test_an_id_that_is_not_above_the_last_is_refused(shared: Live, wanted:
 
     answer = await shared.http.post(ENTRIES, json={"id": wanted, "fields": {"a": "b"}})
 
-    assert said(answer) == (409, "id_not_greater", "/body/id")
+    assert problem_of(answer) == (409, "id_not_greater", "/body/id")
     assert answer.json()["last_id"] == "5-0"
     assert "not above 5-0" in answer.json()["detail"]
     assert (await shared.stream("orders"))["length"] == 1
@@ -111,7 +111,7 @@ async def test_after_the_greatest_id_there_is_none(shared: Live) -> None:
 
     answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}})
 
-    assert said(answer) == (409, "id_not_greater", "")
+    assert problem_of(answer) == (409, "id_not_greater", "")
     assert "exhausted" in answer.json()["detail"]
 
 
@@ -125,7 +125,7 @@ async def test_an_append_may_insist_that_the_stream_is_there(shared: Live) -> No
     await shared.http.put(ORDERS)
     there = await shared.http.post(ENTRIES, json=body)
 
-    assert said(missing) == said(missing_batch) == (404, "stream_not_found", "")
+    assert problem_of(missing) == problem_of(missing_batch) == (404, "stream_not_found", "")
     assert there.status_code == 201
 
 
@@ -155,7 +155,7 @@ async def test_if_match_appends_only_after_the_id_the_writer_knows(shared: Live,
     second = await shared.http.post(path, json=body, headers={"If-Match": etag})
 
     assert first.status_code == 201
-    assert said(second)[:2] == (412, "last_id_mismatch")
+    assert problem_of(second)[:2] == (412, "last_id_mismatch")
     assert second.json()["last_id"] == "6-0"
     assert second.headers["ETag"] == '"6-0"'
     assert not second.json()["retryable"]
@@ -209,7 +209,7 @@ async def test_a_key_used_for_another_entry_is_a_mistake(shared: Live) -> None:
 
     answer = await append_once(shared, "k", "2")
 
-    assert said(answer) == (422, "idempotency_mismatch", "")
+    assert problem_of(answer) == (422, "idempotency_mismatch", "")
     assert len(await ids(shared)) == 1
 
 
@@ -237,7 +237,7 @@ async def test_a_batch_repeated_answers_all_its_ids(shared: Live) -> None:
 
     assert (first.status_code, repeat.status_code) == (201, 200)
     assert repeat.json() == first.json()
-    assert said(shorter) == (422, "idempotency_mismatch", "")
+    assert problem_of(shorter) == (422, "idempotency_mismatch", "")
     assert len(await ids(shared)) == 4
 
 
@@ -279,7 +279,7 @@ async def test_a_keyed_append_leaves_the_id_to_the_stream(shared: Live, path: st
     )
 
     pointer = "/body/id" if path == ENTRIES else "/body/0/id"
-    assert said(answer) == (422, "invalid_request", pointer)
+    assert problem_of(answer) == (422, "invalid_request", pointer)
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -297,7 +297,7 @@ async def test_a_key_that_protects_nothing_is_refused(
 ) -> None:
     answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}}, headers=headers)
 
-    assert said(answer) == (422, "invalid_request", f"/header/{name}")
+    assert problem_of(answer) == (422, "invalid_request", f"/header/{name}")
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -338,7 +338,7 @@ async def test_a_batch_is_appended_as_a_whole_or_not_at_all(shared: Live) -> Non
 
     answer = await shared.http.post(f"{ENTRIES}/batch", json=batch)
 
-    assert said(answer) == (409, "id_not_greater", "/body/2/id")
+    assert problem_of(answer) == (409, "id_not_greater", "/body/2/id")
     assert answer.json()["last_id"] == "2-0"
     assert (await shared.http.get(ORDERS)).status_code == 404
 
@@ -661,7 +661,7 @@ async def test_a_long_poll_of_several_streams_ends_when_one_is_deleted(shared: L
 
     await shared.http.delete("/v1/streams/b")
 
-    assert said(await waiting) == (404, "stream_not_found", "")
+    assert problem_of(await waiting) == (404, "stream_not_found", "")
 
 
 async def test_one_missing_stream_fails_the_read(shared: Live) -> None:
@@ -671,7 +671,7 @@ async def test_one_missing_stream_fails_the_read(shared: Live) -> None:
         "/v1/read", json={"streams": [{"stream": "a"}, {"stream": "b"}]}
     )
 
-    assert said(answer) == (404, "stream_not_found", "")
+    assert problem_of(answer) == (404, "stream_not_found", "")
     assert "'b'" in problem_in(answer)["detail"]
 
 
@@ -686,7 +686,7 @@ async def test_a_deleted_entry_is_gone(shared: Live) -> None:
     got = await shared.http.get(f"{ENTRIES}/2-0")
 
     assert (deleted.status_code, deleted.content) == (204, b"")
-    assert said(again) == said(got) == (404, "entry_not_found", "")
+    assert problem_of(again) == problem_of(got) == (404, "entry_not_found", "")
     assert await ids(shared) == ["1-0", "3-0"]
 
 
@@ -740,7 +740,7 @@ async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:
         f"{ENTRIES}/delete", json={"ids": ["1-0", "2-0", "3-0"], "references": "acked"}
     )
 
-    assert said(one) == (409, "entry_referenced", "")
+    assert problem_of(one) == (409, "entry_referenced", "")
     outcomes = [result["outcome"] for result in many.json()["results"]]
     assert outcomes == ["deleted", "referenced", "referenced"]
     assert await ids(shared) == ["2-0", "3-0"]
@@ -755,4 +755,8 @@ async def test_an_entry_of_too_many_fields_is_pointed_at(shared: Live, many: boo
     else:
         answer = await shared.http.post(ENTRIES, json=wide)
 
-    assert said(answer) == (422, "invalid_request", "/body/1/fields" if many else "/body/fields")
+    assert problem_of(answer) == (
+        422,
+        "invalid_request",
+        "/body/1/fields" if many else "/body/fields",
+    )

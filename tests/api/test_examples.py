@@ -4,11 +4,11 @@ from pathlib import Path
 
 from headgate.app.http.operation import ARROW
 from tests.api.conftest import Live
-from tests.api.story import EXAMPLES, told, written
+from tests.api.story import EXAMPLES, played, written
 
 
-async def test_the_story_told_again_is_word_for_word_the_examples(tmp_path: Path) -> None:
-    assert written(await told(tmp_path)) == EXAMPLES.read_text("utf-8"), "run `make openapi`"
+async def test_the_story_played_again_is_word_for_word_the_examples(tmp_path: Path) -> None:
+    assert written(await played(tmp_path)) == EXAMPLES.read_text("utf-8"), "run `make openapi`"
 
 
 async def test_every_operation_shows_what_it_takes_and_what_it_answers(live: Live) -> None:

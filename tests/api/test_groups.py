@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, running, said
+from tests.api.conftest import Live, problem_in, problem_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -79,7 +79,7 @@ async def test_a_group_of_a_missing_stream_is_created_only_with_the_stream(share
     refused = await shared.http.put(BILLING, json={"start": "0"})
     created = await shared.http.put(BILLING, json={"start": "0", "create_stream": True})
 
-    assert said(refused) == (404, "stream_not_found", "")
+    assert problem_of(refused) == (404, "stream_not_found", "")
     assert created.status_code == 201
     assert (await shared.stream("orders"))["length"] == 0
 
@@ -232,9 +232,9 @@ async def test_what_is_missing_is_named_stream_or_group(
     await shared.http.put(ORDERS)
     no_group = await shared.http.request(method, BILLING + path, json=body)
 
-    assert said(no_stream) == (404, "stream_not_found", "")
+    assert problem_of(no_stream) == (404, "stream_not_found", "")
     assert problem_in(no_stream)["detail"] == "There is no stream 'orders'."
-    assert said(no_group) == (404, "group_not_found", "")
+    assert problem_of(no_group) == (404, "group_not_found", "")
     assert problem_in(no_group)["detail"] == "Stream 'orders' has no group 'billing'."
     assert (await shared.stream("orders"))["groups"] == 0
 
@@ -306,7 +306,7 @@ async def test_a_consumer_that_is_not_there_is_not_found(shared: Live) -> None:
 
     answer = await shared.http.delete(f"{CONSUMERS}/ghost")
 
-    assert said(answer) == (404, "not_found", "/path/consumer")
+    assert problem_of(answer) == (404, "not_found", "/path/consumer")
 
 
 # How many there may be

@@ -12,7 +12,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
-from tests.api.conftest import Live, running, said, until
+from tests.api.conftest import Live, problem_of, running, until
 from tests.slow_storage import SlowStorage
 
 ORDERS = "/v1/streams/orders"
@@ -55,7 +55,7 @@ async def test_a_group_whose_patch_is_refused_keeps_its_policy(live: Live) -> No
 
     refused = await live.http.patch(BILLING, json=patch)
 
-    assert said(refused) == (400, "invalid_id", "/body/start")
+    assert problem_of(refused) == (400, "invalid_id", "/body/start")
     assert (await live.group("orders", "billing"))["policy"] == {}
 
 
@@ -66,7 +66,7 @@ async def test_a_group_whose_policy_is_refused_keeps_its_position(live: Live) ->
 
     refused = await live.http.patch(BILLING, json=patch)
 
-    assert said(refused) == (422, "invalid_request", "/body/policy")
+    assert problem_of(refused) == (422, "invalid_request", "/body/policy")
     assert (await live.group("orders", "billing"))["last_id"] == "0-0"
 
 
@@ -137,4 +137,4 @@ async def test_a_change_of_a_missing_stream_says_so(
 ) -> None:
     answer = await live.http.request(method, path, json=body)
 
-    assert said(answer)[:2] == (404, "stream_not_found")
+    assert problem_of(answer)[:2] == (404, "stream_not_found")

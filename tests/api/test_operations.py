@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, running, said
+from tests.api.conftest import Live, problem_in, problem_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -158,7 +158,7 @@ async def test_a_wrong_method_is_told_the_right_ones(
             assert answer.status_code == 405, method
             assert set(answer.headers["Allow"].split(", ")) == methods
             if method != "HEAD":
-                assert said(answer) == (405, "method_not_allowed", "")
+                assert problem_of(answer) == (405, "method_not_allowed", "")
 
 
 async def test_an_answer_to_head_has_no_body(shared: Live) -> None:
@@ -175,7 +175,7 @@ async def test_an_unknown_path_is_not_found(shared: Live, path: str) -> None:
 
     answer = await shared.http.request("DELETE", httpx.URL(shared.url + path))
 
-    assert said(answer) == (404, "not_found", "")
+    assert problem_of(answer) == (404, "not_found", "")
     assert (await shared.stream("orders"))["length"] == 1
 
 
@@ -196,7 +196,7 @@ async def test_loopback_names_are_answered(shared: Live, host: str) -> None:
 async def test_a_name_that_may_be_anybodys_is_refused(shared: Live, host: str) -> None:
     answer = await shared.http.put(ORDERS, headers={"Host": host})
 
-    assert said(answer) == (403, "origin_refused", "")
+    assert problem_of(answer) == (403, "origin_refused", "")
     assert "allowed_hosts" in problem_in(answer)["detail"]
     assert (await shared.http.get(ORDERS)).status_code == 404
 
@@ -206,7 +206,7 @@ async def test_a_probe_is_answered_under_every_name(shared: Live, path: str) -> 
     for host in ("10.0.0.7:8080", "gateway.internal", "[fd00::7]:8080"):
         assert (await shared.http.get(path, headers={"Host": host})).status_code == 200
         page = {"Host": host, "Origin": f"http://{host}"}
-        assert said(await shared.http.get(path, headers=page)) == (403, "origin_refused", "")
+        assert problem_of(await shared.http.get(path, headers=page)) == (403, "origin_refused", "")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_a_page_from_elsewhere_is_refused(shared: Live, method: str, origi
 
     answer = await shared.http.request(method, "/v1/streams", headers=headers)
 
-    assert said(answer) == (403, "origin_refused", "")
+    assert problem_of(answer) == (403, "origin_refused", "")
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
@@ -240,8 +240,8 @@ async def test_a_page_on_the_allow_list_may_call_and_see_what_it_needs() -> None
         assert "Origin" in answer.headers["Vary"]
         exposed = answer.headers["Access-Control-Expose-Headers"]
         assert {"ETag", "Location", "Retry-After"} <= set(exposed.split(", "))
-    assert said(refused) == (404, "stream_not_found", "")
-    assert said(other) == (403, "origin_refused", "")
+    assert problem_of(refused) == (404, "stream_not_found", "")
+    assert problem_of(other) == (403, "origin_refused", "")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

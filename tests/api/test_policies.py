@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.conftest import Live, problem_in, said
+from tests.api.conftest import Live, problem_in, problem_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -95,7 +95,7 @@ async def test_the_same_policy_again_is_no_news_and_another_is_a_conflict(shared
     others = [await put(shared, one) for one in ({}, ONCE | {"max_deliveries": 2})]
 
     assert [one.status_code for one in (same, unsaid)] == [200, 200]
-    assert [said(one) for one in others] == [(409, "group_exists", "")] * 2
+    assert [problem_of(one) for one in others] == [(409, "group_exists", "")] * 2
     assert await policy_of(shared) == ONCE
 
 
@@ -179,11 +179,11 @@ async def test_a_policy_that_cannot_be_is_refused_at_the_part_at_fault(
         json={"policy": policy},
     )
 
-    assert said(answer) == (422, "invalid_request", pointer)
+    assert problem_of(answer) == (422, "invalid_request", pointer)
     if method == "PATCH":
         assert await policy_of(shared) == {}
     else:
-        assert said(await shared.http.get(BILLING)) == (404, "group_not_found", "")
+        assert problem_of(await shared.http.get(BILLING)) == (404, "group_not_found", "")
 
 
 async def test_a_patch_is_judged_by_what_it_leads_to(shared: Live) -> None:
@@ -192,7 +192,7 @@ async def test_a_patch_is_judged_by_what_it_leads_to(shared: Live) -> None:
     half = await patch(shared, {"dead_letter_stream": None})
     both = await patch(shared, {"dead_letter_stream": None, "max_deliveries": None})
 
-    assert said(half) == (422, "invalid_request", "/body/policy")
+    assert problem_of(half) == (422, "invalid_request", "/body/policy")
     assert (both.status_code, both.json()["policy"]) == (200, {})
 
 
@@ -213,7 +213,7 @@ async def test_a_delay_that_is_none_is_refused(shared: Live, delay_ms: Any) -> N
     body = {"ids": ["1-0"], "delay_ms": delay_ms}
     answer = await shared.http.post(f"{BILLING}/nack", json=body)
 
-    assert said(answer) == (422, "invalid_request", "/body/delay_ms")
+    assert problem_of(answer) == (422, "invalid_request", "/body/delay_ms")
     assert (await shared.group("orders", "billing"))["released"] == 0
 
 
@@ -324,7 +324,7 @@ async def test_a_redrive_that_makes_no_sense_is_refused(
 ) -> None:
     await put(shared, ONCE)
 
-    assert said(await shared.http.post(REDRIVE, json=body)) == (status, code, pointer)
+    assert problem_of(await shared.http.post(REDRIVE, json=body)) == (status, code, pointer)
 
 
 async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(shared: Live) -> None:

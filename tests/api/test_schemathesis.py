@@ -61,7 +61,7 @@ async def test_no_generated_request_finds_a_5xx_or_an_undocumented_answer(
         await live.append("orders", *"abcdef")
         await live.read_group("orders", "billing", "worker", limit=3)
 
-        code, said = await schemathesis(live, config)
+        code, output = await schemathesis(live, config)
 
-    assert code == 0, said
-    assert "Tested: 46" in said, said
+    assert code == 0, output
+    assert "Tested: 46" in output, output

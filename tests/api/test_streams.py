@@ -9,7 +9,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.engine.limits import DESCRIBED_MAX
-from tests.api.conftest import Live, problem_in, running, said
+from tests.api.conftest import Live, problem_in, problem_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -75,7 +75,7 @@ async def test_creating_a_stream_again_with_another_configuration_is_a_conflict(
 
     answer = await shared.http.put(ORDERS, json={"max_length": 11})
 
-    assert said(answer) == (409, "stream_exists", "")
+    assert problem_of(answer) == (409, "stream_exists", "")
     assert (await shared.stream("orders"))["config"]["max_length"] == 10
 
 
@@ -112,7 +112,7 @@ async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) 
 async def test_bounds_of_keys_are_themselves_bounded(shared: Live, field: str, value: int) -> None:
     answer = await shared.http.put(ORDERS, json={field: value})
 
-    assert said(answer) == (422, "invalid_request", f"/body/{field}")
+    assert problem_of(answer) == (422, "invalid_request", f"/body/{field}")
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -193,7 +193,7 @@ async def test_a_stream_that_is_not_there_is_not_found(shared: Live) -> None:
         await shared.http.post(f"{ORDERS}/trim", json={"max_length": 0}),
     ]
 
-    assert [said(answer) for answer in answers] == [(404, "stream_not_found", "")] * 4
+    assert [problem_of(answer) for answer in answers] == [(404, "stream_not_found", "")] * 4
     assert problem_in(answers[0])["detail"] == "There is no stream 'orders'."
 
 
@@ -342,7 +342,7 @@ async def test_a_deleted_stream_is_gone_with_its_groups(shared: Live) -> None:
     answer = await shared.http.delete(ORDERS)
 
     assert (answer.status_code, answer.content) == (204, b"")
-    assert said(await shared.http.get(f"{ORDERS}/groups")) == (404, "stream_not_found", "")
+    assert problem_of(await shared.http.get(f"{ORDERS}/groups")) == (404, "stream_not_found", "")
 
 
 async def test_a_stream_of_the_same_name_has_another_epoch(shared: Live) -> None:

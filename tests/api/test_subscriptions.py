@@ -314,7 +314,7 @@ async def test_a_small_frame_that_inflates_to_a_big_one_closes_the_socket() -> N
 
 
 @pytest.mark.parametrize(
-    ("policy", "said", "is_kept"),
+    ("policy", "chosen", "is_kept"),
     [
         (None, None, False),
         (None, "keep", True),
@@ -324,14 +324,14 @@ async def test_a_small_frame_that_inflates_to_a_big_one_closes_the_socket() -> N
     ],
 )
 async def test_what_is_not_settled_in_the_end_is_kept_or_goes_back_as_was_said(
-    live: Live, policy: str | None, said: str | None, is_kept: bool
+    live: Live, policy: str | None, chosen: str | None, is_kept: bool
 ) -> None:
     body = {"start": "0", "create_stream": True}
     rules = {} if policy is None else {"policy": {"on_disconnect": policy}}
     await live.http.put("/v1/streams/orders/groups/billing", json={**body, **rules})
     await live.append("orders", "1")
     async with frames_of(live, WS) as frames:
-        more = {} if said is None else {"on_disconnect": said}
+        more = {} if chosen is None else {"on_disconnect": chosen}
         await frames.subscribe("g", group="billing", consumer="me", **more)
         await frames.entries(1)
     await until(lambda: live.gateway.metrics.connection_count == 0)

@@ -57,8 +57,8 @@ def main() -> None:
 
 
 def _measured(name: str) -> Sequence[Figure]:
-    found = importlib.import_module(f"tests.bench.{name}").measure()
-    figures: Sequence[Figure] = asyncio.run(found) if inspect.iscoroutine(found) else found
+    measured = importlib.import_module(f"tests.bench.{name}").measure()
+    figures: Sequence[Figure] = asyncio.run(measured) if inspect.iscoroutine(measured) else measured
     return figures
 
 

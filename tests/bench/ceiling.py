@@ -63,11 +63,11 @@ def _fill(http: httpx.Client, process_id: int) -> None:
     _tell(http, process_id)
     names = iter(range(STREAMS))
     taken, refused = 0, ""
-    while some := list(islice(names, 1_000)):
-        commands = [["XADD", f"one-{name}", "*", "sku", str(name), "qty", "1"] for name in some]
+    while portion := list(islice(names, 1_000)):
+        commands = [["XADD", f"one-{name}", "*", "sku", str(name), "qty", "1"] for name in portion]
         results = http.post("/v1/commands/pipeline", json=commands).json()
-        taken += sum("result" in one for one in results)
-        refused = next((one["error"] for one in results if "error" in one), refused)
+        taken += sum("result" in result for result in results)
+        refused = next((result["error"] for result in results if "error" in result), refused)
         if refused:
             break
     print(f"{taken} of {STREAMS} streams of one entry, then: {refused}")
@@ -91,7 +91,7 @@ def _show(http: httpx.Client, process_id: int) -> None:
     print("an append then:", http.post(_entries("new"), json=_entry(0)).status_code)
     print("a new group:", http.put(group, json={"start": "0"}).status_code)
     deliveries = http.post(f"{group}/read?consumer=me", json={"limit": 1000}).json()["entries"]
-    ids = [one["id"] for one in deliveries]
+    ids = [delivery["id"] for delivery in deliveries]
     acked = http.post(f"{group}/ack?consumer=me", json={"ids": ids})
     print(f"a group read: {len(ids)}, an ack: {acked.status_code}")
 

@@ -84,34 +84,34 @@ def prepare(port: int) -> None:
 
 
 def _fill_redis(redis: Redis) -> None:
-    one = words("XADD", "bench", "*", "temp", "21.37", "hum", "64", "site", "s123")
+    command = words("XADD", "bench", "*", "temp", "21.37", "hum", "64", "site", "s123")
     for _ in range(ENTRIES // BATCH):
-        redis.send(*[one] * BATCH)
+        redis.send(*[command] * BATCH)
         for _ in range(BATCH):
             redis.reply()
 
 
 def read_and_acknowledge(port: int, group: str) -> float:
     """Return the rate of a consumer that names every id in its acks, and is answered each."""
-    one = LeanSocket(port, f"/v1/streams/bench/groups/{group}/ws?consumer=c&credit=1000")
+    connection = LeanSocket(port, f"/v1/streams/bench/groups/{group}/ws?consumer=c&credit=1000")
     tail = b""
     seen = acked = 0
     last = b""
     started = time.perf_counter()
     while acked < ENTRIES and time.perf_counter() < started + SECONDS:
-        data = tail + one.receive()
+        data = tail + connection.receive()
         ids, end = [], 0
-        for found in _DELIVERED.finditer(data):
-            ids.append(found[1])
-            end = found.end()
+        for match in _DELIVERED.finditer(data):
+            ids.append(match[1])
+            end = match.end()
         if ids:
-            one.send(b'{"type":"ack","rid":"1","ids":["%s"]}' % b'","'.join(ids))
+            connection.send(b'{"type":"ack","rid":"1","ids":["%s"]}' % b'","'.join(ids))
         seen += len(ids)
         last = ids[-1] if ids else last
         acked += data.count(_ACKED)
         tail = data[max(end, data.rfind(_ACKED) + len(_ACKED), len(data) - _OVERLAP) :]
     elapsed_s = time.perf_counter() - started
-    one.close()
+    connection.close()
     assert acked <= seen
     return acked / elapsed_s
 

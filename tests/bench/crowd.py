@@ -104,7 +104,7 @@ class Crowd:
         name = "batches"
         for first in count(step=BATCH):
             numbers = range(first, first + BATCH)
-            lines = "\n".join(json.dumps({"fields": _fields(name, one)}) for one in numbers)
+            lines = "\n".join(json.dumps({"fields": _fields(name, number)}) for number in numbers)
             writer.write(post(f"{STREAM}/entries/batch", lines.encode(), "application/x-ndjson"))
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             assert head.startswith(b"http/1.1 201"), head
@@ -122,7 +122,7 @@ class Crowd:
             wanted = {"limit": 100, "wait_ms": 1000, "claim_idle_ms": _IDLE_MS, "ack": done}
             read = await wire.request("POST", f"{GROUP}/read?consumer={consumer}", wanted)
             self.acked += len(done)
-            done = self._not_forgotten([one["id"] for one in read["entries"]])
+            done = self._not_forgotten([entry["id"] for entry in read["entries"]])
 
     async def _work_on_socket(self, consumer: str) -> None:
         url = f"ws://127.0.0.1:{self._port}{GROUP}/ws?consumer={consumer}&credit=500"
@@ -138,14 +138,14 @@ class Crowd:
             await asyncio.sleep(_CLAIM_EVERY_S)
             wire = await Wire.open(self._url)  # one that is idle for so long is closed
             wanted = {"min_idle_ms": _IDLE_MS // 2, "just_id": True}
-            found = await wire.request("POST", f"{GROUP}/autoclaim?consumer=claimer", wanted)
-            self.claimed += len(found["ids"])
-            if found["ids"]:
-                await wire.request("POST", f"{GROUP}/ack", {"ids": found["ids"]})
+            answer = await wire.request("POST", f"{GROUP}/autoclaim?consumer=claimer", wanted)
+            self.claimed += len(answer["ids"])
+            if answer["ids"]:
+                await wire.request("POST", f"{GROUP}/ack", {"ids": answer["ids"]})
             wire.close()
 
     def _not_forgotten(self, ids: list[str]) -> list[str]:
-        return [one for one in ids if self._chance.random() >= FORGOTTEN]
+        return [entry_id for entry_id in ids if self._chance.random() >= FORGOTTEN]
 
     # Those who want everything.
 
@@ -173,16 +173,16 @@ class Crowd:
 
     def _note(self, sent_at: list[str]) -> None:
         now_us = time.perf_counter_ns() // 1000
-        self.delivery_ms += [(now_us - int(one)) / 1000 for one in sent_at]
+        self.delivery_ms += [(now_us - int(time_us)) / 1000 for time_us in sent_at]
 
     async def _analyse(self, analyst: Analyst) -> None:
         while True:
             await asyncio.sleep(ANALYSED_EVERY_S)
             before = self._written.copy()
-            found = await analyst.read(time.time_ns() // 1_000_000 - _ANALYSED_MS)
-            assert all(one.is_whole for one in found), found
-            last = {one.writer: one.last for one in found}
-            assert all(last.get(writer, -1) >= number for writer, number in before.items()), found
+            reports = await analyst.read(time.time_ns() // 1_000_000 - _ANALYSED_MS)
+            assert all(report.is_whole for report in reports), reports
+            last = {report.writer: report.last for report in reports}
+            assert all(last.get(writer, -1) >= number for writer, number in before.items()), reports
             self.spark_reads += 1
 
     async def _again(self, use: Callable[[str], Awaitable[None]], name: str) -> None:

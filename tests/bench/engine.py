@@ -26,36 +26,36 @@ ROUNDS = 3
 async def measure() -> list[Figure]:
     """Return the engine's figures, of rounds in which every peer has its turn."""
     entries = drafts(ENTRIES)
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    rates: defaultdict[str, list[float]] = defaultdict(list)
     with peers.redis() as redis:
         for number in range(ROUNDS):
             print(f"engine: round {number + 1} of {ROUNDS}", flush=True)
             for name, per_second in (await _round(entries)).items():
-                found[name].append(per_second)
+                rates[name].append(per_second)
             fake = peers.fakeredis_appends_per_second(entries[:FAKE_ENTRIES])
             real = peers.redis_appends_per_second(redis) if redis is not None else None
-            found["fakeredis"] += [] if fake is None else [fake]
-            found["redis"] += [] if real is None else [real]
+            rates["fakeredis"] += [] if fake is None else [fake]
+            rates["redis"] += [] if real is None else [real]
         print("engine: memory", flush=True)
         dated = dated_drafts(ENTRIES)
         theirs = peers.redis_bytes_per_entry(redis, dated) if redis is not None else None
-    return _figures(found, await _bytes_per_entry(), theirs)
+    return _figures(rates, await _bytes_per_entry(), theirs)
 
 
 def _figures(
-    found: Mapping[str, Sequence[float]], ours: float, theirs: float | None
+    rates: Mapping[str, Sequence[float]], ours: float, theirs: float | None
 ) -> list[Figure]:
-    unit, fake = "entries/s", found["fakeredis"]
+    unit, fake = "entries/s", rates["fakeredis"]
     many, rounds = f"append, {BATCH} a call", Figure.of_rounds
-    least: dict[str, float] = {"at_least": 500e3, "ratio_at_least": 25}
+    targets: dict[str, float] = {"at_least": 500e3, "ratio_at_least": 25}
     return [
-        rounds(many, found["batch"], unit, "fakeredis, XADD", fake, **least),
-        rounds(many, found["batch"], unit, "redis-benchmark -P 64", found["redis"]),
-        rounds("append, one a call", found["single"], unit, "fakeredis, XADD", fake),
-        rounds(f"{many}, records encoded and kept", found["recorded"], unit),
-        rounds(f"range scan, {BATCH} a page", found["pages"], unit, at_least=2e6),
-        rounds("range scan, all in one list", found["whole"], unit),
-        rounds(f"read_group + ack, {PAGE} a call", found["group"], unit, at_least=150e3),
+        rounds(many, rates["batch"], unit, "fakeredis, XADD", fake, **targets),
+        rounds(many, rates["batch"], unit, "redis-benchmark -P 64", rates["redis"]),
+        rounds("append, one a call", rates["single"], unit, "fakeredis, XADD", fake),
+        rounds(f"{many}, records encoded and kept", rates["recorded"], unit),
+        rounds(f"range scan, {BATCH} a page", rates["pages"], unit, at_least=2e6),
+        rounds("range scan, all in one list", rates["whole"], unit),
+        rounds(f"read_group + ack, {PAGE} a call", rates["group"], unit, at_least=150e3),
         Figure("memory per entry", ours, "B", "Redis MEMORY USAGE", theirs, ratio_at_most=0.5),
     ]
 
@@ -104,7 +104,9 @@ async def _consume(engine: Engine) -> int:
     request = GroupRequest(b"g", b"c", [GroupCursor(b"batches")], limit=PAGE)
     count = 0
     while (read := (await engine.read_group(request))[0]).deliveries:
-        await engine.ack(b"batches", b"g", [one.id for one in read.deliveries], consumer=b"c")
+        await engine.ack(
+            b"batches", b"g", [delivery.id for delivery in read.deliveries], consumer=b"c"
+        )
         count += len(read.deliveries)
     return count
 

@@ -78,13 +78,13 @@ def _figures(rates: dict[str, list[float]], took_ms: dict[str, list[list[float]]
     figures.append(Figure.of_rounds(work, rates["in turn"], "deliveries/s"))
     for name, share in (("p50", 50), ("p99", 99)):
         at = {
-            place: [statistics.quantiles(one, n=100)[share - 1] for one in rounds]
+            place: [statistics.quantiles(samples, n=100)[share - 1] for samples in rounds]
             for place, rounds in took_ms.items()
         }
         work = f"append → delivery, {RATE} entries/s, {name}"
-        most = {"at_most": 10.0} if name == "p99" else {}
+        target = {"at_most": 10.0} if name == "p99" else {}
         ours, theirs = at["headgate"], at.get("nchan", [])
-        figures.append(Figure.of_rounds(work, ours, "ms", "nchan", theirs, **most))
+        figures.append(Figure.of_rounds(work, ours, "ms", "nchan", theirs, **target))
     return figures
 
 
@@ -100,10 +100,10 @@ class _Reader:
 
     def take(self, data: bytes) -> None:
         data = self._tail + data
-        found = data.count(_MARKER)
+        count = data.count(_MARKER)
         self._tail = data[-(len(_MARKER) - 1) :]
-        self.count += found
-        self._unreturned += found
+        self.count += count
+        self._unreturned += count
         if self.has_credit and self._unreturned > _CREDIT // 2:
             self.socket.send(b'{"type":"credit","entries":%d}' % self._unreturned)
             self._unreturned = 0
@@ -120,22 +120,22 @@ class _Scene:
 
     def open_publishers(self, count: int) -> None:
         for _ in range(count):
-            one = LeanSocket(self.place.port, self.place.publish)
-            self.watch.add(one, lambda data: None)
-            self.publishers.append(one)
+            publisher = LeanSocket(self.place.port, self.place.publish)
+            self.watch.add(publisher, lambda data: None)
+            self.publishers.append(publisher)
 
     def subscribe(
         self, take_of: Callable[[LeanSocket], Callable[[bytes], None]], count: int = SUBSCRIBERS
     ) -> None:
         for _ in range(count):
-            one = LeanSocket(self.place.port, self.place.subscribe)
+            subscriber = LeanSocket(self.place.port, self.place.subscribe)
             if self.place.has_credit:
-                one.read_until(b'"caught_up"')
-            self.watch.add(one, take_of(one))
+                subscriber.read_until(b'"caught_up"')
+            self.watch.add(subscriber, take_of(subscriber))
 
     def publish(self) -> None:
-        one = self.publishers[self.published % len(self.publishers)]
-        one.send(self.place.message(self.published))
+        publisher = self.publishers[self.published % len(self.publishers)]
+        publisher.send(self.place.message(self.published))
         self.published += 1
 
 
@@ -160,7 +160,7 @@ def _check_all_get_all(place: Place) -> None:
             assert time.perf_counter() < ends, "not everybody was sent everything"
             watch.take_ready(1)
     for data in received:
-        assert [int(one) for one in _SEQ.findall(data)] == list(range(scene.published))
+        assert [int(number) for number in _SEQ.findall(data)] == list(range(scene.published))
 
 
 def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
@@ -171,8 +171,8 @@ def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
     """
     readers: list[_Reader] = []
 
-    def reader_of(one: LeanSocket) -> Callable[[bytes], None]:
-        readers.append(_Reader(one, places[0].has_credit))
+    def reader_of(subscriber: LeanSocket) -> Callable[[bytes], None]:
+        readers.append(_Reader(subscriber, places[0].has_credit))
         return readers[-1].take
 
     with Watch() as watch:
@@ -209,9 +209,9 @@ def _took_ms(place: Place, seconds: float) -> list[float]:
             now = time.perf_counter()
             data = tail + data
             end = 0
-            for found in _SEQ.finditer(data):
-                took_ms.append((now - sent_at[int(found[1])]) * 1000)
-                end = found.end()
+            for match in _SEQ.finditer(data):
+                took_ms.append((now - sent_at[int(match[1])]) * 1000)
+                end = match.end()
             tail = data[max(end, len(data) - _TAIL) :]
 
         return take

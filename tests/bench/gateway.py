@@ -49,16 +49,16 @@ async def measure() -> list[Figure]:
                 if place.process_id is not None:
                     used_s = cpu_s(place.process_id) - used_s
                     cpu_us[name].append(used_s / load.answered * 1e6)
-    one, rounds = "one append per request, 32 connections", Figure.of_rounds
+    single, rounds = "one append per request, 32 connections", Figure.of_rounds
     append, unit = rates["headgate"], "requests/s"
     bare_us = cpu_us["bare uvicorn"]
     entries = [rate * BATCH for rate in rates["batches"]]
     many, best = f"NDJSON, {BATCH} per request, 4 connections", [max(rates["Webdis"], default=0.0)]
     targets = {"at_least": 200e3, "ratio_at_least": 10.0}
     return [
-        rounds(one, append, unit, "bare uvicorn", rates["bare uvicorn"]),
-        rounds(one, append, unit, "plain FastAPI, no engine", rates["plain FastAPI"]),
-        rounds(one, append, unit, "Webdis, XADD", rates["Webdis"]),
+        rounds(single, append, unit, "bare uvicorn", rates["bare uvicorn"]),
+        rounds(single, append, unit, "plain FastAPI, no engine", rates["plain FastAPI"]),
+        rounds(single, append, unit, "Webdis, XADD", rates["Webdis"]),
         rounds(
             "CPU of one append per request", cpu_us["headgate"], "µs", "bare uvicorn", bare_us,
             ratio_at_most=CPU_RATIO_MAX,

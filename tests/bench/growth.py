@@ -100,8 +100,8 @@ def _draw(curves: Sequence[Curve]) -> None:
         alike = [curve for curve in curves if curve.grows == grows]
         heads = [f"median µs at so many {grows}", *map(short, alike[0].sizes), "last : first"]
         rows = [
-            [one.work, *(f"{figure:.1f}" for figure in one.median_us), f"{one.ratio:.2f}"]
-            for one in alike
+            [curve.work, *(f"{figure:.1f}" for figure in curve.median_us), f"{curve.ratio:.2f}"]
+            for curve in alike
         ]
         tables.append(markdown(heads, rows))
     keep("growth", "\n".join(tables), [curve._asdict() for curve in curves])
@@ -121,7 +121,7 @@ class GrowingStream:
             await self._engine.add(STREAM, self._batch)
 
     async def operations(self) -> dict[str, Operation]:
-        engine, one = self._engine, self._batch[:1]
+        engine, draft = self._engine, self._batch[:1]
         doomed = iter([await self._random_id() for _ in range(TIMES)])
         cursors = iter([await self._random_id() for _ in range(TIMES)])
         kept = TrimRequest(max_length=await length_of(engine, STREAM))
@@ -130,8 +130,8 @@ class GrowingStream:
             f"read {PAGE}, from anywhere": lambda: engine.read(
                 [StreamCursor(STREAM, next(cursors))], limit=PAGE
             ),
-            "append one": lambda: engine.add(STREAM, one),
-            "append one, trim to length": lambda: engine.add(STREAM, one, trim=kept),
+            "append one": lambda: engine.add(STREAM, draft),
+            "append one, trim to length": lambda: engine.add(STREAM, draft, trim=kept),
             f"append {BATCH}, trim to length": lambda: engine.add(STREAM, self._batch, trim=kept),
         }
 
@@ -139,8 +139,8 @@ class GrowingStream:
         info = await self._engine.stream_info(STREAM)
         ms = self._chance.randrange(info.first_id.ms, info.last_id.ms)
         seq = self._chance.randrange(BATCH - 1)
-        found = await self._engine.range(STREAM, EntryId(ms, seq), limit=1)
-        return found[0].id
+        entries = await self._engine.range(STREAM, EntryId(ms, seq), limit=1)
+        return entries[0].id
 
 
 class GrowingGroup:
@@ -163,7 +163,7 @@ class GrowingGroup:
             if not turn % (BATCH // PAGE):
                 await engine.add(STREAM, self._batch)
             (read,) = await engine.read_group(self._request(turn, min(missing, PAGE)))
-            self._ids += [one.id for one in read.deliveries]
+            self._ids += [delivery.id for delivery in read.deliveries]
         await engine.add(STREAM, drafts(2 * TIMES * PAGE))  # for those who read on
 
     async def operations(self) -> dict[str, Operation]:
@@ -172,11 +172,11 @@ class GrowingGroup:
         acked, claimed, starts = (picked[part::3] for part in range(3))
         gone, taken, places = iter(acked), iter(claimed), iter(starts * 2)
         without = set(acked)
-        self._ids = [one for one in self._ids if one not in without]
+        self._ids = [entry_id for entry_id in self._ids if entry_id not in without]
 
         async def read_and_ack() -> None:
             (read,) = await engine.read_group(self._request(next(turns), PAGE))
-            await engine.ack(STREAM, GROUP, [one.id for one in read.deliveries])
+            await engine.ack(STREAM, GROUP, [delivery.id for delivery in read.deliveries])
 
         return {
             "XACK one, anywhere": lambda: engine.ack(STREAM, GROUP, [next(gone)]),

@@ -32,7 +32,7 @@ async def measure() -> list[Figure]:
         await asyncio.sleep(QUIET_S)
         busy = (cpu_s(process_id) - before_s) / QUIET_S
         delivered_s = await _delivered_s(port, sockets)
-        await asyncio.gather(*(one.close() for one in sockets))
+        await asyncio.gather(*(socket.close() for socket in sockets))
     print(f"idle: {before / 2**20:.0f} MiB before, {after / 2**20:.0f} MiB with all", flush=True)
     each = (after - warm) / (SOCKETS - 100)
     return [
@@ -63,7 +63,7 @@ async def _connected(port: int, count: int) -> list[ClientConnection]:
 
 async def _delivered_s(port: int, sockets: list[ClientConnection]) -> float:
     """Return how long after an append the last socket has it."""
-    receiving = [asyncio.create_task(one.recv()) for one in sockets]
+    receiving = [asyncio.create_task(socket.recv()) for socket in sockets]
     started = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(post("/v1/streams/idle/entries", b'{"fields":{"a":"b"}}'))

@@ -20,14 +20,14 @@ FAKEREDIS = importlib.util.find_spec("fakeredis")
 
 def missing() -> list[str]:
     """Return the names of the peers that are not there."""
-    found = {
+    paths = {
         "fakeredis": FAKEREDIS,
         "redis-server": server_path(),
         "redis-benchmark": shutil.which("redis-benchmark"),
         "nchan": _nchan_module(),
         "webdis": shutil.which("webdis"),
     }
-    return [name for name, there in found.items() if there is None]
+    return [name for name, there in paths.items() if there is None]
 
 
 def fakeredis_appends_per_second(drafts: Sequence[Draft]) -> float | None:

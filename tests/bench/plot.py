@@ -22,7 +22,7 @@ def plot(curves: Sequence[Curve], path: Path) -> None:
         return
     figure, panels = plt.subplots(1, 2, figsize=(13, 5), sharey=True, layout="constrained")
     for panel, (grows, title) in zip(panels, TITLES.items(), strict=True):
-        shown = sorted((one for one in curves if one.grows == grows), key=_last)
+        shown = sorted((curve for curve in curves if curve.grows == grows), key=_last)
         sizes, below = shown[0].sizes, 0.0
         for curve in shown:
             (line,) = panel.plot(sizes, curve.median_us, marker="o", linewidth=1.8)
@@ -47,13 +47,13 @@ def plot_soak(samples: Sequence[Mapping[str, float]], path: Path) -> None:
     plt = _pyplot()
     if plt is None:
         return
-    at_s = [one["at_s"] for one in samples]
+    at_s = [sample["at_s"] for sample in samples]
     figure, panels = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
-    panels[0].plot(at_s, [one["resident_mib"] for one in samples])
+    panels[0].plot(at_s, [sample["resident_mib"] for sample in samples])
     panels[0].set(ylabel="memory, MiB", ylim=(0, None))
     for name in ("append_p99_ms", "delivery_p99_ms", "append_p50_ms", "delivery_p50_ms"):
         label = name.removesuffix("_ms").replace("_", ", ")
-        panels[1].plot(at_s, [one[name] for one in samples], label=label)
+        panels[1].plot(at_s, [sample[name] for sample in samples], label=label)
     panels[1].set(ylabel="ms", xlabel="seconds", yscale="log")
     panels[1].legend(ncols=4, frameon=False, loc="lower left", bbox_to_anchor=(0, 1))  # above it
     panels[1].yaxis.set_major_formatter("{x:g}")

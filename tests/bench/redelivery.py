@@ -77,7 +77,7 @@ async def _try(control: Wire, port: int, hold: Hold, is_killed: bool) -> float:
         await (kill if is_killed else close)()
         frame = await _frame(waiting, "entries")
         took_ms = (time.perf_counter() - started) * 1000
-        assert [one["id"] for one in frame["entries"]] == [entry_id]
+        assert [entry["id"] for entry in frame["entries"]] == [entry_id]
         await waiting.send(json.dumps({"type": "ack", "rid": "a", "ids": [entry_id]}))
         await _frame(waiting, "acked")
     return took_ms
@@ -95,7 +95,7 @@ async def _try_silence(control: Wire, port: int) -> tuple[float, float]:
         noticing = asyncio.create_task(_given_up_at(silent))
         frame = await _frame(waiting, "entries")
         arrived = time.perf_counter()
-        assert [one["id"] for one in frame["entries"]] == [entry["id"]]
+        assert [entry["id"] for entry in frame["entries"]] == [entry["id"]]
         await waiting.send(json.dumps({"type": "ack", "rid": "a", "ids": [entry["id"]]}))
         await _frame(waiting, "acked")
         noticed = await noticing

@@ -42,7 +42,7 @@ def keep(name: str, text: str, data: object) -> None:
 
 
 def _figures() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    figures: dict[str, list[dict[str, Any]]] = {}
     if _FIGURES.exists():
-        found = json.loads(_FIGURES.read_text())
-    return found
+        figures = json.loads(_FIGURES.read_text())
+    return figures

@@ -63,12 +63,12 @@ def running(
     log: Path | None = None,
 ) -> Iterator[int]:
     """Run a server that listens on `port` while the context lasts; yields its process id."""
-    with Path(log or os.devnull).open("wb") as said:
+    with Path(log or os.devnull).open("wb") as output:
         process = subprocess.Popen(
             command,
             env={**os.environ, **(variables or {})},
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=output,
         )
     try:
         pin_to_server_core(process.pid)

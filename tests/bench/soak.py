@@ -56,7 +56,7 @@ class Verdict:
     """Something that should not happen, and whether it did."""
 
     question: str
-    found: str
+    measured: str
     is_well: bool
 
 
@@ -74,8 +74,8 @@ async def soak(minutes: float) -> list[Verdict]:
             crowd = Crowd(port, analyst)
             await crowd.prepare()
             samples = await _watched(crowd, port, process_id, minutes * 60)
-        said = [line for line in log.read_text().splitlines() if not line.startswith(_GREETING)]
-    verdicts = _verdicts(samples, said)
+        output = [line for line in log.read_text().splitlines() if not line.startswith(_GREETING)]
+    verdicts = _verdicts(samples, output)
     did = f"{crowd.acked} acknowledged, {crowd.claimed} claimed, {crowd.spark_reads} Spark reads, "
     did += f"{crowd.connects} connections begun, {samples[-1].rewrites:g} rewrites"
     _show(samples, verdicts, did)
@@ -148,19 +148,19 @@ def _p50_p99(took_ms: Sequence[float]) -> tuple[float, float]:
 
 def _counted(metrics: str, name: str) -> float:
     """Return a gauge, all its labels together."""
-    found = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.MULTILINE)
-    return sum(map(float, found))
+    values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.MULTILINE)
+    return sum(map(float, values))
 
 
-def _verdicts(samples: Sequence[Sample], said: Sequence[str]) -> list[Verdict]:
+def _verdicts(samples: Sequence[Sample], output: Sequence[str]) -> list[Verdict]:
     warm = samples[int(len(samples) * WARM_UP) :]
     return [
-        _flat("memory", "MiB", warm, lambda one: one.resident_mib),
-        _flat("open files", "files", warm, lambda one: one.files),
-        _flat("tasks", "tasks", warm, lambda one: one.tasks),
-        _steady("append p99", warm, lambda one: one.append_p99_ms),
-        _steady("delivery p99", warm, lambda one: one.delivery_p99_ms),
-        Verdict("warnings in the log", said[0] if said else "none", not said),
+        _flat("memory", "MiB", warm, lambda sample: sample.resident_mib),
+        _flat("open files", "files", warm, lambda sample: sample.files),
+        _flat("tasks", "tasks", warm, lambda sample: sample.tasks),
+        _steady("append p99", warm, lambda sample: sample.append_p99_ms),
+        _steady("delivery p99", warm, lambda sample: sample.delivery_p99_ms),
+        Verdict("warnings in the log", output[0] if output else "none", not output),
     ]
 
 
@@ -168,31 +168,36 @@ def _flat(
     name: str, unit: str, samples: Sequence[Sample], of: Callable[[Sample], float]
 ) -> Verdict:
     """Judge by a straight line through all samples: what it gains from the first to the last."""
-    values = [of(one) for one in samples]
-    slope, _ = statistics.linear_regression([one.at_s for one in samples], values)
+    values = [of(sample) for sample in samples]
+    slope, _ = statistics.linear_regression([sample.at_s for sample in samples], values)
     lasted_s = samples[-1].at_s - samples[0].at_s
     gained, middle = slope * lasted_s, statistics.fmean(values)
-    found = f"{gained:+.1f} {unit} of {short(middle)} in {lasted_s:.0f} s"
-    return Verdict(f"growth of {name}", found, gained <= GROWTH_MAX * middle)
+    text = f"{gained:+.1f} {unit} of {short(middle)} in {lasted_s:.0f} s"
+    return Verdict(f"growth of {name}", text, gained <= GROWTH_MAX * middle)
 
 
 def _steady(name: str, samples: Sequence[Sample], of: Callable[[Sample], float]) -> Verdict:
     """Judge by the medians of both halves."""
     half = len(samples) // 2
     before, after = (statistics.median(map(of, part)) for part in (samples[:half], samples[half:]))
-    found = f"{before:.2f} ms, then {after:.2f} ms"
-    return Verdict(f"{name}, both halves", found, after <= SLOWER_MAX * before)
+    text = f"{before:.2f} ms, then {after:.2f} ms"
+    return Verdict(f"{name}, both halves", text, after <= SLOWER_MAX * before)
 
 
 def _show(samples: Sequence[Sample], verdicts: Sequence[Verdict], did: str) -> None:
-    rows = [[one.question, one.found, "yes" if one.is_well else "no"] for one in verdicts]
+    rows = [
+        [verdict.question, verdict.measured, "yes" if verdict.is_well else "no"]
+        for verdict in verdicts
+    ]
     judged = markdown(["after the warm-up", "found", "as it should be"], rows)
     heads = [name.replace("_", " ") for name in asdict(samples[0])]
-    series = markdown(heads, [[f"{value:g}" for value in asdict(one).values()] for one in samples])
+    series = markdown(
+        heads, [[f"{value:g}" for value in asdict(sample).values()] for sample in samples]
+    )
     print(f"\n{judged}\n{did}")
     data = {"verdicts": [*map(asdict, verdicts)], "samples": [*map(asdict, samples)]}
     keep("soak", f"{judged}\n{did}\n\n{series}", data)
-    plot_soak([asdict(one) for one in samples], FOLDER / "soak.svg")
+    plot_soak([asdict(sample) for sample in samples], FOLDER / "soak.svg")
 
 
 def main() -> None:
@@ -204,7 +209,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {LOAD_CORE})
     verdicts = asyncio.run(soak(minutes))
-    sys.exit(0 if all(one.is_well for one in verdicts) else 1)
+    sys.exit(0 if all(verdict.is_well for verdict in verdicts) else 1)
 
 
 if __name__ == "__main__":

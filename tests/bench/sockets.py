@@ -76,19 +76,19 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         self._poll.close()
-        for one, _ in self._watched.values():
-            one.close()
+        for connection, _ in self._watched.values():
+            connection.close()
 
-    def add(self, one: LeanSocket, take: Take) -> None:
+    def add(self, connection: LeanSocket, take: Take) -> None:
         """Hand what this socket receives to `take` from now on."""
-        self._watched[one.fileno()] = one, take
-        self._poll.register(one.fileno(), select.EPOLLIN)
+        self._watched[connection.fileno()] = connection, take
+        self._poll.register(connection.fileno(), select.EPOLLIN)
 
     def take_ready(self, wait_s: float) -> None:
         """Take one part from each socket that has something; wait if none has."""
         for number, _ in self._poll.poll(wait_s):
-            one, take = self._watched[number]
-            take(one.receive())
+            connection, take = self._watched[number]
+            take(connection.receive())
 
 
 def frame(text: bytes) -> bytes:

@@ -54,7 +54,7 @@ def measure() -> list[Figure]:
             os.sched_setaffinity(0, everywhere)
             os.sched_setaffinity(process_id, everywhere)
         rates = _rates(f"http://127.0.0.1:{port}")
-    arrow, ndjson, written = (statistics.median(found) for found in rates)
+    arrow, ndjson, written = (statistics.median(samples) for samples in rates)
     return [
         Figure(
             "read into Spark, local[2]", arrow, "rows/s", "NDJSON, spark.read.json", ndjson,
@@ -92,9 +92,9 @@ def _rates(url: str) -> tuple[list[float], list[float], list[float]]:
     for number in range(-WARMING, ROUNDS):
         is_counted = number >= 0
         print(f"spark: round {number + 1} of {ROUNDS}" if is_counted else "spark: warming up")
-        found = [_read(spark, url), _read_ndjson(spark, url), _write(spark, url)]
+        measured = [_read(spark, url), _read_ndjson(spark, url), _write(spark, url)]
         if is_counted:
-            for rate, rates in zip(found, (arrow, ndjson, written), strict=True):
+            for rate, rates in zip(measured, (arrow, ndjson, written), strict=True):
                 rates.append(rate)
     spark.stop()
     return arrow, ndjson, written
@@ -116,22 +116,22 @@ def _read_ndjson(spark: SparkSession, url: str) -> float:
             splits = client.splits("bulk", plan.after, plan.end, TASKS)
         with ThreadPoolExecutor(2) as threads:
             fetch = partial(_fetch_ndjson, url, folder)
-            list(threads.map(fetch, [(one.after, one.to) for one in splits]))
+            list(threads.map(fetch, [(split.after, split.to) for split in splits]))
         _drain(spark.read.schema(_JSON).json(folder))
         return ENTRIES / (time.perf_counter() - began_s)
 
 
 def _fetch_ndjson(url: str, folder: str, ids: tuple[str, str]) -> None:
     host, _, port = url.removeprefix("http://").partition(":")
-    one = HTTPConnection(host, int(port))
+    connection = HTTPConnection(host, int(port))
     path = f"/v1/streams/bulk/entries?start=({ids[0]}&end={ids[1]}&limit={ENTRIES}"
-    one.request("GET", path, headers={"Accept": _NDJSON})
-    answer = one.getresponse()
+    connection.request("GET", path, headers={"Accept": _NDJSON})
+    answer = connection.getresponse()
     assert answer.status == 200, answer.read()
     with Path(folder, f"{ids[0]}.json").open("wb") as file:
         while data := answer.read(_PIECE_BYTES):
             file.write(data)
-    one.close()
+    connection.close()
 
 
 def _write(spark: SparkSession, url: str) -> float:
@@ -171,8 +171,8 @@ def _polls(port: int) -> list[float]:
         delays_ms.append((time.perf_counter() - began_s) * 1e3)
         append.join()
         last = answer["entries"][-1]["id"]
-    for one in (polling, appending):
-        one.close()
+    for connection in (polling, appending):
+        connection.close()
     return sorted(delays_ms)
 
 
@@ -201,11 +201,11 @@ def read_on(port: int, begun: Event) -> None:
         f"Host: 127.0.0.1\r\nAccept: {_ARROW}\r\nConnection: close\r\n\r\n"
     )
     while True:
-        with socket.create_connection(("127.0.0.1", port)) as one:
-            one.sendall(request.encode())
-            assert one.recv(_PIECE_BYTES).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", port)) as probe:
+            probe.sendall(request.encode())
+            assert probe.recv(_PIECE_BYTES).startswith(b"HTTP/1.1 200")
             begun.set()
-            while one.recv(_PIECE_BYTES):
+            while probe.recv(_PIECE_BYTES):
                 pass
 
 

@@ -20,29 +20,29 @@ _HEADS = ["case", "held", "of it CPU", "memory", "took", "answer", "held by"]
 
 async def measure() -> list[Figure]:
     """Measure all cases, and keep them in a table of their own."""
-    found = await _all(CASES)
-    keep("stalls", _table(found), [asdict(one) for one in found])
+    measured = await _all(CASES)
+    keep("stalls", _table(measured), [asdict(result) for result in measured])
     return []
 
 
 async def _all(cases: Sequence[Case]) -> list[Result]:
-    size, found = Size(), []
+    size, measured = Size(), []
     print("stalls: writing the keyspace", flush=True)
     with written(size) as snapshot:
         async for result in results(snapshot, size, cases, case_s_max=CASE_S_MAX):
             print(" · ".join(filter(None, _cells(result))), flush=True)
-            found.append(result)
-    return found
+            measured.append(result)
+    return measured
 
 
-def _table(found: Sequence[Result]) -> str:
+def _table(measured: Sequence[Result]) -> str:
     """Return those that hold the loop too long, the longest first, and then the others."""
-    longest = sorted(found, key=lambda one: one.held_ms, reverse=True)
-    bad = [one for one in longest if not one.is_fine or one.held_ms > LONG_MS]
-    good = [one for one in longest if one not in bad]
+    longest = sorted(measured, key=lambda result: result.held_ms, reverse=True)
+    bad = [result for result in longest if not result.is_fine or result.held_ms > LONG_MS]
+    good = [result for result in longest if result not in bad]
     parts = [
         "# Stalls\n",
-        f"Longer than {LONG_MS} ms, or without an answer: {len(bad)} of {len(found)}.\n",
+        f"Longer than {LONG_MS} ms, or without an answer: {len(bad)} of {len(measured)}.\n",
         markdown(_HEADS, list(map(_cells, bad))),
         f"Not longer than {LONG_MS} ms: {len(good)}.\n",
         markdown(_HEADS, list(map(_cells, good))),
@@ -67,4 +67,4 @@ def _cells(result: Result) -> list[str]:
 
 
 if __name__ == "__main__":
-    asyncio.run(_all([one for one in CASES if any(word in one.name for word in sys.argv[1:])]))
+    asyncio.run(_all([case for case in CASES if any(word in case.name for word in sys.argv[1:])]))

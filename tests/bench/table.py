@@ -98,9 +98,9 @@ def _from_to(spread: Spread | None) -> str:
 
 def short(number: float) -> str:
     """Return a figure with three digits that count."""
-    for size, letter in ((1e6, " M"), (1e3, " k")):
+    for size, suffix in ((1e6, " M"), (1e3, " k")):
         if number >= size:
-            return f"{number / size:.3g}{letter}"
+            return f"{number / size:.3g}{suffix}"
     return f"{number:.3g}"
 
 

@@ -57,8 +57,10 @@ def violations_on_receipt(ledger: Ledger) -> list[str]:
     What a connection was sent before something else is acknowledged: once, and rules 4 and 5 hold.
     The last part of a connection that broke may be lost, and may come again.
     """
-    acked = Counter(one for each in ledger.settlings for one in _effective(each, "acked"))
-    twice = [f"1: {one}: acked {count} times" for one, count in acked.items() if count > 1]
+    acked = Counter(entry_id for each in ledger.settlings for entry_id in _effective(each, "acked"))
+    twice = [
+        f"1: {entry_id}: acked {count} times" for entry_id, count in acked.items() if count > 1
+    ]
     return [*twice, *_delivered_after_ack(ledger), *_not_counted(ledger)]
 
 
@@ -67,18 +69,21 @@ def violations_on_reconnect(ledger: Ledger) -> list[str]:
 
     None is done with that nobody has seen; and rule 5 holds.
     """
-    unseen = ledger.appended.keys() - {one.entry_id for one in ledger.tellings}
-    return [*(f"1: nobody has seen {one}" for one in sorted(unseen)), *_not_counted(ledger)]
+    unseen = ledger.appended.keys() - {delivery.entry_id for delivery in ledger.tellings}
+    return [
+        *(f"1: nobody has seen {entry_id}" for entry_id in sorted(unseen)),
+        *_not_counted(ledger),
+    ]
 
 
 def _not_settled_once(ledger: Ledger, left: Left) -> Iterator[str]:
-    acked = Counter(one for each in ledger.settlings for one in _effective(each, "acked"))
-    dead = Counter(letter.entry_id for letter in left.letters)
+    acked = Counter(entry_id for each in ledger.settlings for entry_id in _effective(each, "acked"))
+    dead = Counter(dead_letter.entry_id for dead_letter in left.dead_letters)
     unknown = {
         entry_id
-        for one in ledger.settlings
-        if one.kind == "ack" and one.answered_at is None
-        for entry_id in one.ids
+        for settling in ledger.settlings
+        if settling.kind == "ack" and settling.answered_at is None
+        for entry_id in settling.ids
     }
     for entry_id in ledger.appended.keys() | acked.keys() | dead.keys():
         count = acked[entry_id] + dead[entry_id]
@@ -89,27 +94,29 @@ def _not_settled_once(ledger: Ledger, left: Left) -> Iterator[str]:
 
 
 def _dead_letters(ledger: Ledger, left: Left, max_deliveries: int) -> Iterator[str]:
-    dead = {letter.entry_id for letter in left.letters}
+    dead = {dead_letter.entry_id for dead_letter in left.dead_letters}
     for entry_id, value in ledger.appended.items():
         if value.startswith(FAILING) and entry_id not in dead:
             yield f"2: {entry_id} always fails, and is no dead letter"
-    for letter in left.letters:
-        if letter.delivery_count < max_deliveries:
-            yield f"2: {letter} was given up too early"
-        if ledger.appended.get(letter.entry_id) != letter.value:
-            yield f"2: {letter} holds something else"
+    for dead_letter in left.dead_letters:
+        if dead_letter.delivery_count < max_deliveries:
+            yield f"2: {dead_letter} was given up too early"
+        if ledger.appended.get(dead_letter.entry_id) != dead_letter.value:
+            yield f"2: {dead_letter} holds something else"
     for entry_id in ledger.wrong_values:
         yield f"2: {entry_id} was delivered with something else in it"
 
 
 def _left_behind(left: Left) -> Iterator[str]:
-    if left._replace(letters=[]) != Left(0, 0, 0, 0, [], []):
-        yield f"3: {left._replace(letters=[])}"
+    if left._replace(dead_letters=[]) != Left(0, 0, 0, 0, [], []):
+        yield f"3: {left._replace(dead_letters=[])}"
 
 
 def _delivered_after_ack(ledger: Ledger) -> Iterator[str]:
     acked_at = {
-        one: each.answered_at for each in ledger.settlings for one in _effective(each, "acked")
+        entry_id: each.answered_at
+        for each in ledger.settlings
+        for entry_id in _effective(each, "acked")
     }
     for telling in ledger.tellings:
         at = acked_at.get(telling.entry_id)
@@ -139,11 +146,15 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
     for settling in ledger.settlings:
         for entry_id in settling.ids if settling.kind == "nack" else ():
             nacked[settling.consumer, entry_id].append(settling.sent_at)
-    ends = sorted([one.ended_at for one in ledger.channels if one.ended_at] + ledger.restarts)
+    ends = sorted(
+        [channel.ended_at for channel in ledger.channels if channel.ended_at] + ledger.restarts
+    )
     for settling in ledger.settlings:
         for entry_id in _effective(settling, "acked", "released"):
-            own = [one for one in tellings[entry_id] if _is_to(one, settling.consumer)]
-            count = max(one.delivery_count for one in own)
+            own = [
+                delivery for delivery in tellings[entry_id] if _is_to(delivery, settling.consumer)
+            ]
+            count = max(delivery.delivery_count for delivery in own)
             for other in tellings[entry_id]:
                 if (
                     not _is_to(other, settling.consumer)
@@ -163,7 +174,7 @@ def _lasts(at: int, settling: Settling, ends: list[int]) -> bool:
 
 
 def _effective(settling: Settling, *outcomes: str) -> list[Id]:
-    return [one for one, outcome in settling.outcomes.items() if outcome in outcomes]
+    return [entry_id for entry_id, outcome in settling.outcomes.items() if outcome in outcomes]
 
 
 def _is_to(telling: Telling, consumer: str) -> bool:

@@ -60,9 +60,9 @@ def violations(history: History, before: Found, after: Found) -> list[str]:
 def _lost_or_changed(history: History, after: Found) -> Iterator[str]:
     for append in history.appends:
         for entry_id, value in zip(append.ids or (), append.values, strict=False):
-            found = after.entries.get(entry_id)
-            if found != value:
-                yield f"1: {append.client} was told {entry_id} for {value!r}; it holds {found!r}"
+            stored = after.entries.get(entry_id)
+            if stored != value:
+                yield f"1: {append.client} was told {entry_id} for {value!r}; it holds {stored!r}"
 
 
 def _torn_batches(history: History, after: Found) -> Iterator[str]:
@@ -91,9 +91,9 @@ def _gone_since(before: Found, after: Found) -> Iterator[str]:
 
 def _out_of_order(history: History, after: Found) -> Iterator[str]:
     for who, ids in [("the stream", list(after.entries)), *history.answered.items()]:
-        for one, next_one in pairwise(ids):
-            if one >= next_one:
-                yield f"6: {who} has {next_one} after {one}"
+        for previous, next_one in pairwise(ids):
+            if previous >= next_one:
+                yield f"6: {who} has {next_one} after {previous}"
 
 
 # Deliveries
@@ -118,7 +118,7 @@ _SETTLED = "(settled)"
 def _in_wrong_hands(history: History, before: Found, after: Found) -> Iterator[str]:
     """Rules 8 and 9."""
     changes = _changes(history)
-    lost_reads = {one.consumer for one in history.takings if _is_lost_read(one)}
+    lost_reads = {taking.consumer for taking in history.takings if _is_lost_read(taking)}
     for entry_id in before.pending.keys() | after.pending.keys() | changes.keys():
         allowed = _last_of(changes.get(entry_id, []))
         if not any(answered_at for _, answered_at, _ in changes.get(entry_id, [])):
@@ -126,10 +126,10 @@ def _in_wrong_hands(history: History, before: Found, after: Found) -> Iterator[s
             allowed.add(_NOBODY if known is None else known.consumer or _NOBODY)
         if _NOBODY in allowed:  # a read may have taken it, and its answer was lost
             allowed |= lost_reads
-        found = after.pending.get(entry_id)
-        state = _SETTLED if found is None else found.consumer or _NOBODY
+        pending = after.pending.get(entry_id)
+        state = _SETTLED if pending is None else pending.consumer or _NOBODY
         is_new = entry_id not in before.pending and entry_id > before.group_position
-        if found is None and is_new and entry_id > after.group_position:
+        if pending is None and is_new and entry_id > after.group_position:
             state = _NOBODY  # not delivered at all
         if state not in allowed:
             yield f"8, 9: {entry_id} is with {state}, and may only be with {sorted(allowed)}"
@@ -164,8 +164,10 @@ def _last_of(changes: list[Change]) -> set[str]:
 
 
 def _not_accounted_for(history: History, before: Found, after: Found) -> Iterator[str]:
-    settlings = [one for one in history.settlings if one.kind == "ack"]
-    maybe_acked = {one for settling in settlings for one in settling.ids if not settling.outcomes}
+    settlings = [settling for settling in history.settlings if settling.kind == "ack"]
+    maybe_acked = {
+        entry_id for settling in settlings for entry_id in settling.ids if not settling.outcomes
+    }
     for entry_id in after.settled() - before.settled() - history.acked.keys() - maybe_acked:
         yield f"10: {entry_id} was passed, is not pending, and nobody acknowledged it"
     for entry_id in after.pending.keys() - after.entries.keys():
@@ -178,6 +180,6 @@ def _not_accounted_for(history: History, before: Found, after: Found) -> Iterato
 def _counted_back(history: History, after: Found) -> Iterator[str]:
     for taking in history.takings:
         for entry_id, count in taking.deliveries.items():
-            found = after.pending.get(entry_id)
-            if found is not None and found.delivery_count < count:
-                yield f"11: {entry_id} was delivered {count} times, now it says {found}"
+            pending = after.pending.get(entry_id)
+            if pending is not None and pending.delivery_count < count:
+                yield f"11: {entry_id} was delivered {count} times, now it says {pending}"

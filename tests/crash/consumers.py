@@ -258,7 +258,7 @@ class ReceiptReader(_Listener):
             [channel] = self.channels
             entries = [data for kind, data in events if kind == "entry"]
             self.tell(entries, channel, channel.opened_at)
-            sent = [one["id"] for one in entries]
+            sent = [entry["id"] for entry in entries]
 
 
 class ReturningReader(_Listener):
@@ -343,7 +343,7 @@ class SocketReader(Consumer):
 
 
 def outcomes_of(answer: dict[str, Any]) -> dict[Id, str]:
-    return {id_of(one["id"]): one["outcome"] for one in answer["results"]}
+    return {id_of(result["id"]): result["outcome"] for result in answer["results"]}
 
 
 def consumers(place: Place, ledger: Ledger, rng: random.Random, chances: Chances) -> list[Consumer]:
@@ -353,14 +353,14 @@ def consumers(place: Place, ledger: Ledger, rng: random.Random, chances: Chances
     """
     shared = place, ledger, rng, chances
     names = [[f"p{number}"] for number in range(7)]
-    found: list[Consumer] = [Poller(one, *shared) for one in names]
-    found += [EventReader([f"e{number}"], *shared) for number in range(3)]
-    found += [EventReader([""], *shared), EventReader(["slow-e"], *shared, is_slow=True)]
-    found += [SocketReader([f"w{n}.0", f"w{n}.1"], *shared) for n in range(2)]
-    found += [SocketReader(["w2.0", ""], *shared)]
-    found += [SocketReader(["twin"], *shared) for _ in range(2)]
-    found += [SocketReader(["keeper"], *shared, keeps=True)]
-    return [*found, SocketReader(["slow-w.0", "slow-w.1"], *shared, is_slow=True)]
+    started: list[Consumer] = [Poller(name, *shared) for name in names]
+    started += [EventReader([f"e{number}"], *shared) for number in range(3)]
+    started += [EventReader([""], *shared), EventReader(["slow-e"], *shared, is_slow=True)]
+    started += [SocketReader([f"w{n}.0", f"w{n}.1"], *shared) for n in range(2)]
+    started += [SocketReader(["w2.0", ""], *shared)]
+    started += [SocketReader(["twin"], *shared) for _ in range(2)]
+    started += [SocketReader(["keeper"], *shared, keeps=True)]
+    return [*started, SocketReader(["slow-w.0", "slow-w.1"], *shared, is_slow=True)]
 
 
 def listeners(

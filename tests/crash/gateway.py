@@ -33,7 +33,7 @@ class Gateway:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.url = ""
-        self.said: list[str] = []  # lines of its standard error
+        self.log_lines: list[str] = []  # lines of its standard error
         self._process = process
         self._is_killed = False
         self.running.add(self)
@@ -129,14 +129,14 @@ class Gateway:
         """Note what it says; its pipe is never full."""
         assert self._process.stderr is not None
         async for line in self._process.stderr:
-            self.said.append(line.decode().rstrip("\n"))
-            found = re.search(r"Headgate is at (http://\S+),", self.said[-1])
-            if found and not self._greeting.done():
-                self.url = found[1]
+            self.log_lines.append(line.decode().rstrip("\n"))
+            match = re.search(r"Headgate is at (http://\S+),", self.log_lines[-1])
+            if match and not self._greeting.done():
+                self.url = match[1]
                 self._greeting.set_result(None)
         if not self._greeting.done():
-            said: Sequence[str] = self.said or ["nothing"]
-            self._greeting.set_exception(ChildProcessError("\n".join(said)))
+            output: Sequence[str] = self.log_lines or ["nothing"]
+            self._greeting.set_exception(ChildProcessError("\n".join(output)))
             self._greeting.exception()  # whoever waits is told; nobody need wait
 
 

@@ -90,5 +90,5 @@ class Found(NamedTuple):
 
     def settled(self) -> set[Id]:
         """Return what was delivered and is pending no more."""
-        delivered = {one for one in self.entries if one <= self.group_position}
+        delivered = {entry_id for entry_id in self.entries if entry_id <= self.group_position}
         return delivered - set(self.pending)

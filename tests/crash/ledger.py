@@ -27,7 +27,7 @@ class Telling(NamedTuple):
     at: int
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """A dead letter."""
 
     entry_id: Id  # where it came from
@@ -83,4 +83,4 @@ class Left(NamedTuple):
     waiter_count: int
     connection_count: int
     temporary_consumers: list[str]
-    letters: list[Letter]
+    dead_letters: list[DeadLetter]

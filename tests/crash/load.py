@@ -124,7 +124,7 @@ class Load:
 
     async def _consume(self, consumer: str) -> None:
         held = self._held[consumer]
-        others = [one for who in CONSUMERS if who != consumer for one in self._held[who]]
+        others = [entry_id for who in CONSUMERS if who != consumer for entry_id in self._held[who]]
         choices: list[tuple[Step, int]] = [(partial(self._read, consumer), 6)]
         if held:
             choices.append((partial(self._settle, consumer, "ack"), 6 + len(held) // 4))
@@ -167,7 +167,7 @@ class Load:
         for entry_id, outcome in settling.outcomes.items():
             if outcome == "acked":
                 self._history.acked[entry_id] = settling.answered_at
-        self._held[consumer] = [one for one in held if one not in settling.outcomes]
+        self._held[consumer] = [entry_id for entry_id in held if entry_id not in settling.outcomes]
 
     # Operators
 
@@ -182,11 +182,13 @@ class Load:
     async def look(self, url: str) -> Found:
         """Return what the stream and the group hold; consumers go on from there."""
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-            found = Found(await _entries(http), *await _group(http))
+            state = Found(await _entries(http), *await _group(http))
         for consumer in CONSUMERS:
-            pending = found.pending.items()
-            self._held[consumer] = [one for one, held in pending if held.consumer == consumer]
-        return found
+            pending = state.pending.items()
+            self._held[consumer] = [
+                entry_id for entry_id, held in pending if held.consumer == consumer
+            ]
+        return state
 
 
 async def begin(url: str) -> None:
@@ -203,7 +205,7 @@ async def _entries(http: httpx.AsyncClient) -> dict[Id, str]:
         answer = await http.get(f"{STREAM}/entries", params={"after": after, "limit": PAGE})
         assert answer.status_code == 200, answer.text
         page = answer.json()
-        entries |= {id_of(one["id"]): one["fields"]["v"] for one in page["entries"]}
+        entries |= {id_of(entry["id"]): entry["fields"]["v"] for entry in page["entries"]}
         if not page["entries"]:
             return entries
         after = page["next_after"]
@@ -214,6 +216,6 @@ async def _group(http: httpx.AsyncClient) -> tuple[dict[Id, Pending], Id]:
     assert answer.status_code == 200, answer.text
     lines = answer.json()["pending"]
     assert len(lines) < PENDING_MAX
-    pending = {id_of(one["id"]): Pending(one["consumer"], one["deliveries"]) for one in lines}
+    pending = {id_of(line["id"]): Pending(line["consumer"], line["deliveries"]) for line in lines}
     group = (await http.get(GROUP)).json()
     return pending, id_of(group["last_id"])

@@ -92,8 +92,8 @@ class RawSocket:
             got = await self.frame()
             assert got.opcode in (TEXT, PING, PONG), got
             if got.opcode == TEXT and (message := json.loads(got.data))["type"] == kind:
-                found: dict[str, Any] = message
-                return found
+                decoded: dict[str, Any] = message
+                return decoded
 
     async def close_code(self) -> int:
         """Return the code the gateway closes with."""
@@ -122,14 +122,14 @@ class RawSocket:
     async def _until(self, mark: bytes) -> bytes:
         while mark not in self._unread:
             await self._read()
-        found, _, self._unread = self._unread.partition(mark)
-        return found
+        head, _, self._unread = self._unread.partition(mark)
+        return head
 
     async def _exactly(self, size: int) -> bytes:
         while len(self._unread) < size:
             await self._read()
-        found, self._unread = self._unread[:size], self._unread[size:]
-        return found
+        data, self._unread = self._unread[:size], self._unread[size:]
+        return data
 
     async def _read(self) -> None:
         data = await asyncio.get_running_loop().sock_recv(self._end, 2**16)

@@ -81,9 +81,9 @@ class Watched:
 
     def memory_mib(self, name: str = "VmRSS") -> float:
         text = (self._proc / "status").read_text()
-        found = re.search(rf"{name}:\s+(\d+) kB", text)
-        assert found is not None
-        return int(found[1]) / 1024
+        match = re.search(rf"{name}:\s+(\d+) kB", text)
+        assert match is not None
+        return int(match[1]) / 1024
 
     def forget_peak(self) -> None:
         (self._proc / "clear_refs").write_text("5")
@@ -96,7 +96,7 @@ class Watched:
         """Return how many connections and blocked reads there are."""
         text = await self.wire.request("GET", "/metrics")
         counts = [
-            sum(float(one) for one in re.findall(pattern, text, re.MULTILINE))
+            sum(float(number) for number in re.findall(pattern, text, re.MULTILINE))
             for pattern in (r"^headgate_connections{.*} (\S+)$", r"^headgate_waiters (\S+)$")
         ]
         return int(counts[0]), int(counts[1])
@@ -112,7 +112,7 @@ class Watched:
         ask = self._another.request
         await ask("POST", "/v1/streams/quiet/entries", {"fields": {"v": "1"}})
         got = await ask("POST", f"{QUIET}/read?consumer=me", {"wait_ms": 5000})
-        ids = [one["id"] for one in got["entries"]]
+        ids = [entry["id"] for entry in got["entries"]]
         assert len(ids) == 1
         await ask("POST", f"{QUIET}/ack?consumer=me", {"ids": ids})
 
@@ -137,14 +137,14 @@ class Watched:
         while left:
             body = {"limit": left, "wait_ms": 10_000}
             got = await self.wire.request("POST", f"{GROUP}/read?consumer=next", body)
-            assert {one["deliveries"] for one in got["entries"]} == {1}
-            ids = [one["id"] for one in got["entries"]]
+            assert {entry["deliveries"] for entry in got["entries"]} == {1}
+            ids = [entry["id"] for entry in got["entries"]]
             await self.wire.request("POST", f"{GROUP}/ack?consumer=next", {"ids": ids})
             left -= len(ids)
         await self.wire.request("POST", "/v1/streams/jobs/trim", {"max_length": 0})
 
     def complaints(self) -> list[str]:
-        return [line for line in self._gateway.said if "ERROR" in line or "Traceback" in line]
+        return [line for line in self._gateway.log_lines if "ERROR" in line or "Traceback" in line]
 
 
 @pytest.fixture
@@ -155,9 +155,9 @@ async def watched(tmp_path: Path, abuse: Abuse) -> AsyncIterator[Watched]:
     for group in (GROUP, QUIET):
         await wire.request("PUT", group, {"start": "0", "create_stream": True})
     await another.request("GET", "/healthz")
-    found = Watched(gateway, wire, another)
-    yield found
-    found.close()
+    peer = Watched(gateway, wire, another)
+    yield peer
+    peer.close()
     await gateway.stop()
 
 
@@ -209,7 +209,7 @@ async def a_message_in_a_thousand_fragments(gateway: Watched) -> None:
     first, *between, last = [text[at : at + 1] for at in range(len(text))]
     await raw.send(
         frame(TEXT, first, is_last=False)
-        + b"".join(frame(CONT, one, is_last=False) for one in between)
+        + b"".join(frame(CONT, piece, is_last=False) for piece in between)
         + frame(CONT, last)
     )
     assert (await raw.next("pong"))["rid"] == "whole"
@@ -255,7 +255,7 @@ async def a_bomb_in_fragments(gateway: Watched) -> None:
     pieces = [bomb()[at : at + 100] for at in range(0, len(bomb()), 100)]
     await raw.send(frame(TEXT, pieces[0], is_last=False, is_small=True))
     sending = asyncio.create_task(
-        raw.send(b"".join(frame(CONT, one, is_last=False) for one in pieces[1:]))
+        raw.send(b"".join(frame(CONT, piece, is_last=False) for piece in pieces[1:]))
     )
     assert await raw.close_code() == 1009
     sending.cancel()
@@ -334,12 +334,12 @@ async def acks_of_what_was_never_delivered(gateway: Watched) -> None:
     for rid in "abc":
         await raw.say(type="ack", rid=rid, ids=ids)
         answer = await raw.next("acked")
-        assert {one["outcome"] for one in answer["results"]} == {"not_pending"}
+        assert {result["outcome"] for result in answer["results"]} == {"not_pending"}
     await raw.say(type="ack", rid="d", ids=[*ids, "2-0"])
     assert (await raw.next("problem"))["rid"] == "d"
     await raw.say(type="ack", rid="e", ids=[held["id"]] * 10_000)
     answer = await raw.next("acked")
-    outcomes = [one["outcome"] for one in answer["results"]]
+    outcomes = [result["outcome"] for result in answer["results"]]
     assert (outcomes[0], set(outcomes[1:])) == ("acked", {"not_pending"})
     raw.reset()
 

@@ -37,7 +37,7 @@ from tests.crash.consumers import (
 )
 from tests.crash.gateway import Gateway
 from tests.crash.history import id_of
-from tests.crash.ledger import Ledger, Left, Letter
+from tests.crash.ledger import DeadLetter, Ledger, Left
 from tests.crash.wire import Wire
 
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "50000"))
@@ -100,7 +100,9 @@ class Chaos:
         self.place.is_up.clear()
         self.endings[kind] += 1
         await (self._gateway.kill() if kind == "SIGKILL" else self._gateway.stop())
-        assert not [line for line in self._gateway.said if "ERROR" in line], self._gateway.said
+        assert not [line for line in self._gateway.log_lines if "ERROR" in line], (
+            self._gateway.log_lines
+        )
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Return the answer of a gateway, of the next one if this one is gone."""
@@ -160,9 +162,11 @@ class Chaos:
             waiter_count=waiters,
             connection_count=connections,
             temporary_consumers=[
-                one["name"] for one in known["consumers"] if one["name"].startswith("temporary-")
+                consumer["name"]
+                for consumer in known["consumers"]
+                if consumer["name"].startswith("temporary-")
             ],
-            letters=await self._letters(),
+            dead_letters=await self._dead_letters(),
         )
 
     async def open_count(self) -> tuple[int, int]:
@@ -172,8 +176,8 @@ class Chaos:
         connections = re.findall(r"^headgate_connections{.*} (\S+)$", text, re.MULTILINE)
         return int(float(waiters[0])), int(sum(map(float, connections)))
 
-    async def _letters(self) -> list[Letter]:
-        letters: list[Letter] = []
+    async def _dead_letters(self) -> list[DeadLetter]:
+        dead_letters: list[DeadLetter] = []
         after = "0"
         while True:
             url = f"/v1/streams/{DEAD}/entries?after={after}&limit=1000"
@@ -181,9 +185,9 @@ class Chaos:
             for entry in page["entries"]:
                 fields = entry["fields"]
                 origin, count = id_of(fields["_id"]), int(fields["_deliveries"])
-                letters.append(Letter(origin, fields["v"], count))
+                dead_letters.append(DeadLetter(origin, fields["v"], count))
             if not page["entries"]:
-                return letters
+                return dead_letters
             after = page["next_after"]
 
 
@@ -197,13 +201,13 @@ async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
     await chaos.ask("PUT", GROUP, body)
     for group in (RECEIPTS, RETURNS):
         await chaos.ask("PUT", group, {"start": "0"})
-    consuming = [asyncio.create_task(one.run()) for one in chaos.consumers]
+    consuming = [asyncio.create_task(consumer.run()) for consumer in chaos.consumers]
     working = asyncio.create_task(chaos.work())
     try:
         async with asyncio.timeout(WITHIN_S):
             done, _ = await asyncio.wait([working, *consuming], return_when=FIRST_COMPLETED)
-            for one in done:
-                await one  # a consumer only ends by failing
+            for ended in done:
+                await ended  # a consumer only ends by failing
     finally:
         working.cancel()
         for task in consuming:
@@ -228,12 +232,12 @@ async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
 
 def report(chaos: Chaos, left: Left, seconds: float) -> None:
     ledger = chaos.ledger
-    happened = sum((one.happened for one in chaos.consumers), Counter[str]())
-    outcomes = Counter(what for one in ledger.settlings for what in one.outcomes.values())
-    lost = sum(one.answered_at is None for one in ledger.settlings)
+    happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
+    outcomes = Counter(what for settling in ledger.settlings for what in settling.outcomes.values())
+    lost = sum(settling.answered_at is None for settling in ledger.settlings)
     print(
         f"{len(ledger.appended)} entries, {len(ledger.tellings)} deliveries, "
-        f"{len(left.letters)} dead letters, {seconds:.0f} s\n"
+        f"{len(left.dead_letters)} dead letters, {seconds:.0f} s\n"
         f"restarts: {dict(chaos.endings)}; consumers: {dict(happened)}\n"
         f"outcomes: {dict(outcomes)}, {lost} answers lost"
     )
@@ -241,7 +245,7 @@ def report(chaos: Chaos, left: Left, seconds: float) -> None:
 
 def is_chaos(chaos: Chaos) -> bool:
     """Tell whether there was something to survive."""
-    happened = sum((one.happened for one in chaos.consumers), Counter[str]())
+    happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
     return (
         len(chaos.ledger.appended) == ENTRIES
         and happened["killed"] + happened["killed_in_ack"] + happened["killed_waiting"] > 10

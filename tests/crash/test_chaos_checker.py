@@ -11,7 +11,7 @@ from tests.crash.chaos_checker import (
     violations_on_reconnect,
 )
 from tests.crash.history import Id
-from tests.crash.ledger import Ledger, Left, Letter
+from tests.crash.ledger import DeadLetter, Ledger, Left
 
 GOOD, BAD = (1, 0), (2, 0)
 
@@ -26,7 +26,7 @@ def sound() -> tuple[Ledger, Left]:
         settle(ledger, consumer, "nack", BAD, "released")
     settle(ledger, "b", "ack", GOOD, "acked")
     settle(ledger, "a", "ack", GOOD, "not_pending")
-    return ledger, Left(0, 0, 0, 0, [], [Letter(BAD, f"{FAILING} 1", 2)])
+    return ledger, Left(0, 0, 0, 0, [], [DeadLetter(BAD, f"{FAILING} 1", 2)])
 
 
 def settle(ledger: Ledger, consumer: str, kind: str, entry_id: Id, outcome: str) -> None:
@@ -34,7 +34,7 @@ def settle(ledger: Ledger, consumer: str, kind: str, entry_id: Id, outcome: str)
 
 
 def found(ledger: Ledger, left: Left) -> set[str]:
-    return {one.partition(":")[0] for one in violations(ledger, left, max_deliveries=2)}
+    return {violation.partition(":")[0] for violation in violations(ledger, left, max_deliveries=2)}
 
 
 def test_a_sound_ledger_has_no_violations() -> None:
@@ -93,10 +93,10 @@ def test_a_broken_promise_is_found(spoil: Callable[[Ledger], None], rule: str) -
 @pytest.mark.parametrize(
     ("change", "rules"),
     [
-        ({"letters": []}, {"1", "2"}),
-        ({"letters": [Letter(BAD, f"{FAILING} 1", 2)] * 2}, {"1"}),
-        ({"letters": [Letter(BAD, f"{FAILING} 1", 1)]}, {"2"}),
-        ({"letters": [Letter(BAD, "other", 2)]}, {"2"}),
+        ({"dead_letters": []}, {"1", "2"}),
+        ({"dead_letters": [DeadLetter(BAD, f"{FAILING} 1", 2)] * 2}, {"1"}),
+        ({"dead_letters": [DeadLetter(BAD, f"{FAILING} 1", 1)]}, {"2"}),
+        ({"dead_letters": [DeadLetter(BAD, "other", 2)]}, {"2"}),
         ({"pending_count": 1}, {"3"}),
         ({"lag": 1}, {"3"}),
         ({"waiter_count": 1}, {"3"}),
@@ -145,9 +145,9 @@ def test_what_was_followed_by_something_must_not_come_again() -> None:
     ledger = receipts()
     channel = ledger.open("r")
     ledger.tell(GOOD, 2, channel, channel.opened_at)
-    assert [one.partition(":")[0] for one in violations_on_receipt(ledger)] == ["4"]
+    assert [violation.partition(":")[0] for violation in violations_on_receipt(ledger)] == ["4"]
     settle(ledger, "r", "ack", GOOD, "acked")
-    assert "1" in [one.partition(":")[0] for one in violations_on_receipt(ledger)]
+    assert "1" in [violation.partition(":")[0] for violation in violations_on_receipt(ledger)]
 
 
 def test_what_nobody_has_seen_must_not_be_done_with() -> None:

@@ -41,9 +41,9 @@ async def snapshot_and_segments() -> History:
 
 @pytest.fixture(params=["one_segment", "snapshot_and_segments"])
 def history(request: pytest.FixtureRequest) -> History:
-    found: History = request.getfixturevalue(request.param)
-    assert len(set(map(str, found.states))) > RECORD_COUNT / 2  # or a wrong prefix would do
-    return found
+    written: History = request.getfixturevalue(request.param)
+    assert len(set(map(str, written.states))) > RECORD_COUNT / 2  # or a wrong prefix would do
+    return written
 
 
 def position_in(disk: MemoryDisk, history: History) -> int | None:
@@ -77,7 +77,7 @@ def block_ends(disk: MemoryDisk, name: str) -> list[int]:
     """Return where the blocks of a segment end, with the end of its header before them."""
     with disk.open(name) as file:
         header = read_header(file, name, Kind.JOURNAL)
-        return [HEADER_BYTES, *(one.end for one in read_blocks(file, name, header))]
+        return [HEADER_BYTES, *(block.end for block in read_blocks(file, name, header))]
 
 
 def places(disk: MemoryDisk) -> Iterator[tuple[str, int]]:
@@ -125,7 +125,7 @@ def test_a_file_that_is_missing_is_found_unless_it_was_the_end(history: History)
         disk = history.disk.copy()
         disk.remove(name)
         position = position_in(disk, history)
-        is_last = name == max(one for one in names if one.startswith("journal-"))
+        is_last = name == max(name for name in names if name.startswith("journal-"))
         assert position == (int(name.removeprefix("journal-")) - 1 if is_last else None)
 
 
@@ -205,12 +205,12 @@ async def test_a_gateway_starts_on_a_torn_end_and_says_so(
     [name] = one_segment.disk.names()
     os.truncate(directory / name, one_segment.disk.size_bytes(name) - 1)
     gateway = await Gateway.start(directory)
-    [told] = [json.loads(line) for line in gateway.said if "torn tail put aside" in line]
-    assert (told["level"], told["file"]) == ("WARNING", name)
-    assert told["offset"] + told["size_bytes"] == one_segment.disk.size_bytes(name) - 1
-    assert "cut off" in told["why"]
+    [warning] = [json.loads(line) for line in gateway.log_lines if "torn tail put aside" in line]
+    assert (warning["level"], warning["file"]) == ("WARNING", name)
+    assert warning["offset"] + warning["size_bytes"] == one_segment.disk.size_bytes(name) - 1
+    assert "cut off" in warning["why"]
     await gateway.stop()
-    assert f"aside-{name}-{told['offset']}" in contents(directory)
+    assert f"aside-{name}-{warning['offset']}" in contents(directory)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -23,9 +23,9 @@ Flood = Callable[[str], Awaitable[None]]
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    found = await Gateway.start(tmp_path, {"log_level": "warning", "fsync": "no"})
-    yield found
-    await found.stop()
+    started = await Gateway.start(tmp_path, {"log_level": "warning", "fsync": "no"})
+    yield started
+    await started.stop()
 
 
 async def _frames(url: str, first: bytes, more: bytes) -> None:
@@ -125,11 +125,11 @@ async def test_others_are_served_meanwhile(gateway: Gateway, flood: Flood) -> No
         assert await wire.request("GET", "/healthz") == {"status": "ok"}
         longest_s, count = max(longest_s, loop.time() - began_s), count + 1
         await asyncio.sleep(0.01)
-    for one in floods:
-        one.cancel()
+    for running_flood in floods:
+        running_flood.cancel()
     await asyncio.gather(*floods, return_exceptions=True)
     wire.close()
 
     print(f"{flood.__name__}: longest {longest_s * 1000:.0f} ms of {count}")
     assert longest_s < HEALTH_S_MAX
-    assert [line for line in gateway.said if "Traceback" in line or "ERROR" in line] == []
+    assert [line for line in gateway.log_lines if "Traceback" in line or "ERROR" in line] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.conftest import said as problem_said
+from tests.api.conftest import problem_of
 from tests.crash.gateway import Gateway
 
 STREAM = "/v1/streams/orders"
@@ -58,9 +58,9 @@ class SmallDisk:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     if os.geteuid() != 0:
         pytest.skip("only root can mount")
-    found = SmallDisk(tmp_path / "data")
-    yield found
-    found.end()
+    small = SmallDisk(tmp_path / "data")
+    yield small
+    small.end()
 
 
 async def fill(http: httpx.AsyncClient) -> tuple[list[str], httpx.Response]:
@@ -90,7 +90,7 @@ async def until_ready(http: httpx.AsyncClient, status: int = 200) -> httpx.Respo
 
 
 def times(gateway: Gateway, event: str) -> int:
-    return sum(f'"{event}"' in line for line in gateway.said)
+    return sum(f'"{event}"' in line for line in gateway.log_lines)
 
 
 async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_restart(
@@ -100,7 +100,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
         await http.put(GROUP, json={"start": "0", "create_stream": True})
         ids, refusal = await fill(http)
-        assert problem_said(refusal) == (503, "unavailable", "")
+        assert problem_of(refusal) == (503, "unavailable", "")
         assert refusal.json()["detail"].startswith(FULL)
         assert refusal.headers["Retry-After"] == "1"
         disk.fill()
@@ -109,7 +109,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
         expected = [(entry_id, str(number)) for number, entry_id in enumerate(ids)]
         assert await entries(http) == expected
         read = await http.post(f"{GROUP}/read?consumer=c", json={"limit": 5})
-        assert [one["id"] for one in read.json()["entries"]] == ids[:5], read.text
+        assert [entry["id"] for entry in read.json()["entries"]] == ids[:5], read.text
         acked = await http.post(f"{GROUP}/ack?consumer=c", json={"ids": ids[:5]})
         assert acked.status_code == 200, acked.text
         assert (await http.delete(f"{STREAM}/entries/{ids[0]}")).status_code == 204
@@ -118,7 +118,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
         assert command.json()["error"].startswith(f"MISCONF {FULL}")
         for path in ("/v1/streams/other", f"{STREAM}/entries"):
             again = await http.put(path, json={}) if "other" in path else refusal
-            assert problem_said(again) == (503, "unavailable", "")
+            assert problem_of(again) == (503, "unavailable", "")
 
         # It is told everywhere, and it is no reason to be restarted.
         assert (await http.get("/readyz")).json()["detail"].startswith(FULL)
@@ -138,7 +138,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
         assert kept == [*expected[-10:], (answer.json()["id"], "new")]
     await gateway.stop()
     assert times(gateway, "room is short") == times(gateway, "there is room again") == 1
-    assert not any("Traceback" in line for line in gateway.said)
+    assert not any("Traceback" in line for line in gateway.log_lines)
 
     second = await Gateway.start(disk.directory, SETTINGS)
     async with httpx.AsyncClient(base_url=second.url, timeout=30) as http:
@@ -161,7 +161,7 @@ async def test_a_gateway_that_starts_on_a_full_disk_is_read_and_ready_when_there
         await until_ready(http, 503)
         assert [entry_id for entry_id, _ in await entries(http)] == ids
         late = await http.post(f"{STREAM}/entries", json={"fields": {"n": "late"}})
-        assert problem_said(late) == (503, "unavailable", "")
+        assert problem_of(late) == (503, "unavailable", "")
         assert (await http.get("/healthz")).status_code == 200
         disk.empty()
         async with asyncio.timeout(20):  # it can write again; there is still little room
@@ -172,7 +172,7 @@ async def test_a_gateway_that_starts_on_a_full_disk_is_read_and_ready_when_there
         answer = await http.post(f"{STREAM}/entries", json={"fields": {"n": "new"}})
         assert answer.status_code == 201
     await second.stop()
-    assert not any("Traceback" in line for line in second.said)
+    assert not any("Traceback" in line for line in second.log_lines)
 
 
 async def test_a_journal_that_may_not_grow_refuses_appends_until_it_is_smaller(

@@ -100,10 +100,10 @@ async def until_rewritten(data_dir: Path) -> None:
         await until(lambda: not snapshots(data_dir) <= known, REWRITE_S)
 
 
-def is_load(load: Load, found: Found) -> bool:
+def is_load(load: Load, state: Found) -> bool:
     """Tell whether there was something to break."""
     return (
         load.answer_count > 10 * ROUNDS
-        and len(found.entries) > 10 * ROUNDS
-        and len(found.settled()) > ROUNDS
+        and len(state.entries) > 10 * ROUNDS
+        and len(state.settled()) > ROUNDS
     )

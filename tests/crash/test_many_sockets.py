@@ -24,9 +24,9 @@ BUSY_SHARE_MAX = 0.5
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    found = await Gateway.start(tmp_path, files_max=FILES_MAX)
-    yield found
-    await found.stop()
+    started = await Gateway.start(tmp_path, files_max=FILES_MAX)
+    yield started
+    await started.stop()
 
 
 def _busy_s(gateway: Gateway) -> float:
@@ -75,6 +75,6 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
             end.close()
     end.close()
     wire.close()
-    complaints = [line for line in gateway.said if "too many connections" in line]
+    complaints = [line for line in gateway.log_lines if "too many connections" in line]
     assert len(complaints) == 1
-    assert not any("Traceback" in line or "ERROR" in line for line in gateway.said)
+    assert not any("Traceback" in line or "ERROR" in line for line in gateway.log_lines)

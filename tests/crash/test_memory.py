@@ -22,9 +22,9 @@ GIVEN_BACK_MIN = 0.7
 
 def _resident_kib(gateway: Gateway) -> int:
     text = Path(f"/proc/{gateway.process_id}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+) kB", text)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"VmRSS:\s+(\d+) kB", text)
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.mark.parametrize("how", ["trim", "delete"])

@@ -18,14 +18,14 @@ ENTRIES = 10_000
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     """Run a gateway that rewrites only when asked to, with something to rewrite."""
-    found = await Gateway.start(tmp_path, {"rewrite_percentage": 0})
-    async with httpx.AsyncClient(base_url=found.url, timeout=30) as http:
+    started = await Gateway.start(tmp_path, {"rewrite_percentage": 0})
+    async with httpx.AsyncClient(base_url=started.url, timeout=30) as http:
         entries = [{"fields": {"v": str(number)}} for number in range(ENTRIES)]
         for _ in range(3):
             answer = await http.post("/v1/streams/orders/entries/batch", json=entries)
             assert answer.status_code == 201
-    yield found
-    await found.kill()
+    yield started
+    await started.kill()
 
 
 def children_of(process_id: int) -> list[Path]:
@@ -52,9 +52,9 @@ def is_running(process: Path) -> bool:
 async def rewriter_of(gateway: Gateway) -> Path:
     """Return the process that rewrites, once it is there."""
     async with asyncio.timeout(10):
-        while not (found := children_of(gateway.process_id)):
+        while not (children := children_of(gateway.process_id)):
             await asyncio.sleep(0.001)
-    return found[0]
+    return children[0]
 
 
 async def begun(gateway: Gateway) -> dict[str, Any]:

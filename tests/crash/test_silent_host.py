@@ -82,7 +82,7 @@ async def test_a_host_that_vanishes_is_noticed_and_what_it_held_goes_on(
     else:
         body = {"wait_ms": 30_000}
         got = await control.request("POST", f"{GROUP}/read?consumer=next", body)
-        assert [one["deliveries"] for one in got["entries"]] == [1]
+        assert [entry["deliveries"] for entry in got["entries"]] == [1]
     print("MEASURED", transport, time.monotonic() - started)
     control.close()
 

@@ -12,8 +12,8 @@ COMMIT = {"attempts": [{"partition": 0, "attempt": "t", "chunks": 2}]}
 
 
 async def entries(http: httpx.AsyncClient) -> list[str]:
-    found = (await http.get("/v1/streams/out/entries")).json()["entries"]
-    return [one["fields"]["v"] for one in found]
+    listed = (await http.get("/v1/streams/out/entries")).json()["entries"]
+    return [entry["fields"]["v"] for entry in listed]
 
 
 async def test_a_batch_that_is_killed_between_all_its_steps_is_written_once(tmp_path: Path) -> None:

@@ -35,6 +35,6 @@ async def test_what_a_nameless_consumer_held_when_the_gateway_was_killed_goes_to
     control.close()
     await gateway.stop()
 
-    assert [one["name"] for one in known["consumers"]] == ["temporary-mine"]
-    assert [(one["id"], one["deliveries"]) for one in got["entries"]] == [(lost["id"], 2)]
-    assert [one["id"] for one in mine["pending"]] == [kept["id"]]
+    assert [consumer["name"] for consumer in known["consumers"]] == ["temporary-mine"]
+    assert [(entry["id"], entry["deliveries"]) for entry in got["entries"]] == [(lost["id"], 2)]
+    assert [entry["id"] for entry in mine["pending"]] == [kept["id"]]

@@ -85,7 +85,7 @@ class Wire:
         assert head["transfer-encoding"] == "chunked"
         while size := int(await self._reader.readuntil(b"\r\n"), 16):
             part = (await self._reader.readexactly(size + 2)).decode()
-            yield [found for text in part.split("\n\n") if (found := _event(text)) is not None]
+            yield [event for text in part.split("\n\n") if (event := _event(text)) is not None]
 
     def close(self) -> None:
         self._writer.close()
@@ -106,5 +106,5 @@ class Wire:
 
 def _event(text: str) -> tuple[str, Any] | None:
     pairs = (line.partition(": ") for line in text.strip().split("\n"))
-    found = {name: value for name, _, value in pairs if name}
-    return (found["event"], json.loads(found["data"])) if "data" in found else None
+    values = {name: value for name, _, value in pairs if name}
+    return (values["event"], json.loads(values["data"])) if "data" in values else None

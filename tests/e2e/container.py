@@ -39,12 +39,12 @@ class Image:
     ) -> subprocess.Popen[str]:
         """Run words as a container would: its variables, its user, nothing else of this machine."""
         env = {name: mapped(value, self.root) for name, value in self.env.items()} | settings
-        found = shutil.which(words[0], path=env["PATH"])
-        assert found, f"{words[0]} is not on the image's PATH"
+        program = shutil.which(words[0], path=env["PATH"])
+        assert program, f"{words[0]} is not on the image's PATH"
         who: dict[str, Any] = {}
         if may_be(self):
             who = {"user": self.user, "group": self.user, "extra_groups": []}
-        command = [found, *words[1:]]
+        command = [program, *words[1:]]
         options: dict[str, Any] = {**pipes, **who}
         return subprocess.Popen(command, cwd=self.root, env=env, text=True, **options)
 
@@ -62,8 +62,8 @@ def instructions(dockerfile: str) -> list[tuple[str, str]]:
     """Return instructions with their arguments, comments and line ends taken out."""
     lines = [line for line in dockerfile.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
-    found = [line.partition(" ") for line in joined.splitlines() if line.strip()]
-    return [(name.upper(), said.strip()) for name, _, said in found]
+    parts = [line.partition(" ") for line in joined.splitlines() if line.strip()]
+    return [(name.upper(), argument.strip()) for name, _, argument in parts]
 
 
 def mapped(text: str, root: Path) -> str:
@@ -74,7 +74,9 @@ def mapped(text: str, root: Path) -> str:
 def context(source: Path, target: Path) -> None:
     """Copy what the .dockerignore lets into a build."""
     patterns = (source / ".dockerignore").read_text().split("\n")
-    rules = [one.strip() for one in patterns if one.strip() and not one.startswith("#")]
+    rules = [
+        pattern.strip() for pattern in patterns if pattern.strip() and not pattern.startswith("#")
+    ]
     for top in source.iterdir():
         if not _is_let_in(top.name, rules):  # no rule of ours lets in part of a folder
             continue
@@ -92,9 +94,9 @@ def _is_let_in(name: str, rules: list[str]) -> bool:
         pattern = rule.removeprefix("!").removesuffix("/")
         anywhere = pattern.removeprefix("**/")
         if any(
-            fnmatch.fnmatchcase(one, pattern)
-            or (anywhere != pattern and fnmatch.fnmatchcase(one.rpartition("/")[2], anywhere))
-            for one in parents
+            fnmatch.fnmatchcase(parent, pattern)
+            or (anywhere != pattern and fnmatch.fnmatchcase(parent.rpartition("/")[2], anywhere))
+            for parent in parents
         ):
             is_in = rule.startswith("!")
     return is_in
@@ -113,8 +115,8 @@ def build(source: Path, place: Path) -> Image:
     shim.write_text(f'#!/bin/sh\nexec {shlex.quote(_python())} "$@"\n')
     shim.chmod(0o755)
     steps = _Steps(place)
-    for name, said in instructions((source / "Dockerfile").read_text()):
-        steps.take(name, said)
+    for name, argument in instructions((source / "Dockerfile").read_text()):
+        steps.take(name, argument)
     return steps.image
 
 
@@ -127,55 +129,55 @@ class _Steps:
         self._stage = ""
         self._folder = "/"
 
-    def take(self, name: str, said: str) -> None:
+    def take(self, name: str, argument: str) -> None:
         """Take a step; one that is not known here fails the test."""
-        getattr(self, f"_{name.lower()}")(said)
+        getattr(self, f"_{name.lower()}")(argument)
 
-    def _from(self, said: str) -> None:
+    def _from(self, argument: str) -> None:
         if self._stage:
             self.image.root.rename(self._place / self._stage)
-        self._stage, self._folder = said.partition(" AS ")[2] or "last", "/"
+        self._stage, self._folder = argument.partition(" AS ")[2] or "last", "/"
         path = f"{self._place / 'base'}:/usr/local/bin:/usr/bin:/bin"
         self.image = Image(self._place / "root", {"PATH": path})
         self.image.root.mkdir()
 
-    def _run(self, said: str) -> None:
-        _run(said, self.image, self._folder)
+    def _run(self, argument: str) -> None:
+        _run(argument, self.image, self._folder)
 
-    def _copy(self, said: str) -> None:
-        _copy(said, self._place, self.image.root, self._folder)
+    def _copy(self, argument: str) -> None:
+        _copy(argument, self._place, self.image.root, self._folder)
 
-    def _workdir(self, said: str) -> None:
-        self._folder = said
-        (self.image.root / said.lstrip("/")).mkdir(parents=True, exist_ok=True)
+    def _workdir(self, argument: str) -> None:
+        self._folder = argument
+        (self.image.root / argument.lstrip("/")).mkdir(parents=True, exist_ok=True)
 
-    def _env(self, said: str) -> None:
-        for pair in shlex.split(said):
+    def _env(self, argument: str) -> None:
+        for pair in shlex.split(argument):
             key, _, value = pair.partition("=")
             self.image.env[key] = value.replace("$PATH", self.image.env["PATH"])
 
-    def _label(self, said: str) -> None:
-        self.image.labels |= dict(pair.split("=", 1) for pair in shlex.split(said))
+    def _label(self, argument: str) -> None:
+        self.image.labels |= dict(pair.split("=", 1) for pair in shlex.split(argument))
 
-    def _user(self, said: str) -> None:
-        self.image.user = int(said.partition(":")[0])
+    def _user(self, argument: str) -> None:
+        self.image.user = int(argument.partition(":")[0])
 
-    def _volume(self, said: str) -> None:
-        self.image.volumes.append(said)
+    def _volume(self, argument: str) -> None:
+        self.image.volumes.append(argument)
 
-    def _healthcheck(self, said: str) -> None:
-        self.image.health = json.loads(said.partition("CMD ")[2])
+    def _healthcheck(self, argument: str) -> None:
+        self.image.health = json.loads(argument.partition("CMD ")[2])
 
-    def _stopsignal(self, said: str) -> None:
-        self.image.stop_signal = said
+    def _stopsignal(self, argument: str) -> None:
+        self.image.stop_signal = argument
 
-    def _entrypoint(self, said: str) -> None:
-        self.image.command = [*json.loads(said), *self.image.command]
+    def _entrypoint(self, argument: str) -> None:
+        self.image.command = [*json.loads(argument), *self.image.command]
 
-    def _cmd(self, said: str) -> None:
-        self.image.command += json.loads(said)
+    def _cmd(self, argument: str) -> None:
+        self.image.command += json.loads(argument)
 
-    def _expose(self, said: str) -> None:
+    def _expose(self, argument: str) -> None:
         """Nothing to do: every port of this machine is there."""
 
 
@@ -183,7 +185,7 @@ def _python() -> str:
     """Return a Python to stand for the base image's: one a user without rights can start."""
     own = getattr(sys, "_base_executable", sys.executable)
     others = [shutil.which(name, path="/usr/local/bin:/usr/bin") for name in ("python3.11",)]
-    return next((one for one in [own, *others] if one and _starts(one, USER)), own)
+    return next((image for image in [own, *others] if image and _starts(image, USER)), own)
 
 
 def _starts(python: str, user: int) -> bool:
@@ -195,12 +197,12 @@ def _starts(python: str, user: int) -> bool:
         return False
 
 
-def _run(said: str, work: Image, folder: str) -> None:
+def _run(argument: str, work: Image, folder: str) -> None:
     if os.geteuid() != 0:  # then everything is ours anyway
-        said = re.sub(r"--(owner|group)=\S+", "", said)
+        argument = re.sub(r"--(owner|group)=\S+", "", argument)
     kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
     done = subprocess.run(
-        ["sh", "-ec", mapped(said, work.root)],
+        ["sh", "-ec", mapped(argument, work.root)],
         cwd=work.root / folder.lstrip("/"),
         env={**kept, **{name: mapped(value, work.root) for name, value in work.env.items()}},
         capture_output=True,
@@ -208,19 +210,19 @@ def _run(said: str, work: Image, folder: str) -> None:
         timeout=STEP_S_MAX,
         check=False,
     )
-    assert done.returncode == 0, f"RUN {said}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"RUN {argument}\n{done.stdout}\n{done.stderr}"
 
 
-def _copy(said: str, place: Path, root: Path, folder: str) -> None:
-    words = shlex.split(said)
+def _copy(argument: str, place: Path, root: Path, folder: str) -> None:
+    words = shlex.split(argument)
     source = place / "context"
     if words[0].startswith("--from="):
         source = place / words.pop(0).removeprefix("--from=")
     *names, target = words
     into = root / folder.lstrip("/") / target if not target.startswith("/") else root / target[1:]
     for name in names:
-        found = source / name.lstrip("/")
-        if found.is_dir():
-            shutil.copytree(found, into, symlinks=True, dirs_exist_ok=True)
+        path = source / name.lstrip("/")
+        if path.is_dir():
+            shutil.copytree(path, into, symlinks=True, dirs_exist_ok=True)
         else:
-            shutil.copy(found, into / found.name if target.endswith("/") else into)
+            shutil.copy(path, into / path.name if target.endswith("/") else into)

@@ -43,7 +43,7 @@ def image() -> Iterator[Image]:
 def _write_protect(root: Path, *, except_for: list[str]) -> None:
     kept = {root / volume.lstrip("/") for volume in except_for}
     for path in [root, *root.rglob("*")]:
-        if not path.is_symlink() and not any(path.is_relative_to(one) for one in kept):
+        if not path.is_symlink() and not any(path.is_relative_to(folder) for folder in kept):
             path.chmod(path.stat().st_mode & ~0o222)
 
 
@@ -115,10 +115,10 @@ def test_its_labels_are_those_of_the_package(image: Image) -> None:
 
 
 def test_signals_reach_the_gateway_without_a_shell_between() -> None:
-    said = dict(instructions((ROOT / "Dockerfile").read_text()))
-    assert said["ENTRYPOINT"].startswith("[")
-    assert said["CMD"].startswith("[")
-    assert "CMD [" in said["HEALTHCHECK"]
+    instruction_of = dict(instructions((ROOT / "Dockerfile").read_text()))
+    assert instruction_of["ENTRYPOINT"].startswith("[")
+    assert instruction_of["CMD"].startswith("[")
+    assert "CMD [" in instruction_of["HEALTHCHECK"]
 
 
 def test_the_steps_run_as_root_and_the_gateway_does_not() -> None:

@@ -62,8 +62,8 @@ async def append(url: str, *numbers: int) -> list[str]:
 
 async def noted(context: BrowserContext, page: Page, kind: str) -> list[list[str]]:
     """Return the ids each tab has noted, as tailed or as acked."""
-    found: dict[str, str] = await page.evaluate("({...localStorage})")
-    return [text.split() for name, text in found.items() if name.startswith(f"{kind}:")]
+    stored: dict[str, str] = await page.evaluate("({...localStorage})")
+    return [text.split() for name, text in stored.items() if name.startswith(f"{kind}:")]
 
 
 async def until_done(
@@ -103,13 +103,13 @@ async def test_two_tabs_see_everything_and_share_the_work(
     await first.fill("#value", "hello")
     await first.press("#value", "Enter")
     async with httpx.AsyncClient(base_url=gateway.url) as client:
-        said = await _entry_with(client, "hello")
-        await until_done(context, second, client, [*ids, said])
+        entry_id = await _entry_with(client, "hello")
+        await until_done(context, second, client, [*ids, entry_id])
 
     tailed = await noted(context, second, "tailed")
-    acked = [one for each in await noted(context, second, "acked") for one in each]
-    assert tailed == [[*ids, said]] * 2, "each tab saw each entry once, in order"
-    assert set(acked) <= {*ids, said}
+    acked = [entry_id for each in await noted(context, second, "acked") for entry_id in each]
+    assert tailed == [[*ids, entry_id]] * 2, "each tab saw each entry once, in order"
+    assert set(acked) <= {*ids, entry_id}
     assert len(acked) == len(set(acked)), "no entry was acknowledged twice"
     await gateway.stop()
 

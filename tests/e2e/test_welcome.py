@@ -29,11 +29,11 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 async def page(browser: Browser) -> AsyncIterator[Page]:
     """A page that may not say a word on the console but that a stream is not there."""
     opened = await browser.new_page()
-    said: list[str] = []
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on("console", lambda message: said.append(message.text))
+    messages: list[str] = []
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.on("console", lambda message: messages.append(message.text))
     yield opened
-    assert [line for line in said if "404" not in line] == []
+    assert [line for line in messages if "404" not in line] == []
 
 
 async def append(gateway: Gateway, stream: str, **fields: str) -> str:

@@ -46,8 +46,8 @@ def body_of(pick: random.Random) -> bytes:
             writer.write_batch(
                 batch.slice(pick.randint(0, count)) if pick.random() < 0.3 else batch
             )
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
 
 
 def _fields(pick: random.Random, count: int) -> pa.Array:
@@ -92,24 +92,24 @@ def _other(pick: random.Random, count: int) -> pa.Array:
 
 def damaged(body: bytes, pick: random.Random) -> bytes:
     """Return a body with some of its bytes and numbers changed."""
-    found = bytearray(body)
+    changed = bytearray(body)
     for _ in range(pick.choice([0, 1, 1, 2, 4, 8])):
-        if len(found) < 32:
+        if len(changed) < 32:
             break
-        at = pick.randrange(len(found) // 8) * 8
+        at = pick.randrange(len(changed) // 8) * 8
         kind = pick.randrange(6)
         if kind == 0:
-            found[pick.randrange(len(found))] = pick.randrange(256)
+            changed[pick.randrange(len(changed))] = pick.randrange(256)
         elif kind in (1, 2):
             at += pick.choice([0, 4])
-            found[at : at + 4] = struct.pack("<i", pick.choice(EXTREMES))
+            changed[at : at + 4] = struct.pack("<i", pick.choice(EXTREMES))
         elif kind == 3:
-            found[at : at + 8] = struct.pack("<q", pick.choice([*EXTREMES, 2**63 - 1, -(2**63)]))
+            changed[at : at + 8] = struct.pack("<q", pick.choice([*EXTREMES, 2**63 - 1, -(2**63)]))
         elif kind == 4:
-            found[at : at + 16] = found[at + 16 : at + 32]
+            changed[at : at + 16] = changed[at + 16 : at + 32]
         else:
-            del found[pick.randrange(len(found)) :]
-    return bytes(found)
+            del changed[pick.randrange(len(changed)) :]
+    return bytes(changed)
 
 
 def main(seed: int, count: int) -> None:

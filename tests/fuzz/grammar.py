@@ -137,8 +137,8 @@ def command(pick: random.Random) -> list[bytes]:
 def words_of(form: str, pick: random.Random) -> list[bytes]:
     """Return random words of a form."""
     parts = re.findall(r"[\[\]()|]|[^\[\]()|\s]+", form)
-    words, rest = _sequence(parts, pick)
-    assert not rest, form
+    words, remaining = _sequence(parts, pick)
+    assert not remaining, form
     return words
 
 
@@ -153,15 +153,15 @@ def _sequence(parts: list[str], pick: random.Random) -> tuple[list[bytes], list[
     while parts and parts[0] not in ("]", ")", "|"):
         part, *parts = parts
         if part == "[":
-            some, parts = _sequence(parts, pick)
-            words += some if pick.random() < 0.4 else []
+            optional, parts = _sequence(parts, pick)
+            words += optional if pick.random() < 0.4 else []
             parts = parts[1:]
         elif part == "(":
             choices = []
             closing = "|"
             while closing == "|":
-                some, parts = _sequence(parts, pick)
-                choices.append(some)
+                optional, parts = _sequence(parts, pick)
+                choices.append(optional)
                 closing, *parts = parts
             words += pick.choice(choices)
         else:

@@ -29,16 +29,16 @@ Attack = Callable[[Gateway, int], Awaitable[None]]
 async def gateway(data_dir: Path) -> AsyncIterator[Gateway]:
     """Run a gateway with a stream, a group and a short patience."""
     settings = {"log_level": "warning", "fsync": "no", "request_ms_max": 2000, "wait_ms_max": 100}
-    found = await Gateway.start(data_dir, settings)
+    started = await Gateway.start(data_dir, settings)
     try:
-        await _begin_anew(found)
-        yield found
-        await found.stop()
+        await _begin_anew(started)
+        yield started
+        await started.stop()
     finally:
-        await found.kill()
+        await started.kill()
 
 
-async def withstand(found: Gateway, attack: Attack) -> int:
+async def withstand(gateway: Gateway, attack: Attack) -> int:
     """Attack for as long as there is time; returns how often.
 
     Nobody else waits long meanwhile, nothing is logged as an error, and memory does not grow.
@@ -48,12 +48,12 @@ async def withstand(found: Gateway, attack: Attack) -> int:
 
     async def go() -> None:
         nonlocal count
-        await asyncio.gather(*(_told(attack, found, seed) for seed in batch))
+        await asyncio.gather(*(_told(attack, gateway, seed) for seed in batch))
         count += len(batch)
         batch.clear()
-        await _is_well(found)
+        await _is_well(gateway)
         if count % (50 * AT_ONCE) == 0:
-            await _begin_anew(found)
+            await _begin_anew(gateway)
 
     end_of_warm_up = asyncio.get_running_loop().time() + rounds.SECONDS / 3
     for seed in rounds.seeds():
@@ -61,18 +61,18 @@ async def withstand(found: Gateway, attack: Attack) -> int:
         if len(batch) == AT_ONCE:
             await go()
         if not before_mib and asyncio.get_running_loop().time() > end_of_warm_up:
-            before_mib = _memory_mib(found)
+            before_mib = _memory_mib(gateway)
     await go()
-    await _begin_anew(found)
-    assert not before_mib or _memory_mib(found) - before_mib < GROWTH_MIB_MAX
-    complaints = [line for line in found.said if "Traceback" in line or "ERROR" in line]
+    await _begin_anew(gateway)
+    assert not before_mib or _memory_mib(gateway) - before_mib < GROWTH_MIB_MAX
+    complaints = [line for line in gateway.log_lines if "Traceback" in line or "ERROR" in line]
     assert not complaints, complaints[0]
     return count
 
 
-async def _told(attack: Attack, found: Gateway, seed: int) -> None:
+async def _told(attack: Attack, gateway: Gateway, seed: int) -> None:
     with rounds.told(seed):
-        await attack(found, seed)
+        await attack(gateway, seed)
 
 
 async def exchanged(
@@ -107,23 +107,23 @@ async def exchanged(
     return answer
 
 
-async def _is_well(found: Gateway) -> None:
+async def _is_well(gateway: Gateway) -> None:
     async with asyncio.timeout(HEALTH_S_MAX):
-        wire = await Wire.open(found.url)
+        wire = await Wire.open(gateway.url)
         assert await wire.request("GET", "/healthz") == {"status": "ok"}
         wire.close()
 
 
-async def _begin_anew(found: Gateway) -> None:
-    wire = await Wire.open(found.url)
+async def _begin_anew(gateway: Gateway) -> None:
+    wire = await Wire.open(gateway.url)
     await wire.request("POST", "/v1/commands", ["FLUSHALL"])
     await wire.request("POST", "/v1/streams/s/entries", {"fields": {"v": "1"}})
     await wire.request("PUT", "/v1/streams/s/groups/g", {"start": "0"})
     wire.close()
 
 
-def _memory_mib(found: Gateway) -> float:
-    text = Path(f"/proc/{found.process_id}/status").read_text()
+def _memory_mib(gateway: Gateway) -> float:
+    text = Path(f"/proc/{gateway.process_id}/status").read_text()
     size = re.search(r"VmRSS:\s+(\d+) kB", text)
     assert size is not None
     return int(size[1]) / 1024

@@ -34,12 +34,12 @@ def entries_of(pick: random.Random) -> list[dict[str, Any]]:
 
     def entry() -> dict[str, Any]:
         pairs = [[text(), text()] for _ in range(pick.randint(1, 3))]
-        found: dict[str, Any] = {"fields": dict(pairs)}
+        made: dict[str, Any] = {"fields": dict(pairs)}
         if pick.random() < 0.2:
-            found = {"pairs": pairs}
+            made = {"pairs": pairs}
         if pick.random() < 0.2:
-            found["id"] = pick.choice(["*", "5-*", "9-9", "x"])
-        return found
+            made["id"] = pick.choice(["*", "5-*", "9-9", "x"])
+        return made
 
     return [entry() for _ in range(pick.randint(1, 30))]
 
@@ -56,10 +56,10 @@ def at_once(body: bytes, *, is_lines: bool) -> list[Draft] | None:
         if is_lines:
             parts = body.split(b"\n")
             parts = parts if parts[-1].strip() else parts[:-1]
-            found = [EntryInput.model_validate_json(part) for part in parts]
+            entries = [EntryInput.model_validate_json(part) for part in parts]
         else:
-            found = _model.validate_json(body)
-        return [one.to_draft() for one in found] or None
+            entries = _model.validate_json(body)
+        return [entry.to_draft() for entry in entries] or None
     except (ValueError, GatewayError, StreamError):
         return None
 
@@ -71,16 +71,16 @@ def test_a_body_in_pieces_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(pieces, "_WHOLE_BYTES", pick.choice([1, 50, 200]))
         is_lines = pick.random() < 0.3
         separators = pick.choice([(",", ":"), (", ", ": "), (" ,\n", " : ")])
-        texts = [json.dumps(one) for one in entries_of(pick)]
+        texts = [json.dumps(entry) for entry in entries_of(pick)]
         body = "\n".join(texts) if is_lines else f"[{separators[0].join(texts)}]"
         wrong = damaged(body.encode(), pick)
         with rounds.ended(), rounds.told(seed, wrong):
             try:
-                found = asyncio.run(drafts_of(wrong, is_lines=is_lines, entries_max=1000))
+                drafts = asyncio.run(drafts_of(wrong, is_lines=is_lines, entries_max=1000))
             except (GatewayError, RequestValidationError, StreamError):
                 assert at_once(wrong, is_lines=is_lines) is None
             else:
-                assert found == at_once(wrong, is_lines=is_lines)
+                assert drafts == at_once(wrong, is_lines=is_lines)
 
 
 def test_staged_rows_are_read_or_missed() -> None:
@@ -99,8 +99,8 @@ def test_staged_rows_are_read_or_missed() -> None:
         # With a checksum that is right: nobody but the gateway makes such a file.
         changed = struct.pack("<I", google_crc32c.value(bytes(content))) + content
         with rounds.ended(), rounds.told(seed, changed), suppress(ValueError, IndexError):
-            found: dict[bytes, list[Draft]] = {}
+            drafts_of_stream: dict[bytes, list[Draft]] = {}
             for rows in staged.decode(changed):
-                rows.add_to(found)
+                rows.add_to(drafts_of_stream)
             if changed == file:
-                assert sum(map(len, found.values())) == len(drafts)
+                assert sum(map(len, drafts_of_stream.values())) == len(drafts)

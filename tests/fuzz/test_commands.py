@@ -36,7 +36,7 @@ def test_every_command_has_a_grammar() -> None:
     assert names == {name.decode() for name in COMMANDS | SUBCOMMANDS} | {"INFO"}
     for name, below in SUBCOMMANDS.items():
         subcommands = {second for first, second in known if first == name.decode()}
-        assert subcommands == {one.decode() for one in below}
+        assert subcommands == {name.decode() for name in below}
 
 
 class Spoken:
@@ -77,8 +77,8 @@ class Spoken:
         except (StreamError, asyncio.CancelledError):
             return
         answers = Answers(is_base64=bool(self.pick.getrandbits(1)))
-        for one in reply if is_many else [reply]:
-            await answers.add(one)
+        for item in reply if is_many else [reply]:
+            await answers.add(item)
         assert answers.all()
 
     def check(self) -> None:

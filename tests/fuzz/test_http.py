@@ -18,7 +18,9 @@ METHODS += [b"PRI", b"PURGE", b"M-SEARCH", b"get", b"DANCE"]
 PATHS = [b"/", b"/healthz", b"/readyz", b"/metrics", b"/v1/limits", b"/docs", b"/openapi.json"]
 PATHS += [b"/v1/streams", b"/v1/commands/XLEN/s", b"/v1/commands/PING", b"/v1/admin/journal"]
 STREAM_PATHS = [b"", b"/entries", b"/entries/batch", b"/entries/1-1", b"/groups", b"/groups/g"]
-STREAM_PATHS += [b"/groups/g/" + one for one in (b"read", b"ack", b"claim", b"pending", b"events")]
+STREAM_PATHS += [
+    b"/groups/g/" + action for action in (b"read", b"ack", b"claim", b"pending", b"events")
+]
 STREAM_PATHS += [b"/events", b"/trim", b"/ws", b"/nothing"]
 NAMES = [b"s", b"%00", b"%ff%fe", b"%2f", b"%", b"%zz", b"\xc3\xa9", b"%F0%9F%98%80", b"n" * 3000]
 NAMES += [b"", b".", b"..", b"a%0d%0ab"]

@@ -42,16 +42,16 @@ Files = dict[str, bytes]
 
 async def histories() -> list[Files]:
     """Return directories that a gateway might have left."""
-    found: list[Files] = []
+    made: list[Files] = []
     for seed in range(1, 7):
         history = await written((await recorded(seed, 120))[:60], rewrite_at=30, restart_at=45)
-        found.append({name: bytes(data) for name, data in history.disk.files.items()})
+        made.append({name: bytes(data) for name, data in history.disk.files.items()})
         disk = history.disk.copy()
         position = recovery.load(disk).position
         recovery.rewrite(disk, position)
         name = snapshot_name(position)
-        found.append({name: bytes(disk.files[name])})
-    return found
+        made.append({name: bytes(disk.files[name])})
+    return made
 
 
 def changed(value: Any, random: Random) -> Any:
@@ -75,17 +75,17 @@ def changed(value: Any, random: Random) -> Any:
 
 def flipped(data: bytes, random: Random) -> bytes:
     """Return bytes of which some are others, more or fewer."""
-    found = bytearray(data)
+    changed = bytearray(data)
     for _ in range(random.choice([1, 1, 2, 8])):
-        at = random.randrange(len(found)) if found else 0
+        at = random.randrange(len(changed)) if changed else 0
         fate = random.random()
-        if fate < 0.7 and found:
-            found[at] ^= random.randint(1, 255)
+        if fate < 0.7 and changed:
+            changed[at] ^= random.randint(1, 255)
         elif fate < 0.85:
-            del found[at : at + random.randint(1, 20)]
+            del changed[at : at + random.randint(1, 20)]
         else:
-            found[at:at] = random.randbytes(random.randint(1, 5))
-    return bytes(found)
+            changed[at:at] = random.randbytes(random.randint(1, 5))
+    return bytes(changed)
 
 
 def restructured(payload: bytes, random: Random) -> bytes:
@@ -124,12 +124,12 @@ def rebuilt(name: str, data: bytes, random: Random) -> bytes:
     return result if random.random() < 0.95 else result + flipped(result[HEADER_BYTES:], random)
 
 
-def fuzz(one: Callable[[Random], None]) -> int:
+def fuzz(attempt: Callable[[Random], None]) -> int:
     """Do it with one seed after the other until the time is over; returns how many those were."""
     count, before_bytes = 0, _peak_bytes()
     for seed in seeds():
         with ended(), told(seed):
-            one(Random(seed))
+            attempt(Random(seed))
         count += 1
     assert _peak_bytes() - before_bytes < GROWTH_BYTES_MAX
     return count

@@ -30,8 +30,8 @@ class Command:
     def rows(self, *words: str, code: int = 0) -> list[dict[str, Any]]:
         """Run a job; returns its answer."""
         out, _ = self.run(*words, "--json", code=code)
-        found: list[dict[str, Any]] = json.loads(out)
-        return found
+        parsed: list[dict[str, Any]] = json.loads(out)
+        return parsed
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def spark() -> Iterator[SparkSession]:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))
-    found = session(
+    started = session(
         master="local[2]",
         app="headgate tests",
         conf={
@@ -32,15 +32,15 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
         },
     )
-    yield found
-    found.stop()
+    yield started
+    started.stop()
 
 
 @pytest.fixture(scope="session")
 def gateway() -> Iterator[Gateway]:
-    found = Gateway(":memory:")
-    yield found
-    found.stop()
+    started = Gateway(":memory:")
+    yield started
+    started.stop()
 
 
 @pytest.fixture

@@ -38,12 +38,12 @@ def main(master: str, url: str, stream: str) -> None:
     rows = reader.option("minPartitions", TASKS).load()
     writer = rows.coalesce(1).write.format("headgate").mode("append")
     writer.options(url=url, stream=f"{stream}-copy").save()
-    found = rows.mapInArrow(whereabouts, "rows bigint, file string").collect()
+    counted = rows.mapInArrow(whereabouts, "rows bigint, file string").collect()
     print(
         json.dumps(
             {
-                "rows": sum(row["rows"] for row in found),
-                "files": sorted({row["file"] for row in found}),
+                "rows": sum(row["rows"] for row in counted),
+                "files": sorted({row["file"] for row in counted}),
             }
         )
     )

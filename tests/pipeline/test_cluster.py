@@ -38,7 +38,7 @@ class Processes:
         self.python.chmod(0o755)
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, said: str, *words: str | Path) -> None:
+    def start(self, ready_text: str, *words: str | Path) -> None:
         """Start a process; returns once it has said that it is there."""
         log = self.folder / f"{len(self._running)}.log"
         with log.open("wb") as output:
@@ -53,7 +53,7 @@ class Processes:
             )
         self._running.append(process)
         deadline = time.monotonic() + PATIENCE_S
-        while said not in log.read_text(errors="replace"):
+        while ready_text not in log.read_text(errors="replace"):
             assert process.poll() is None, log.read_text(errors="replace")
             assert time.monotonic() < deadline, log.read_text(errors="replace")
             time.sleep(0.05)
@@ -77,9 +77,9 @@ class Processes:
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    found = Processes(tmp_path)
-    yield found
-    found.stop()
+    cluster = Processes(tmp_path)
+    yield cluster
+    cluster.stop()
 
 
 def free_port() -> int:
@@ -101,10 +101,10 @@ def check_copy(processes: Processes, master: str, gateway: Gateway, stream: str)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["rows"] == ENTRIES
+    answer = json.loads(done.stdout)
+    assert answer["rows"] == ENTRIES
     assert gateway.entries(f"{stream}-copy") == gateway.entries(stream)
-    files: list[str] = said["files"]
+    files: list[str] = answer["files"]
     return files
 
 

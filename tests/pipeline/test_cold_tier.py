@@ -24,7 +24,7 @@ def archive(gateway: Gateway, stream: str, to: str, path: Path) -> None:
     lake = Lake.open_or_create(path)
     rows = Rows(entry_schema(is_binary=True, is_array=True))
     with Client(gateway.url) as client, client.entries(stream, "0-0", to) as answer:
-        files = files_of(write_rows([rows.of(stream, one) for one in answer], lake.path, {}))
+        files = files_of(write_rows([rows.of(stream, part) for part in answer], lake.path, {}))
         held = Held(answer.epoch, "0-0", to)
     assert lake.commit(files, query="test", batch=0, ranges={stream: held})
 
@@ -45,19 +45,17 @@ def queried(
 ) -> list[str]:
     """Read what there is by a query."""
     reading = spark.readStream.format("headgate").options(url=gateway.url, subscribe=stream)
-    found: list[str] = []
+    ids: list[str] = []
     query = (
         reading.options(**options)
         .load()
-        .writeStream.foreachBatch(
-            lambda batch, _: found.extend(row["id"] for row in batch.collect())
-        )
+        .writeStream.foreachBatch(lambda batch, _: ids.extend(row["id"] for row in batch.collect()))
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
     )
     assert query.awaitTermination(60)
-    return sorted(found)
+    return sorted(ids)
 
 
 def test_a_batch_reads_the_missing_beginning_from_the_lake(
@@ -89,10 +87,10 @@ def test_a_query_or_a_batch_from_the_beginning_begins_in_the_lake(
     assert len(read(spark, gateway, name)) == kept
     options = {"coldTier": str(tmp_path / "lake"), "startingOffsets": "earliest"}
     if is_query:
-        found = queried(spark, gateway, name, tmp_path / "checkpoint", **options)
+        numbers_read = queried(spark, gateway, name, tmp_path / "checkpoint", **options)
     else:
-        found = read(spark, gateway, name, **options)
-    assert found == ids
+        numbers_read = read(spark, gateway, name, **options)
+    assert numbers_read == ids
 
 
 def test_a_lake_that_ends_too_early_is_data_loss(
@@ -110,5 +108,5 @@ def test_a_query_that_fell_behind_catches_up_from_the_lake(
     archive(gateway, name, ids[249], tmp_path / "lake")
     gateway.trim(name, min_id=ids[200])
     options = {"startingOffsets": json.dumps({name: ids[99]}), "coldTier": str(tmp_path / "lake")}
-    found = queried(spark, gateway, name, tmp_path / "checkpoint", **options)
-    assert found == ids[100:]
+    read = queried(spark, gateway, name, tmp_path / "checkpoint", **options)
+    assert read == ids[100:]

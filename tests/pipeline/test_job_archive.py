@@ -146,8 +146,10 @@ def test_a_second_run_goes_on_and_a_lost_checkpoint_doubles_nothing(
     ids += gateway.append(name, [{"n": "10"}])
     command.run(*words)
     command.run(*words, "--checkpoint", str(tmp_path / "another"))
-    found = [one for batch in Lake(lake).arrow(name) for one in batch["id"].to_pylist()]
-    assert found == ids
+    archived = [
+        entry_id for batch in Lake(lake).arrow(name) for entry_id in batch["id"].to_pylist()
+    ]
+    assert archived == ids
     held = Lake(lake).held(name)
     assert held is not None
     assert (held.after, held.to) == ("0-0", ids[-1])
@@ -165,8 +167,8 @@ def test_entries_are_archived_as_they_are(
     )
     lake = str(tmp_path / "lake")
     command.run("archive", "--streams", name, "--lake", lake)
-    found = [row for batch in Lake(lake).arrow(name) for row in batch["fields"].to_pylist()]
-    assert found == [[("b", b"1"), ("a", b"2"), ("b", b"3")], [("blob", b"\xff\x00")]]
+    fields = [row for batch in Lake(lake).arrow(name) for row in batch["fields"].to_pylist()]
+    assert fields == [[("b", b"1"), ("a", b"2"), ("b", b"3")], [("blob", b"\xff\x00")]]
     [row] = command.rows("verify", "--streams", name, "--lake", lake)
     assert row["verdict"] == "equal"
 
@@ -189,12 +191,12 @@ def test_a_checkpoint_of_another_query_is_refused(
     foreign.mkdir()
     (foreign / "metadata").write_text('{"id":"6a6f"}')
     words = ("archive", "--streams", name, "--lake", str(tmp_path / "lake"), "--checkpoint")
-    _, said = command.run(*words, str(foreign), code=1)
-    assert f"Error: the checkpoint {foreign} belongs to another query" in said
+    _, error = command.run(*words, str(foreign), code=1)
+    assert f"Error: the checkpoint {foreign} belongs to another query" in error
     command.run(*words, str(tmp_path / "ours"))
     other = ("archive", "--streams", name, "--lake", str(tmp_path / "other"), "--checkpoint")
-    _, said = command.run(*other, str(tmp_path / "ours"), code=1)
-    assert "belongs to another query: its lake is" in said
+    _, error = command.run(*other, str(tmp_path / "ours"), code=1)
+    assert "belongs to another query: its lake is" in error
 
 
 def test_what_was_trimmed_before_it_was_archived_is_said(
@@ -205,8 +207,8 @@ def test_what_was_trimmed_before_it_was_archived_is_said(
     command.run(*words)
     [lost, last] = gateway.append(name, [{"n": "2"}, {"n": "3"}])
     gateway.trim(name, max_length=1)
-    _, said = command.run(*words, code=1)
-    assert "trimmed" in said.splitlines()[-1]
+    _, error = command.run(*words, code=1)
+    assert "trimmed" in error.splitlines()[-1]
     command.run(*words, "--allow-gap")
     lake = Lake(tmp_path / "lake")
     assert sum(file.row_count for file in lake.files()) == 2
@@ -229,8 +231,8 @@ def test_what_was_trimmed_before_it_was_archived_is_said(
 def test_ranges_of_a_batch(
     begins: dict[str, Sequence[Any]], ends: dict[str, Sequence[Any]], ranges: dict[str, Held]
 ) -> None:
-    found = archive.ranges_of(
-        {stream: Position(*one) for stream, one in begins.items()},
-        {stream: Position(*one) for stream, one in ends.items()},
+    actual = archive.ranges_of(
+        {stream: Position(*position) for stream, position in begins.items()},
+        {stream: Position(*position) for stream, position in ends.items()},
     )
-    assert found == ranges
+    assert actual == ranges

@@ -40,10 +40,10 @@ def test_verify_names_the_range_and_the_entry_that_differ(
     pq.write_table(rows.from_pylist(planted, rows.schema), f"{lake}/{file.path}")
     wrong = planted[2]["id"]
 
-    out, said = command.run("verify", "--streams", name, "--lake", lake, code=1)
+    out, error = command.run("verify", "--streams", name, "--lake", lake, code=1)
 
     assert "differs from" in out
-    assert f"{wrong} has other fields in the lake" in said
+    assert f"{wrong} has other fields in the lake" in error
     [row] = command.rows("trim", "--streams", name, "--lake", lake, code=1)
     assert row["verdict"] == f"kept: the lake lacks {wrong}"
     assert len(gateway.entries(name)) == 6
@@ -54,8 +54,8 @@ def test_verify_names_an_entry_that_only_one_has(
 ) -> None:
     gone = gateway.entries(name)[3]["id"]
     assert gateway.http.delete(f"/v1/streams/{name}/entries/{gone}").status_code == 204
-    _, said = command.run("verify", "--streams", name, "--lake", lake, code=1)
-    assert f"live 5, lake 6; {gone} is in the lake only" in said
+    _, error = command.run("verify", "--streams", name, "--lake", lake, code=1)
+    assert f"live 5, lake 6; {gone} is in the lake only" in error
 
 
 def test_trim_keeps_what_a_group_has_not_settled(
@@ -98,11 +98,11 @@ def test_replay_of_a_stream_filters_renames_and_is_done_once(
     )
     command.run(*words)
     command.run(*words)
-    found = [entry["fields"] for entry in gateway.entries(f"{name}-again")]
-    assert found == [{"n": "3", "article": "b"}, {"n": "5", "article": "b"}]
+    replayed = [entry["fields"] for entry in gateway.entries(f"{name}-again")]
+    assert replayed == [{"n": "3", "article": "b"}, {"n": "5", "article": "b"}]
     other = [*words[:4], f"{name}-other", *words[5:]]
-    _, said = command.run(*other, code=1)
-    assert "belongs to another query: its to is" in said
+    _, error = command.run(*other, code=1)
+    assert "belongs to another query: its to is" in error
 
 
 def test_stats_say_entries_and_sizes_by_window(
@@ -133,8 +133,8 @@ def test_stats_go_on_and_say_windows_that_are_over(
             query.stop()
         out, _ = running.result(PATIENCE_S)
     assert closed
-    said = json.loads(out.replace("]\n[", ","))
-    assert [(row["start"][:19], row["entries"]) for row in said] == [
+    answers = json.loads(out.replace("]\n[", ","))
+    assert [(row["start"][:19], row["entries"]) for row in answers] == [
         ("1970-01-01T00:00:00", 2),
         ("1970-01-01T00:00:10", 1),
     ]
@@ -145,13 +145,13 @@ def until_closed(spark: SparkSession, *, windows: int) -> bool:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for query in spark.streams.active:
-            if sum(_said(one) for one in query.recentProgress) >= windows:
+            if sum(_printed(progress) for progress in query.recentProgress) >= windows:
                 return True
         time.sleep(0.05)  # a query signals nothing
     return False
 
 
-def _said(progress: StreamingQueryProgress) -> int:
+def _printed(progress: StreamingQueryProgress) -> int:
     return sum(state.numRowsRemoved for state in progress.stateOperators)
 
 
@@ -163,8 +163,8 @@ def test_changes_leave_out_what_was_deleted(
     words = ("changes", "--streams", name, "--key", "key", "--deleted", "op=delete")
     [row] = command.rows(*words)
     assert (row["key"], row["fields"]["v"]) == ("1", "c")
-    [said] = command.rows(*words, "--out", str(tmp_path / "state.parquet"))
-    assert said["keys"] == 1
+    [answer] = command.rows(*words, "--out", str(tmp_path / "state.parquet"))
+    assert answer["keys"] == 1
 
 
 def test_dead_letters_are_a_table_and_go_back(
@@ -197,8 +197,8 @@ def test_lag_of_groups(gateway: Gateway, command: Command, name: str) -> None:
     [row] = command.rows("lag", "--streams", name)
     assert (row["lag"], row["pending"], row["deliveries_max"]) == (3, 2, 1)
     assert row["oldest_s"] >= row["append_to_now_p50_s"] >= 0
-    _, said = command.run("lag", "--streams", name, "--lag-max", "2", code=1)
-    assert f"Error: g of {name} is 3 entries behind" in said
+    _, error = command.run("lag", "--streams", name, "--lag-max", "2", code=1)
+    assert f"Error: g of {name} is 3 entries behind" in error
 
 
 def test_percentiles() -> None:

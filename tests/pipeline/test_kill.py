@@ -72,7 +72,7 @@ class Trip:
         wanted = self.gateway.entries(self.name)
         assert len(wanted) == ENTRIES
         held = [row for batch in Lake(self.lake).arrow(self.name) for row in _rows(batch)]
-        assert held == [(one["id"], one["fields"]) for one in wanted]
+        assert held == [(entry["id"], entry["fields"]) for entry in wanted]
         assert self.gateway.entries(f"{self.name}-again") == wanted
 
 

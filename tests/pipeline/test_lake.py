@@ -21,14 +21,15 @@ Pairs = Sequence[tuple[str, bytes]]
 def rows(stream: str, ids: Sequence[str], fields: Pairs = (("v", b"1"),)) -> pa.RecordBatch:
     """Entries of a stream, all with the same fields, as the data source gives them."""
     pairs = [{"name": name, "value": value} for name, value in fields]
-    moments = [parse_id(one).ms * 1000 for one in ids]
+    moments = [parse_id(entry_id).ms * 1000 for entry_id in ids]
     return pa.RecordBatch.from_pydict(
         {
             "stream": pa.array([stream] * len(ids)),
             "id": pa.array(ids),
-            "ms": pa.array([parse_id(one).ms for one in ids], pa.int64()),
+            "ms": pa.array([parse_id(entry_id).ms for entry_id in ids], pa.int64()),
             "seq": pa.array(
-                [seq if (seq := parse_id(one).seq) < 2**63 else None for one in ids], pa.int64()
+                [seq if (seq := parse_id(entry_id).seq) < 2**63 else None for entry_id in ids],
+                pa.int64(),
             ),
             "timestamp": pa.array(moments, pa.timestamp("us", tz="UTC")),
             "fields": pa.array(
@@ -67,12 +68,12 @@ def test_any_delta_reader_finds_what_was_committed(lake: Lake) -> None:
     files = write(lake, rows("orders", ["1000-0", "1000-1"], fields))
     lake.commit(files, query="q", batch=0, ranges={"orders": Held("7", "0-0", "1000-1")})
 
-    found = DeltaTable(lake.path).to_pyarrow_table().to_pylist()
+    committed = DeltaTable(lake.path).to_pyarrow_table().to_pylist()
 
-    assert [row["id"] for row in found] == ["1000-0", "1000-1"]
-    assert found[0]["fields"] == list(fields)  # order, repeats and bytes that are no text
-    assert found[0]["date"] == dt.date(1970, 1, 1)
-    assert found[0]["timestamp"] == dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
+    assert [row["id"] for row in committed] == ["1000-0", "1000-1"]
+    assert committed[0]["fields"] == list(fields)  # order, repeats and bytes that are no text
+    assert committed[0]["date"] == dt.date(1970, 1, 1)
+    assert committed[0]["timestamp"] == dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
 
 
 def test_files_carry_the_partition_columns_as_well(lake: Lake) -> None:
@@ -162,15 +163,15 @@ def test_compaction_keeps_the_rows_in_order_and_appends_may_come_meanwhile(lake:
     for batch in range(5):
         archive(lake, batch, "orders", [f"{batch + 1}-0"], after=f"{batch}-0")
     small = lake.files()
-    [some] = bins_by_date(small, 1_000_000)
-    paths = pa.RecordBatch.from_pydict({"paths": [[file.path for file in some]]})
+    [files] = bins_by_date(small, 1_000_000)
+    paths = pa.RecordBatch.from_pydict({"paths": [[file.path for file in files]]})
     merged = files_of(merge_files([paths], lake.path, 1_000_000))
     archive(lake, 5, "orders", ["6-0"], after="5-0")
 
-    lake.replace(some, merged)
+    lake.replace(files, merged)
 
     assert len(lake.files()) == 2
-    read = [one for batch in lake.arrow("orders") for one in batch["id"].to_pylist()]
+    read = [entry_id for batch in lake.arrow("orders") for entry_id in batch["id"].to_pylist()]
     assert read == [f"{number}-0" for number in range(1, 7)]
     assert lake.held("orders") == Held("7", "0-0", "6-0")
     assert DeltaTable(lake.path).to_pyarrow_table().num_rows == 6
@@ -282,8 +283,8 @@ def test_ranges_leave_out_files_that_hold_nothing_of_them(lake: Lake) -> None:
 
 def test_the_history_says_what_each_commit_brought(lake: Lake) -> None:
     archive(lake, 0, "orders", ["1-0"], after="0-0")
-    [said] = [one for one in DeltaTable(lake.path).history() if one.get("headgate")]
-    assert json.dumps(said["headgate"]).count("orders") == 1
+    [commit] = [commit for commit in DeltaTable(lake.path).history() if commit.get("headgate")]
+    assert json.dumps(commit["headgate"]).count("orders") == 1
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ names = st.text(min_size=1, max_size=8)
 
 
 @given(ids)
-def test_an_id_is_read_as_it_is_written(found: Id) -> None:
-    assert parse_id(str(found)) == found
+def test_an_id_is_read_as_it_is_written(entry_id: Id) -> None:
+    assert parse_id(str(entry_id)) == entry_id
 
 
 @given(ids, ids)
@@ -46,13 +46,13 @@ def test_ids_are_ordered_by_number_and_not_as_text(first: Id, second: Id) -> Non
 
 
 @given(ids)
-def test_nothing_is_between_an_id_and_the_one_before_it(found: Id) -> None:
-    before = just_before(found)
-    if found == Id(0, 0):
-        assert before == found
+def test_nothing_is_between_an_id_and_the_one_before_it(entry_id: Id) -> None:
+    before = just_before(entry_id)
+    if entry_id == Id(0, 0):
+        assert before == entry_id
     else:
         after = Id(before.ms, before.seq + 1) if before.seq < SEQ_MAX else Id(before.ms + 1, 0)
-        assert after == found
+        assert after == entry_id
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_a_time_is_milliseconds_or_iso_8601_in_utc() -> None:
 def test_bounds_are_a_word_or_an_id_for_each_stream() -> None:
     assert parse_bounds(" Earliest ", "startingOffsets") == "earliest"
     assert parse_bounds("latest", "startingOffsets") == "latest"
-    found = parse_bounds('{"a": "5", "b": "latest", "c": {"id": "7-1"}}', "startingOffsets")
-    assert found == {"a": "5-0", "b": "latest", "c": "7-1"}
+    bounds = parse_bounds('{"a": "5", "b": "latest", "c": {"id": "7-1"}}', "startingOffsets")
+    assert bounds == {"a": "5-0", "b": "latest", "c": "7-1"}
 
 
 @pytest.mark.parametrize("text", ["newest", "[1]", "{", '{"a": 5}', '{"a": "x"}', '{"a": null}'])
@@ -134,19 +134,21 @@ def test_what_names_of_a_pattern_begin_with(pattern: str, prefix: str) -> None:
     st.integers(1, 10**5),
     st.integers(1, 50),
 )
-def test_ranges_are_cut_into_enough_parts(counts: list[int], most: int, least: int) -> None:
-    parts, share = parts_of(counts, entries_max=most, parts_min=least)
-    assert 1 <= share <= most
+def test_ranges_are_cut_into_enough_parts(
+    counts: list[int], entries_max: int, parts_min: int
+) -> None:
+    parts, share = parts_of(counts, entries_max=entries_max, parts_min=parts_min)
+    assert 1 <= share <= entries_max
     for count, number in zip(counts, parts, strict=True):
         assert number * share >= count
         assert (number == 0) == (count == 0)
-    assert sum(parts) >= min(least, sum(counts)) or share > 1
+    assert sum(parts) >= min(parts_min, sum(counts)) or share > 1
 
 
 @given(st.lists(st.integers(0, 100), max_size=30), st.integers(1, 100))
 def test_small_ranges_share_a_task_in_their_order(counts: list[int], share: int) -> None:
     ranges = [Range("s", f"{at}-0", f"{at + 1}-0", None, n) for at, n in enumerate(counts)]
     tasks = packed(ranges, share)
-    assert [found for task in tasks for found in task] == ranges
+    assert [span for task in tasks for span in task] == ranges
     for task in tasks:
-        assert len(task) == 1 or sum(max(found.entries, 1) for found in task) <= share
+        assert len(task) == 1 or sum(max(span.entries, 1) for span in task) <= share

@@ -24,7 +24,7 @@ def test_a_query_says_what_it_read_and_what_is_left(
 
     def note(report: Report) -> None:
         reports.append(report)
-        if sum(found.entries for found in reports) == 30:
+        if sum(report.entries for report in reports) == 30:
             is_done.set()
 
     listener = Progress(Client(gateway.url), on_report=note)
@@ -44,7 +44,7 @@ def test_a_query_says_what_it_read_and_what_is_left(
         assert is_done.wait(WAIT_S_MAX)
     finally:
         spark.streams.removeListener(listener)
-    assert [found.entries for found in reports if found.entries] == [20, 10]
+    assert [report.entries for report in reports if report.entries] == [20, 10]
     assert reports[0].lag == {name: 10}
     metrics = generate_latest(listener.registry).decode()
     assert f'headgate_query_entries_total{{query="{name}"}} 30.0' in metrics

@@ -32,11 +32,11 @@ class Runs:
         rows = reading.options(**options).load()
 
         def collect(batch: DataFrame, number: int) -> None:
-            found = batch.selectExpr("stream", "fields['n'] as n", "ms", "seq").collect()
-            found.sort(key=lambda row: (row["stream"], row["ms"], row["seq"]))
-            if found:
+            rows = batch.selectExpr("stream", "fields['n'] as n", "ms", "seq").collect()
+            rows.sort(key=lambda row: (row["stream"], row["ms"], row["seq"]))
+            if rows:
                 # One that was done when its query was stopped may come once more.
-                self._batches[number] = [row["n"] for row in found]
+                self._batches[number] = [row["n"] for row in rows]
 
         writing = rows.writeStream.option("checkpointLocation", str(self.checkpoint))
         writing = writing.foreachBatch(collect)
@@ -65,9 +65,9 @@ class Runs:
 
 @pytest.fixture
 def runs(spark: SparkSession, gateway: Gateway, tmp_path: Path) -> Iterator[Runs]:
-    found = Runs(spark, gateway, tmp_path / "checkpoint")
-    yield found
-    for query in found.running:
+    started = Runs(spark, gateway, tmp_path / "checkpoint")
+    yield started
+    for query in started.running:
         query.stop()
 
 

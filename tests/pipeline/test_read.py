@@ -60,9 +60,9 @@ def test_rows_are_the_entries(read: Reads, gateway: Gateway, name: str) -> None:
         }
         for at, row in enumerate(rows)
     ]
-    said = read(name).selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS')").first()
-    assert said is not None
-    assert said[0] == "2023-11-14 22:13:20.000"
+    shown = read(name).selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS')").first()
+    assert shown is not None
+    assert shown[0] == "2023-11-14 22:13:20.000"
 
 
 def test_tasks_share_the_entries_by_count(read: Reads, gateway: Gateway, name: str) -> None:
@@ -160,7 +160,7 @@ def test_bytes_and_repeated_names_are_kept(read: Reads, gateway: Gateway, name: 
     gateway.append_pairs(name, [("a", "1"), ("b", "2"), ("a", "3")])
     assert [row["fields"] for row in read(name).collect()] == [{"b": "2", "a": "3"}]
     (row,) = read(name, valueFormat="binary", fieldsFormat="array").collect()
-    assert [(one["name"], one["value"]) for one in row["fields"]] == [
+    assert [(field["name"], field["value"]) for field in row["fields"]] == [
         ("a", b"1"),
         ("b", b"2"),
         ("a", b"3"),

@@ -38,9 +38,9 @@ def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
 
 def block(kind: str) -> str:
     """Return the first block of a kind."""
-    found = re.search(rf"^```{kind}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(rf"^```{kind}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def output_of(command: list[str], folder: Path, shell: dict[str, str]) -> str:
@@ -62,14 +62,14 @@ def test_ten_lines_lead_to_a_lake_that_answers_questions(
 ) -> None:
     lines = [line for line in block("sh").splitlines() if not line.startswith(NOT_RUN)]
     script = "\n".join(lines).replace("localhost:8080", gateway.url.removeprefix("http://"))
-    said = output_of(["bash", "-ec", script], tmp_path, shell)
+    output = output_of(["bash", "-ec", script], tmp_path, shell)
     assert gateway.http.get("/v1/streams/orders").json()["length"] == 0  # the lake has it
-    assert "[3 rows x 7 columns]" in said
+    assert "[3 rows x 7 columns]" in output
 
     program = block("python").replace(
         '.format("headgate")', f'.format("headgate").option("url", "{gateway.url}")'
     )
-    said = output_of(["python", "-c", program], tmp_path, shell)
-    assert set(re.findall(r"\|\s*(a\d)\|\s*([\d.]+)\|", said)) == {
+    output = output_of(["python", "-c", program], tmp_path, shell)
+    assert set(re.findall(r"\|\s*(a\d)\|\s*([\d.]+)\|", output)) == {
         ("a1", "1.5"), ("a2", "2.5"), ("a3", "3.5"),
     }  # fmt: skip

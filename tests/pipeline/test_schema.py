@@ -48,9 +48,11 @@ def entries(*fields: Pairs, ids: Sequence[Id] | None = None) -> pa.RecordBatch:
     ids = ids or [Id(1_700_000_000_000, at) for at in range(len(fields))]
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([str(found) for found in ids], pa.string()),
-            pa.array([found.ms for found in ids], pa.int64()),
-            pa.array([found.seq if found.seq < 2**63 else None for found in ids], pa.int64()),
+            pa.array([str(entry_id) for entry_id in ids], pa.string()),
+            pa.array([entry_id.ms for entry_id in ids], pa.int64()),
+            pa.array(
+                [entry_id.seq if entry_id.seq < 2**63 else None for entry_id in ids], pa.int64()
+            ),
             pa.array(list(fields), WIRE_FIELDS),
         ],
         names=["id", "ms", "seq", "fields"],
@@ -79,11 +81,11 @@ TYPES: dict[str, DataType] = {
 
 def schema(ddl: str) -> StructType:
     """Spark's own parser is in the JVM, which these tests do without."""
-    found = StructType()
+    built = StructType()
     for column in ddl.split(", "):
         name, kind = column.split()
-        found.add(name, TYPES[kind])
-    return found
+        built.add(name, TYPES[kind])
+    return built
 
 
 def typed(ddl: str, *fields: Pairs) -> list[dict[str, Any]]:
@@ -93,13 +95,14 @@ def typed(ddl: str, *fields: Pairs) -> list[dict[str, Any]]:
 
 @given(st.lists(pairs, max_size=6))
 def test_an_array_of_bytes_keeps_all_fields_in_order(fields: list[Pairs]) -> None:
-    if any(name != name.decode(errors="replace").encode() for one in fields for name, _ in one):
-        fields = [[(name.hex().encode(), value) for name, value in one] for one in fields]
+    if any(name != name.decode(errors="replace").encode() for pairs in fields for name, _ in pairs):
+        fields = [[(name.hex().encode(), value) for name, value in pairs] for pairs in fields]
     rows = Rows(entry_schema(is_binary=True, is_array=True)).of("s", entries(*fields))
-    found = [
-        [(one["name"].encode(), one["value"]) for one in row] for row in rows["fields"].to_pylist()
+    kept = [
+        [(pair["name"].encode(), pair["value"]) for pair in row]
+        for row in rows["fields"].to_pylist()
     ]
-    assert found == fields
+    assert kept == fields
 
 
 @given(
@@ -108,8 +111,8 @@ def test_an_array_of_bytes_keeps_all_fields_in_order(fields: list[Pairs]) -> Non
 )
 def test_of_a_repeated_name_a_map_has_the_last_value(fields: list[Pairs], begin: int) -> None:
     rows = Rows(entry_schema()).of("s", entries(*fields).slice(begin))
-    found = [dict(row) for row in rows["fields"].to_pylist()]
-    assert found == [{n.decode(): v.decode() for n, v in one} for one in fields[begin:]]
+    kept = [dict(row) for row in rows["fields"].to_pylist()]
+    assert kept == [{n.decode(): v.decode() for n, v in pairs} for pairs in fields[begin:]]
     assert all(len(row) == len(dict(row)) for row in rows["fields"].to_pylist())
 
 
@@ -119,7 +122,7 @@ def test_of_a_repeated_name_a_map_has_the_last_value(fields: list[Pairs], begin:
 )
 def test_a_column_is_the_last_field_of_its_name(fields: list[Pairs], begin: int) -> None:
     rows = Rows(schema("b string, z string")).of("s", entries(*fields).slice(begin)).to_pylist()
-    wanted = [dict(one).get(b"b") for one in fields[begin:]]
+    wanted = [dict(pairs).get(b"b") for pairs in fields[begin:]]
     assert [row["b"] for row in rows] == [None if it is None else it.decode() for it in wanted]
     assert all(row["z"] is None for row in rows)
 
@@ -157,13 +160,13 @@ def test_columns_are_cast_one_by_one() -> None:
         "i int, l bigint, d double, f float, m decimal(6,2), b boolean, t timestamp,"
         " day date, s string, raw binary, _id string, _stream string, _timestamp timestamp"
     )
-    one = [
+    whole = [
         (b"i", b"-5"), (b"l", b"9000000000"), (b"d", b"1e3"), (b"f", b"0.5"), (b"m", b"12.5"),
         (b"b", b"true"), (b"t", b"2024-01-31T12:00:00.25Z"), (b"day", b"2024-01-31"),
         (b"s", "ü".encode()), (b"raw", b"\xff"),
     ]  # fmt: skip
     noon = dt.datetime(2024, 1, 31, 12, 0, 0, 250000, dt.UTC)
-    full, without = typed(ddl, one, [(b"other", b"1")])
+    full, without = typed(ddl, whole, [(b"other", b"1")])
     assert full == {
         "i": -5, "l": 9_000_000_000, "d": 1000.0, "f": 0.5, "m": decimal.Decimal("12.50"),
         "b": True, "t": noon, "day": dt.date(2024, 1, 31), "s": "ü", "raw": b"\xff",
@@ -223,8 +226,8 @@ def test_a_column_no_field_can_be_is_refused_by_name(ddl: str) -> None:
 def drafts(ddl: str, rows: list[dict[str, Any]], stream: str | None = "s") -> list[dict[str, Any]]:
     arrow = to_arrow_schema(schema(ddl), timezone="UTC")
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow)
-    found: list[dict[str, Any]] = Drafts(schema(ddl), stream).of(batch).to_pylist()
-    return found
+    listed: list[dict[str, Any]] = Drafts(schema(ddl), stream).of(batch).to_pylist()
+    return listed
 
 
 def test_columns_become_fields_and_null_is_left_out() -> None:
@@ -247,16 +250,16 @@ def test_columns_become_fields_and_null_is_left_out() -> None:
 
 def test_a_column_of_fields_is_written_as_it_is() -> None:
     row = {"fields": [("a", "1"), ("b", None)], "id": "5-0", "stream": "t"}
-    (found,) = drafts("fields map<string,string>, id string, stream string", [row], None)
-    assert found == {"fields": [(b"a", b"1")], "id": "5-0", "stream": "t"}
+    (draft,) = drafts("fields map<string,string>, id string, stream string", [row], None)
+    assert draft == {"fields": [(b"a", b"1")], "id": "5-0", "stream": "t"}
     both: dict[str, Any] = {"fields": [{"name": "a", "value": b"1"}, {"name": "a", "value": b"2"}]}
-    (found,) = drafts("fields array<struct<name:string,value:binary>>", [both])
-    assert found == {"fields": [(b"a", b"1"), (b"a", b"2")]}
+    (draft,) = drafts("fields array<struct<name:string,value:binary>>", [both])
+    assert draft == {"fields": [(b"a", b"1"), (b"a", b"2")]}
 
 
 @given(st.lists(pairs, min_size=1, max_size=6))
 def test_entries_that_are_read_can_be_written_as_they_were(fields: list[Pairs]) -> None:
-    fields = [[(name.hex().encode(), value) for name, value in one] for one in fields]
+    fields = [[(name.hex().encode(), value) for name, value in pairs] for pairs in fields]
     kind = entry_schema(is_binary=True, is_array=True)
     rows = Rows(kind).of("s", entries(*fields))
     assert Drafts(kind, "t").of(rows)["fields"].to_pylist() == fields
@@ -284,11 +287,11 @@ def test_a_row_without_a_field_is_refused() -> None:
 
 
 @given(st.integers(0, 50), st.integers(1, 20), st.integers(1, 5000))
-def test_chunks_are_bounded_and_hold_everything(count: int, most: int, size: int) -> None:
+def test_chunks_are_bounded_and_hold_everything(count: int, rows_max: int, size: int) -> None:
     batch = entries(*([(b"a", b"x" * 50)] for _ in range(count)))
-    chunks = chunks_of(batch, entries_max=most, size_bytes_max=size)
+    chunks = chunks_of(batch, entries_max=rows_max, size_bytes_max=size)
     assert [row for chunk in chunks for row in chunk.to_pylist()] == batch.to_pylist()
-    assert all(0 < len(chunk) <= most for chunk in chunks)
+    assert all(0 < len(chunk) <= rows_max for chunk in chunks)
 
 
 numbers = st.integers(0, 3) | st.just(SEQ_MAX) | st.just(2**63)

@@ -59,13 +59,13 @@ def test_every_row_is_written_in_the_order_of_its_partition(
 ) -> None:
     rows = spark.range(0, 25_000, 1, 2).selectExpr("id as n")
     write(rows, name, deliveryGuarantee=guarantee)
-    found = numbers_in(gateway, name)
-    assert sorted(found) == list(range(25_000))
+    numbers = numbers_in(gateway, name)
+    assert sorted(numbers) == list(range(25_000))
     for begin, end in ((0, 12_500), (12_500, 25_000)):
-        part = [n for n in found if begin <= n < end]
+        part = [n for n in numbers if begin <= n < end]
         assert part == sorted(part)
     if guarantee == "exactly-once":
-        assert found == sorted(found)
+        assert numbers == sorted(numbers)
 
 
 def test_the_same_job_once_more_changes_nothing(
@@ -146,9 +146,9 @@ def test_a_query_writes_each_entry_once_though_its_batch_comes_again(
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Gateway]:
-    found = Gateway(tmp_path / "data")
-    yield found
-    found.stop()
+    started = Gateway(tmp_path / "data")
+    yield started
+    started.stop()
 
 
 def test_what_a_gateway_committed_before_it_was_killed_is_not_written_again(
@@ -204,5 +204,5 @@ def test_nothing_is_left_staged(
     write: Writes, spark: SparkSession, gateway: Gateway, name: str
 ) -> None:
     write(spark.range(100).selectExpr("id as n"), name, jobId=name)
-    found = httpx.get(f"{gateway.url}/v1/bulk/writers/{name}").json()
-    assert (found["writer"], found["last_batch"]) == (name, 0)
+    writer = httpx.get(f"{gateway.url}/v1/bulk/writers/{name}").json()
+    assert (writer["writer"], writer["last_batch"]) == (name, 0)

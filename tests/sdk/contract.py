@@ -148,29 +148,32 @@ class _Comparison:
         self, before: list[Node], now: list[Node], place: str, *, is_sent: bool
     ) -> Iterator[str]:
         """Each one that the narrower side has must fit one of the wider side."""
-        for one in before if is_sent else now:
+        for narrow in before if is_sent else now:
             others = now if is_sent else before
-            found = []
+            reasons = []
             for other in others:
-                pair = (one, other) if is_sent else (other, one)
+                pair = (narrow, other) if is_sent else (other, narrow)
                 seen = set(self._seen)
-                found.append(list(self.schema(*pair, place, is_sent=is_sent)))
-                if not found[-1]:
+                reasons.append(list(self.schema(*pair, place, is_sent=is_sent)))
+                if not reasons[-1]:
                     break
                 self._seen = seen
-            if all(found):
+            if all(reasons):
                 what = "is not taken any more" if is_sent else "may be answered now"
-                alike = [each for each in found if not any(": type " in text for text in each)]
-                yield from min(alike, key=len, default=[f"{place}: {_told(one)} {what}"])
+                alike = [each for each in reasons if not any(": type " in text for text in each)]
+                yield from min(alike, key=len, default=[f"{place}: {_told(narrow)} {what}"])
 
 
 def _schemas(document: Node) -> Node:
-    found: Node = document.get("components", {}).get("schemas", {})
-    return found
+    schemas: Node = document.get("components", {}).get("schemas", {})
+    return schemas
 
 
 def _parameters(operation: Node) -> dict[tuple[str, str], Node]:
-    return {(one["in"], one["name"]): one for one in operation.get("parameters", ())}
+    return {
+        (parameter["in"], parameter["name"]): parameter
+        for parameter in operation.get("parameters", ())
+    }
 
 
 def _resolved(schema: Node, document: Node) -> Node:
@@ -180,14 +183,14 @@ def _resolved(schema: Node, document: Node) -> Node:
 
 
 def _variants(schema: Node) -> list[Node]:
-    found: list[Node] = schema.get("anyOf", schema.get("oneOf", []))
-    return found
+    variants: list[Node] = schema.get("anyOf", schema.get("oneOf", []))
+    return variants
 
 
 def _types(schema: Node) -> set[str]:
     """Return the types a value may have; none: any."""
-    said = schema.get("type", ())
-    return {said} if isinstance(said, str) else set(said)
+    types = schema.get("type", ())
+    return {types} if isinstance(types, str) else set(types)
 
 
 def _type_breaks(old: Node, new: Node, place: str, *, is_sent: bool) -> Iterator[str]:

@@ -42,8 +42,8 @@ class Program:
         assert self._process.stdin is not None
         self._process.stdin.close()
         async with asyncio.timeout(WITHIN_S):
-            rest, _ = await self._process.communicate()
-        self.said += [json.loads(line) for line in rest.splitlines()]
+            remaining, _ = await self._process.communicate()
+        self.said += [json.loads(line) for line in remaining.splitlines()]
         assert self._process.returncode == 0
 
 

@@ -15,13 +15,13 @@ Document = dict[str, Any]
 
 
 def read(name: str) -> Document:
-    found: Document = json.loads((OPENAPI / name).read_text())
-    return found
+    document: Document = json.loads((OPENAPI / name).read_text())
+    return document
 
 
 def test_the_interface_breaks_no_client_of_the_last_release() -> None:
-    found = breaks(read("released/openapi.json"), read("openapi.json"))
-    assert not found, "\n".join(found)
+    changes = breaks(read("released/openapi.json"), read("openapi.json"))
+    assert not changes, "\n".join(changes)
 
 
 def test_the_conversation_breaks_no_client_of_the_last_release() -> None:
@@ -30,8 +30,8 @@ def test_the_conversation_breaks_no_client_of_the_last_release() -> None:
     for name, message in old["components"]["messages"].items():
         schema = message["payload"]["$ref"].rpartition("/")[2]
         assert new["components"]["messages"][name]["payload"] == message["payload"]
-        found = schema_breaks(old, new, schema, is_sent=name.startswith("receive_"))
-        assert not found, "\n".join(found)
+        changes = schema_breaks(old, new, schema, is_sent=name.startswith("receive_"))
+        assert not changes, "\n".join(changes)
 
 
 SMALL: Document = {
@@ -190,14 +190,14 @@ BREAKING: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("told", BREAKING)
-def test_a_breaking_change_is_named_with_its_place(told: str) -> None:
+@pytest.mark.parametrize("change", BREAKING)
+def test_a_breaking_change_is_named_with_its_place(change: str) -> None:
     changed = copy.deepcopy(SMALL)
-    BREAKING[told](changed)
-    if told == "schema New: removed":
+    BREAKING[change](changed)
+    if change == "schema New: removed":
         del changed["paths"]["/things"]["post"]  # or nothing would know it any more
 
-    assert told in breaks(SMALL, changed)
+    assert change in breaks(SMALL, changed)
 
 
 COMPATIBLE: dict[str, Change] = {

@@ -154,21 +154,21 @@ async def test_the_python_example_prints_every_entry_once(
     gateway: Restartable, by_socket: bool
 ) -> None:
     ids = await gateway.append(5)
-    found: list[str] = []
+    printed: list[str] = []
     async with (
         asyncio.timeout(40),
         contextlib.aclosing(follow.follow(gateway.url, "talk", by_socket=by_socket)) as entries,
     ):
         async for entry in entries:
-            found.append(entry["id"])
-            if len(found) == 5:
+            printed.append(entry["id"])
+            if len(printed) == 5:
                 await gateway.stop()
                 await gateway.start()
                 ids += await gateway.append(5)
-            if len(found) == 10:
+            if len(printed) == 10:
                 break
 
-    assert found == ids
+    assert printed == ids
 
 
 @pytest.mark.parametrize("by_socket", [False, True])

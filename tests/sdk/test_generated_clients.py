@@ -30,21 +30,21 @@ async def document(live: Live, tmp_path: Path) -> Path:
     return file
 
 
-async def check(live: Live, said: str) -> None:
+async def check(live: Live, output: str) -> None:
     """Check what a session has printed, and what the gateway knows of it."""
-    told: dict[str, Any] = json.loads(said.splitlines()[-1])
-    one, two, three = told["ids"]
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    first, second, third = result["ids"]
 
-    assert told == {
-        "ids": [one, two, three],
+    assert result == {
+        "ids": [first, second, third],
         "lag": 3,
-        "read": [[one, "one"], [two, "two"]],
+        "read": [[first, "one"], [second, "two"]],
         "outcomes": ["acked"],
-        "pending": [[two, "me"]],
+        "pending": [[second, "me"]],
         "problem": "group_not_found",
     }
     entries = (await live.http.get("/v1/streams/talk/entries")).json()["entries"]
-    assert [entry["id"] for entry in entries] == [one, two, three]
+    assert [entry["id"] for entry in entries] == [first, second, third]
     group = await live.group("talk", "readers")
     assert (group["pending"], group["lag"]) == (1, 1)
 
@@ -59,10 +59,10 @@ async def generate(document: Path, language: str, **options: str) -> Path:
     options["hideGenerationTimestamp"] = "true"
     pairs = ",".join(f"{name}={value}" for name, value in options.items())
     words += ["--additional-properties", pairs]
-    said = await output_of(tool("openapi-generator-cli"), *words, folder=document.parent)
+    output = await output_of(tool("openapi-generator-cli"), *words, folder=document.parent)
     complaints = [
         line
-        for line in said.splitlines()
+        for line in output.splitlines()
         if re.search(r"\b(WARN|ERROR)\b", line) and not any(text in line for text in _SAID_ALWAYS)
     ]
     assert not complaints, "\n".join(complaints)
@@ -71,18 +71,18 @@ async def generate(document: Path, language: str, **options: str) -> Path:
 
 async def test_python_with_openapi_python_client(live: Live, document: Path) -> None:
     client = document.parent / "client"
-    said = await output_of(
+    output = await output_of(
         tool("openapi-python-client"),
         *("generate", "--path", document, "--output-path", client),
         *("--config", FOLDER / "openapi-python-client.yaml", "--fail-on-warning"),
         folder=document.parent,
     )
-    assert "arning" not in said, said
+    assert "arning" not in output, output
 
     session = SESSIONS / "openapi_python_client.py"
     path = {"PYTHONPATH": str(client)}
-    said = await output_of(sys.executable, session, live.url, folder=client, variables=path)
-    await check(live, said)
+    output = await output_of(sys.executable, session, live.url, folder=client, variables=path)
+    await check(live, output)
 
 
 async def test_python_with_openapi_generator(live: Live, document: Path) -> None:
@@ -90,8 +90,8 @@ async def test_python_with_openapi_generator(live: Live, document: Path) -> None
 
     session = SESSIONS / "openapi_generator.py"
     path = {"PYTHONPATH": str(client)}
-    said = await output_of(sys.executable, session, live.url, folder=client, variables=path)
-    await check(live, said)
+    output = await output_of(sys.executable, session, live.url, folder=client, variables=path)
+    await check(live, output)
 
 
 @pytest.fixture
@@ -108,12 +108,12 @@ def typescript(tmp_path: Path) -> Path:
 async def test_typescript_with_openapi_typescript_and_openapi_fetch(
     live: Live, document: Path, typescript: Path
 ) -> None:
-    said = await output_of(
+    output = await output_of(
         npm_tool("openapi-typescript"),
         *(document, "-o", "schema.ts", "--default-non-nullable=false"),
         folder=typescript,
     )
-    assert "warn" not in said.lower(), said
+    assert "warn" not in output.lower(), output
 
     shutil.copy(SESSIONS / "openapi-fetch.ts", typescript / "session.ts")
     await output_of(npm_tool("tsc"), "--project", ".", folder=typescript)
@@ -122,8 +122,8 @@ async def test_typescript_with_openapi_typescript_and_openapi_fetch(
 
 async def test_typescript_with_hey_api(live: Live, document: Path, typescript: Path) -> None:
     shutil.copy(SESSIONS / "openapi-ts.config.mjs", typescript)
-    said = await output_of(npm_tool("openapi-ts"), "-i", document, folder=typescript)
-    assert "warn" not in said.lower(), said
+    output = await output_of(npm_tool("openapi-ts"), "-i", document, folder=typescript)
+    assert "warn" not in output.lower(), output
 
     shutil.copy(SESSIONS / "hey-api.ts", typescript / "session.ts")
     await output_of(npm_tool("tsc"), "--project", ".", folder=typescript)
@@ -162,10 +162,10 @@ async def test_java_with_openapi_generator(live: Live, document: Path) -> None:
         ),
         folder=client,
     )
-    said = await output_of(
+    output = await output_of(
         tool("java"), "-cp", f"out:{jackson}", "Session", live.url, folder=client
     )
-    await check(live, said)
+    await check(live, output)
 
 
 async def jar_of_openapi_generator(folder: Path) -> str:

@@ -49,7 +49,7 @@ async def test_the_python_client_writes_and_reads(redis: Any) -> None:
 async def test_the_python_client_reads_as_a_consumer(redis: Any) -> None:
     for number in (1, 2, 3):
         await redis.xadd("s", f"{number}-0", {"n": number})
-    one, two, three = ([f"{number}-0", ["n", str(number)]] for number in (1, 2, 3))
+    entry_1, second, third = ([f"{number}-0", ["n", str(number)]] for number in (1, 2, 3))
 
     assert await redis.xgroup_create("s", "g", "0") == "OK"
     assert await redis.xgroup_create("t", "g", mkstream=True) == "OK"
@@ -58,15 +58,15 @@ async def test_the_python_client_reads_as_a_consumer(redis: Any) -> None:
     assert await redis.xgroup_delconsumer("t", "g", "c") == 0
     assert await redis.xgroup_destroy("t", "g") == 1
 
-    assert await redis.xreadgroup("g", "c", {"s": ">"}, count=2) == [["s", [one, two]]]
-    assert await redis.xreadgroup("g", "c", {"s": ">"}, noack=True) == [["s", [three]]]
+    assert await redis.xreadgroup("g", "c", {"s": ">"}, count=2) == [["s", [entry_1, second]]]
+    assert await redis.xreadgroup("g", "c", {"s": ">"}, noack=True) == [["s", [third]]]
     assert await redis.xpending("s", "g") == [2, "1-0", "2-0", [["c", "2"]]]
     [[first, owner, _, count], _] = await redis.xpending("s", "g", "-", "+", 10, "c")
     assert (first, owner, count) == ("1-0", "c", 1)
 
-    assert await redis.xclaim("s", "g", "d", 0, "1-0") == [one]
+    assert await redis.xclaim("s", "g", "d", 0, "1-0") == [entry_1]
     assert await redis.xclaim("s", "g", "d", 0, "2-0", justid=True) == ["2-0"]
-    assert await redis.xautoclaim("s", "g", "c", 0, "0-0", count=1) == ["2-0", [one], []]
+    assert await redis.xautoclaim("s", "g", "c", 0, "0-0", count=1) == ["2-0", [entry_1], []]
     assert (await redis.xinfo_groups("s"))[0][:6] == ["name", "g", "consumers", 2, "pending", 2]
     assert await redis.xack("s", "g", "1-0", "9-0") == 1
     assert await redis.xackdel("s", "g", "2-0", "9-0") == [1, -1]
@@ -111,12 +111,12 @@ async def output_of(*command: str, folder: Path) -> bytes:
 
 async def test_the_javascript_client_works_unmodified(live: Live, session: Path) -> None:
     url = f"{live.url}/v1/commands"
-    told = json.loads(await output_of("node", session.name, url, folder=session.parent))
-    idle_ms = [one.pop(2) for one in told["pending"]]
-    one = ["1-1", ["sku", "a", "name", "é"]]
+    result = json.loads(await output_of("node", session.name, url, folder=session.parent))
+    idle_ms = [entry.pop(2) for entry in result["pending"]]
+    entry = ["1-1", ["sku", "a", "name", "é"]]
 
     assert all(isinstance(each, int) for each in idle_ms)
-    assert told == {
+    assert result == {
         "add": ["1-1", "1-2", "2-0", None],
         "add_again": "Command failed: ERR The ID specified in XADD is equal or smaller than the "
         "target stream top item",
@@ -125,7 +125,7 @@ async def test_the_javascript_client_works_unmodified(live: Live, session: Path)
         "reverse_range": {"2-0": {"sku": "c"}},
         "read": [["s", [["2-0", ["sku", "c"]]]]],
         "group": ["OK", "OK", 1, "OK", 0, 1],
-        "read_group": [["s", [one, ["1-2", ["sku", "b"]]]]],
+        "read_group": [["s", [entry, ["1-2", ["sku", "b"]]]]],
         "read_group_no_ack": [["s", [["2-0", ["sku", "c"]]]]],
         "groups": [
             [
@@ -134,9 +134,9 @@ async def test_the_javascript_client_works_unmodified(live: Live, session: Path)
             ]
         ],
         "pending": [["1-1", "c", 1], ["1-2", "c", 1]],
-        "claim": [one],
+        "claim": [entry],
         "claim_just_id": ["1-2"],
-        "autoclaim": ["1-2", [one], []],
+        "autoclaim": ["1-2", [entry], []],
         "ack": 1,
         "ack_and_delete": [1, -1],
         "delete": 1,

@@ -24,10 +24,10 @@ def tool(name: str) -> str:
 
     A program that is missing skips the test on a laptop and fails it in CI.
     """
-    found = shutil.which(name, path=_search_path())
-    if found is None:
+    path = shutil.which(name, path=_search_path())
+    if path is None:
         missing(name)
-    return str(found)
+    return str(path)
 
 
 def _search_path() -> str:

@@ -82,10 +82,10 @@ def recovered(history: History, loaded: Loaded, floor: int) -> None:
     last = history.position
     ensure(position <= last, f"recovered {position} records, and there were only {last}")
     expected = history.recover(position)
-    found, wanted = (
-        b"".join(snapshot.pieces(one, position)) for one in (loaded.keyspace, expected)
+    actual, wanted = (
+        b"".join(snapshot.pieces(keyspace, position)) for keyspace in (loaded.keyspace, expected)
     )
-    if found != wanted or indexes(loaded.keyspace) != indexes(expected):
+    if actual != wanted or indexes(loaded.keyspace) != indexes(expected):
         same_state(loaded.keyspace, expected, "recovered")
         raise ViolationError("the recovered state is not what the records lead to")
 
@@ -101,10 +101,10 @@ def indexes(keyspace: Keyspace) -> tuple[Any, ...]:
     )
 
 
-def same_state(found: Keyspace, expected: Keyspace, when: str) -> None:
+def same_state(actual: Keyspace, expected: Keyspace, when: str) -> None:
     """Check that two states are equal as far as anybody can tell."""
     for part in (model.snapshot, indexes, keys):
-        left, right = part(found), part(expected)
+        left, right = part(actual), part(expected)
         ensure(left == right, f"{when}: the state is\n{left}\nbut the records lead to\n{right}")
 
 
@@ -129,10 +129,10 @@ def answered(history: History, journal: Journal, request: Request, reply: Any) -
 
 
 def _positions(history: History, request: Request, reply: Any) -> Iterator[int]:
-    for one in reply if isinstance(reply, list) else ():
-        match one:
+    for item in reply if isinstance(reply, list) else ():
+        match item:
             case Entry():
-                yield _added_at(history, one)
+                yield _added_at(history, item)
             case StreamRead(entries=entries):
                 yield from (_added_at(history, entry) for entry in entries)
             case GroupRead(stream, deliveries):
@@ -232,7 +232,7 @@ def _end_of_what_is_vouched_for(disk: SimulatedDisk, name: str) -> int:
         return disk.size_bytes(name)
     with disk.open(name) as file:
         header = read_header(file, name, Kind.JOURNAL)
-        found = list(read_blocks(file, name, header))
-    while len(found) > 1 and found[-2].first == found[-1].first:  # nothing is in that one
-        found.pop()
-    return found[-1].offset if found else 0
+        blocks = list(read_blocks(file, name, header))
+    while len(blocks) > 1 and blocks[-2].first == blocks[-1].first:  # nothing is in that one
+        blocks.pop()
+    return blocks[-1].offset if blocks else 0

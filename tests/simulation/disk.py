@@ -385,7 +385,7 @@ class _Raw(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         self._disk._pause()
-        found = self._inode.data[self._at : self._at + len(buffer)]
-        buffer[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        data = self._inode.data[self._at : self._at + len(buffer)]
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

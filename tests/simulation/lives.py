@@ -412,19 +412,19 @@ class _Life:
         if self._history.is_over:
             return
         if asked.cancelled():
-            said = "gone"
+            outcome = "gone"
         elif isinstance(error := asked.exception(), StreamError):
             checkers.refused(self._journal, self._disk, error)
-            said = name_of(error)
+            outcome = name_of(error)
         elif isinstance(error, StepError) or self._engine._broken is not None:
-            said = repr(error)
+            outcome = repr(error)
         else:
             reply = asked.result()
             position = checkers.answered(self._history, self._journal, request, reply)
             self._history.answer(position, self._loop.time())
-            said = f"{position} {reply!r}"
+            outcome = f"{position} {reply!r}"
         if self._simulation._trace is not None:
-            self._simulation._say(f"{self._loop.time():.6f} {request.name}: {said}")
+            self._simulation._say(f"{self._loop.time():.6f} {request.name}: {outcome}")
         self._see_time()
 
     def _note_event(self, event: str, facts: Mapping[str, object]) -> None:

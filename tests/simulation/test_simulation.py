@@ -60,6 +60,6 @@ async def traces_of(hash_seed: str) -> bytes:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    said, _ = await process.communicate()
-    assert process.returncode == 0, said[-2_000:].decode()
-    return said
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output[-2_000:].decode()
+    return output

@@ -64,9 +64,9 @@ async def _leave(target: Target) -> None:
 async def _metrics(target: Target) -> bytes:
     reader, writer = await target.client.open()
     writer.write(head("GET", "/metrics"))
-    found = await reader.read(-1)
+    text = await reader.read(-1)
     writer.close()
-    return found
+    return text
 
 
 async def _follow(target: Target) -> None:
@@ -92,8 +92,8 @@ async def _append_to_followers(target: Target) -> Answer:
 
 def _after(*acts: Act) -> Act:
     async def act(target: Target) -> None:
-        for one in acts:
-            await one(target)
+        for act in acts:
+            await act(target)
 
     return act
 

@@ -28,8 +28,8 @@ async def _next(socket: RawSocket, kind: str) -> dict[str, Any]:
         got = await socket.frame()
         message = json.loads(got.data) if got.opcode == TEXT else {"type": "none"}
         if message["type"] == kind:
-            found: dict[str, Any] = message
-            return found
+            decoded: dict[str, Any] = message
+            return decoded
         assert message["type"] != "problem", message
 
 

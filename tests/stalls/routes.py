@@ -51,11 +51,11 @@ def _wide_entries(size: Size) -> list[Any]:
 
 
 def _lines(entries: list[Any]) -> bytes:
-    return b"\n".join(json.dumps(one).encode() for one in entries)
+    return b"\n".join(json.dumps(entry).encode() for entry in entries)
 
 
 def _rows(entries: list[Any]) -> bytes:
-    pairs = [[(k, v.encode()) for k, v in one["fields"].items()] for one in entries]
+    pairs = [[(k, v.encode()) for k, v in entry["fields"].items()] for entry in entries]
     return arrow_of({"fields": pa.array(pairs, FIELDS)})
 
 

@@ -150,7 +150,7 @@ async def _result(
     except (AssertionError, EOFError, OSError, ValueError) as error:
         return Result(case.name, f"not prepared: {error!r:.200}", is_fine=False)
     memory = _Memory(target.gateway.process_id)
-    line_count, began_s = len(target.gateway.said), time.perf_counter()
+    line_count, began_s = len(target.gateway.log_lines), time.perf_counter()
     outcome, is_fine = await _outcome(case, target, case_s_max)
     elapsed_s = time.perf_counter() - began_s
     held_ms = elapsed_s * 1000
@@ -161,7 +161,7 @@ async def _result(
     grown_bytes = memory.grown_bytes()
     if held_ms > long_ms:
         await asyncio.sleep(_TOLD_AFTER_S)
-    holder = _holder(target.gateway.said[line_count:])
+    holder = _holder(target.gateway.log_lines[line_count:])
     return Result(case.name, outcome, is_fine, elapsed_s, max(held_ms, 0), grown_bytes, holder)
 
 
@@ -170,9 +170,9 @@ async def _calm(prober: Prober) -> float:
     await prober.longest()
     while True:
         await asyncio.sleep(_CALM_S)
-        found = await prober.longest()
-        if found.longest_ms < found.median_ms + LONG_MS:
-            return found.median_ms
+        longest = await prober.longest()
+        if longest.longest_ms < longest.median_ms + LONG_MS:
+            return longest.median_ms
 
 
 async def _outcome(case: Case, target: Target, case_s_max: float) -> tuple[str, bool]:
@@ -202,8 +202,8 @@ def _said(answer: Answer) -> str:
 
 def _holder(lines: Sequence[str]) -> Holder | None:
     """Return the longest hold of which the gateway warned."""
-    told = [json.loads(line) for line in lines if '"event loop held"' in line]
-    longest = max(told, key=lambda one: one["held_ms"], default=None)
+    holds = [json.loads(line) for line in lines if '"event loop held"' in line]
+    longest = max(holds, key=lambda hold: hold["held_ms"], default=None)
     if longest is None:
         return None
     keys = "held_ms", "cpu_ms", "operation", "function", "stack"

@@ -56,7 +56,9 @@ async def test_every_socket_is_in_the_suite(app: FastAPI) -> None:
 
 def test_every_frame_is_in_the_suite() -> None:
     union = get_args(AnyClientFrame)[0]
-    known = {f"frame {get_args(one.model_fields['type'].annotation)[0]}" for one in get_args(union)}
+    known = {
+        f"frame {get_args(model.model_fields['type'].annotation)[0]}" for model in get_args(union)
+    }
 
     assert known - COVERED - set(LEFT_OUT) == set()
 

@@ -13,9 +13,9 @@ async def test_no_case_holds_the_loop_for_half_a_second() -> None:
     size = Size().part(100)
     with written(size) as snapshot:
         cases = results(snapshot, size, case_s_max=CASE_S_MAX, long_ms=HELD_MS_MAX)
-        found = [one async for one in cases]
+        finished = [result async for result in cases]
 
-    assert [_shown(one) for one in found if _is_bad(one)] == []
+    assert [_shown(result) for result in finished if _is_bad(result)] == []
 
 
 def _is_bad(result: Result) -> bool:

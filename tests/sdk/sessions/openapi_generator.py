@@ -38,9 +38,9 @@ print(
         {
             "ids": ids,
             "lag": group.lag,
-            "read": [[one.id, one.fields["text"]] for one in read.entries],
-            "outcomes": [one.outcome for one in acked.results],
-            "pending": [[one.id, one.consumer] for one in pending.pending],
+            "read": [[entry.id, entry.fields["text"]] for entry in read.entries],
+            "outcomes": [result.outcome for result in acked.results],
+            "pending": [[entry.id, entry.consumer] for entry in pending.pending],
             "problem": problem,
         }
     )

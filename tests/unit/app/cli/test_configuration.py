@@ -34,9 +34,9 @@ def test_a_list_is_parted_by_commas(
 def test_a_flag_takes_a_list_as_well() -> None:
     origins = ["https://a.example,https://b.example", "http://localhost:8001"]
 
-    found = Settings(allowed_origins=origins).allowed_origins
+    allowed = Settings(allowed_origins=origins).allowed_origins
 
-    assert found == ["https://a.example", "https://b.example", "http://localhost:8001"]
+    assert allowed == ["https://a.example", "https://b.example", "http://localhost:8001"]
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))

@@ -31,7 +31,7 @@ class Twice:
 
     async def ask(self, method: str, url: str, **options: Any) -> httpx.Response:
         """Return our answer, once it is the same as that of FastAPI as it is."""
-        theirs, ours = [await one.request(method, url, **options) for one in self.clients]
+        theirs, ours = [await client.request(method, url, **options) for client in self.clients]
         assert _shown(ours) == _shown(theirs)
         return ours
 

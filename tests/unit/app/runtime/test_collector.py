@@ -106,4 +106,4 @@ def test_garbage_among_what_is_new_does_not_grow() -> None:
 
     left = [weakref.ref(Node()) for _ in range(5 * new * often)]
 
-    assert sum(one() is not None for one in left) < 2 * new * often
+    assert sum(reference() is not None for reference in left) < 2 * new * often

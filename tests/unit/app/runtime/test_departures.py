@@ -41,8 +41,10 @@ async def test_who_comes_last_waits_for_those_before() -> None:
 
 
 async def test_one_that_fails_does_not_hold_up_the_others() -> None:
-    told: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what["exception"]))
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, what: reported.append(what["exception"])
+    )
     departures, gone, error = Departures(), list[int](), ValueError()
 
     def fail() -> None:
@@ -57,5 +59,5 @@ async def test_one_that_fails_does_not_hold_up_the_others() -> None:
         await asyncio.sleep(0)
 
     assert not departures
-    assert told == [error]
+    assert reported == [error]
     assert len(gone) == 3 * LEAVERS_AT_ONCE_MAX

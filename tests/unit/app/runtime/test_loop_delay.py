@@ -62,11 +62,13 @@ Warnings = Callable[[], list[dict[str, Any]]]
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
     """Return what tells the warnings of loops that this test measures, not of others beside it."""
-    others = {one.ident for one in threading.enumerate()}
+    others = {thread.ident for thread in threading.enumerate()}
 
     def told() -> list[dict[str, Any]]:
-        mine = [one for one in list(caplog.records) if one.thread not in others]
-        assert {(one.levelno, one.msg) for one in mine} <= {(logging.WARNING, "event loop held")}
+        mine = [record for record in list(caplog.records) if record.thread not in others]
+        assert {(record.levelno, record.msg) for record in mine} <= {
+            (logging.WARNING, "event loop held")
+        }
         return list(map(vars, mine))
 
     return told
@@ -91,7 +93,7 @@ def told_of(
         with asyncio.Runner(loop_factory=request.param) as runner:
             runner.run(held())
         # On a busy machine the loop may have been held for longer when it was not let run.
-        longest = max(warnings(), key=lambda one: one["cpu_ms"])
+        longest = max(warnings(), key=lambda warning: warning["cpu_ms"])
         return longest, generate_latest(registry).decode()
 
     return run
@@ -171,10 +173,10 @@ def test_one_warning_tells_of_many_holds(told_of: Told, warnings: Warnings) -> N
     told_of(work)
     took_s = time.perf_counter() - began_s
 
-    found = warnings()
-    assert sum(1 + one.get("left_out", 0) for one in found) >= HOLD_COUNT
+    given = warnings()
+    assert sum(1 + warning.get("left_out", 0) for warning in given) >= HOLD_COUNT
     # The first is told at once, and the last when the loop ends.
-    assert len(found) <= 2 + took_s / WARN_EVERY_S
+    assert len(given) <= 2 + took_s / WARN_EVERY_S
 
 
 def test_nobody_looks_on_once_the_loop_has_ended(told_of: Told) -> None:
@@ -185,4 +187,6 @@ def test_nobody_looks_on_once_the_loop_has_ended(told_of: Told) -> None:
 
     told_of(work)
 
-    assert "loop delay" not in [one.name for one in threading.enumerate() if one not in others]
+    assert "loop delay" not in [
+        thread.name for thread in threading.enumerate() if thread not in others
+    ]

@@ -30,9 +30,9 @@ def sockets() -> Sockets:
 def test_who_has_taken_nothing_for_longest_makes_room() -> None:
     shared = sockets()
     first, second, third = Transport(60), Transport(30), Transport(50)
-    for one in (first, second, third):
-        shared.stuck(one)
-    assert [one.is_cut_off for one in (first, second, third)] == [True, False, False]
+    for transport in (first, second, third):
+        shared.stuck(transport)
+    assert [transport.is_cut_off for transport in (first, second, third)] == [True, False, False]
 
 
 def test_who_takes_something_is_not_slow() -> None:
@@ -43,7 +43,7 @@ def test_who_takes_something_is_not_slow() -> None:
     shared.free(first)
     shared.free(first)
     shared.stuck(third)
-    assert not any(one.is_cut_off for one in (first, second, third))
+    assert not any(transport.is_cut_off for transport in (first, second, third))
 
 
 def test_a_single_answer_may_be_as_large_as_it_is() -> None:

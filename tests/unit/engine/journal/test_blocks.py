@@ -33,7 +33,7 @@ def blocks_in(data: bytes) -> list[Block]:
 
 
 def behind(data: bytes, offset: int) -> list[int]:
-    return [one.first for one in blocks_behind(io.BytesIO(data), HEADER, offset)]
+    return [block.first for block in blocks_behind(io.BytesIO(data), HEADER, offset)]
 
 
 def test_a_header_says_what_the_file_holds_and_from_where() -> None:
@@ -77,7 +77,7 @@ def test_blocks_come_back_in_order_with_their_places() -> None:
         Block(35, 2, 1, b""),
         Block(67, 3, 2, b"three"),
     ]
-    assert [one.end for one in blocks_in(FIRST + SECOND)] == [35, 67]
+    assert [block.end for block in blocks_in(FIRST + SECOND)] == [35, 67]
     assert blocks_in(b"") == []
 
 
@@ -115,7 +115,7 @@ def test_a_length_that_cannot_be_costs_no_memory(tmp_path: Path) -> None:
         with (tmp_path / "x").open("rb") as file:
             with pytest.raises(Broken, match="cut off after 69 of its"):
                 list(read_blocks(file, "x", HEADER))
-            assert [one.first for one in blocks_behind(file, HEADER, 0)] == [3]
+            assert [block.first for block in blocks_behind(file, HEADER, 0)] == [3]
         assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
     finally:
         tracemalloc.stop()

@@ -18,9 +18,9 @@ from headgate.engine.journal.disk import LOCK, RESERVE, SystemDisk
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SystemDisk]:
-    found = SystemDisk(tmp_path / "data")
-    yield found
-    found.close()
+    opened = SystemDisk(tmp_path / "data")
+    yield opened
+    opened.close()
 
 
 def content(disk: SystemDisk, name: str) -> bytes:

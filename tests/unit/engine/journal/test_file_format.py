@@ -45,18 +45,18 @@ def row_of(kind: type) -> tuple[str, str, str]:
 
 
 def crc32c(data: bytes) -> int:
-    rest = 0xFFFFFFFF
+    remainder = 0xFFFFFFFF
     for byte in data:
-        rest ^= byte
+        remainder ^= byte
         for _ in range(8):
-            rest = rest >> 1 ^ (0x82F63B78 if rest & 1 else 0)
-    return rest ^ 0xFFFFFFFF
+            remainder = remainder >> 1 ^ (0x82F63B78 if remainder & 1 else 0)
+    return remainder ^ 0xFFFFFFFF
 
 
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
-    magic, version, found, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
-    assert (magic, version, found, checksum) == (b"HEADGATE", 2, kind, crc32c(data[:28]))
+    magic, version, found_kind, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
+    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 2, kind, crc32c(data[:28]))
     assert (salt == 0) == (kind == 2)
     at = 32
     while at < len(data):
@@ -111,14 +111,14 @@ def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Pat
     [(_, _, [[_, (kind, stream, chunks)]])] = blocks(path.read_bytes(), kind=1)
 
     assert (kind, stream) == (30, b"s")
-    found, seq = [], 0
+    pairs, seq = [], 0
     for first_id, last_id, count, packed, is_run in chunks:
         assert first_id == [chunks[0][0][0], seq]
         assert last_id == [chunks[0][0][0], seq + count - 1]
         assert is_run
-        found += msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
+        pairs += msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
         seq += count
-    assert found == [list(pair) for pair in many]
+    assert pairs == [list(pair) for pair in many]
 
 
 async def keep_with_clock_set(directory: Path) -> None:

@@ -100,25 +100,25 @@ class Running:
 @asynccontextmanager
 async def running(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator[Running]:
     """Run a journal that nothing happens to."""
-    found = Running(disk, *args, **options)
-    run = asyncio.create_task(found.journal.run(found.go_back))
+    started = Running(disk, *args, **options)
+    run = asyncio.create_task(started.journal.run(started.go_back))
     await asyncio.sleep(disk.sync_s)  # the first segment is open by then
     await settle()
-    yield found
-    await found.journal.close()
+    yield started
+    await started.journal.close()
     await run
 
 
 @asynccontextmanager
 async def failing(disk: MemoryDisk, *args: Any, **options: Any) -> AsyncIterator[Running]:
     """Run a journal that will fail."""
-    found = Running(disk, *args, **options)
-    run = asyncio.create_task(found.journal.run(found.go_back))
+    started = Running(disk, *args, **options)
+    run = asyncio.create_task(started.journal.run(started.go_back))
     await settle()
-    yield found
+    yield started
     with pytest.raises(Unavailable):
         await run
-    await found.journal.close()
+    await started.journal.close()
 
 
 def length(keyspace: Keyspace) -> int:
@@ -130,9 +130,9 @@ def length(keyspace: Keyspace) -> int:
 
 @in_virtual_time
 async def test_those_who_wait_for_one_sync_are_told_in_turns() -> None:
-    async with running(MemoryDisk(sync_s=SYNC_S)) as found:
-        position = found.journal.append(CREATE)
-        waits = [asyncio.create_task(found.journal.wait_durable(position)) for _ in range(350)]
+    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
+        position = run.journal.append(CREATE)
+        waits = [asyncio.create_task(run.journal.wait_durable(position)) for _ in range(350)]
         await waits[0]
         assert sum(wait.done() for wait in waits) == SERVED_AT_ONCE_MAX
         await asyncio.gather(*waits)
@@ -141,13 +141,13 @@ async def test_those_who_wait_for_one_sync_are_told_in_turns() -> None:
 @in_virtual_time
 async def test_what_was_safe_before_the_disk_failed_is_told_so_even_then() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with failing(disk) as found:
+    async with failing(disk) as run:
         await asyncio.sleep(SYNC_S)
-        position = found.journal.append(CREATE)
-        waits = [asyncio.create_task(found.journal.wait_durable(position)) for _ in range(350)]
+        position = run.journal.append(CREATE)
+        waits = [asyncio.create_task(run.journal.wait_durable(position)) for _ in range(350)]
         await waits[0]
         disk.sync_failure = OSError(errno.EIO, "Input/output error")
-        late = asyncio.create_task(found.put(adding(1)))
+        late = asyncio.create_task(run.put(adding(1)))
         assert await asyncio.gather(*waits) == [None] * 350
         with pytest.raises(Unavailable):
             await late
@@ -156,24 +156,24 @@ async def test_what_was_safe_before_the_disk_failed_is_told_so_even_then() -> No
 @in_virtual_time
 async def test_a_thousand_waits_are_served_by_two_syncs() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk) as one:
-        await one.put(CREATE)
+    async with running(disk) as run:
+        await run.put(CREATE)
         before, began_ms = len(disk.synced), now_ms()
-        await asyncio.gather(*(one.put(adding(number)) for number in range(1, 1001)))
+        await asyncio.gather(*(run.put(adding(number)) for number in range(1, 1001)))
         assert len(disk.synced) - before <= 2
         assert now_ms() - began_ms <= 2 * SYNC_S * 1000
-        assert one.journal.durable_position == one.journal.position == 1001
+        assert run.journal.durable_position == run.journal.position == 1001
     assert length(recovery.load(disk).keyspace) == 1000
 
 
 @in_virtual_time
 async def test_what_arrives_while_the_disk_is_busy_goes_down_together() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk) as one:
-        first = asyncio.create_task(one.put(CREATE))
+    async with running(disk) as run:
+        first = asyncio.create_task(run.put(CREATE))
         await asyncio.sleep(SYNC_S / 2)
         before = len(disk.appended)
-        later = [asyncio.create_task(one.put(adding(number))) for number in range(1, 51)]
+        later = [asyncio.create_task(run.put(adding(number))) for number in range(1, 51)]
         await first
         assert not any(task.done() for task in later)
         await asyncio.gather(*later)
@@ -183,24 +183,24 @@ async def test_what_arrives_while_the_disk_is_busy_goes_down_together() -> None:
 @in_virtual_time
 async def test_nobody_is_told_before_what_came_before_is_safe() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk) as one:
+    async with running(disk) as run:
         order: list[int] = []
-        positions = [one.journal.append(record) for record in (CREATE, adding(1), adding(2))]
+        positions = [run.journal.append(record) for record in (CREATE, adding(1), adding(2))]
 
         async def wait(position: int) -> None:
-            await one.journal.wait_durable(position)
+            await run.journal.wait_durable(position)
             assert recovery.load(disk.copy()).position >= position
             order.append(position)
 
         await asyncio.gather(*map(wait, positions))
         assert order == [1, 2, 3]
-        await one.journal.wait_durable(2)  # is known, and returns at once
+        await run.journal.wait_durable(2)  # is known, and returns at once
 
 
 @in_virtual_time
 async def test_a_wait_that_is_given_up_is_in_nobodys_way() -> None:
-    async with running(MemoryDisk(sync_s=SYNC_S)) as one:
-        waits = [asyncio.create_task(one.put(record)) for record in (CREATE, adding(1))]
+    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
+        waits = [asyncio.create_task(run.put(record)) for record in (CREATE, adding(1))]
         await settle()
         waits[0].cancel()
         await waits[1]
@@ -214,10 +214,10 @@ def test_a_policy_says_what_an_answer_waits_for(policy: FsyncPolicy) -> None:
     @in_virtual_time
     async def test() -> None:
         disk = MemoryDisk(sync_s=SYNC_S)
-        async with running(disk, policy) as one:
+        async with running(disk, policy) as run:
             await asyncio.sleep(SYNC_S)
             before, began_ms = len(disk.synced), now_ms()
-            await one.put(CREATE)
+            await run.put(CREATE)
             assert len(disk.synced) - before == (policy is FsyncPolicy.ALWAYS)
             assert (now_ms() - began_ms > 0) == (policy is FsyncPolicy.ALWAYS)
             await asyncio.sleep(10 * SYNC_INTERVAL_S)
@@ -230,11 +230,11 @@ def test_a_policy_says_what_an_answer_waits_for(policy: FsyncPolicy) -> None:
 @in_virtual_time
 async def test_every_second_what_was_written_is_forced_to_disk_and_nothing_else() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk, FsyncPolicy.EVERYSEC) as one:
-        await one.put(CREATE)
+    async with running(disk, FsyncPolicy.EVERYSEC) as run:
+        await run.put(CREATE)
         before = len(disk.synced)
         for number in range(1, 41):
-            await one.put(adding(number))
+            await run.put(adding(number))
             await asyncio.sleep(0.1)
         assert 3 <= len(disk.synced) - before <= 4
         await asyncio.sleep(2 * SYNC_INTERVAL_S)
@@ -246,15 +246,15 @@ async def test_every_second_what_was_written_is_forced_to_disk_and_nothing_else(
 @in_virtual_time
 async def test_writes_go_on_beside_a_slow_sync_for_a_while_and_then_wait_for_it() -> None:
     disk = MemoryDisk()
-    async with running(disk, FsyncPolicy.EVERYSEC) as one:
+    async with running(disk, FsyncPolicy.EVERYSEC) as run:
         disk.sync_s = 10.0
-        await one.put(CREATE)
+        await run.put(CREATE)
         await asyncio.sleep(SYNC_INTERVAL_S + SYNC_PATIENCE_S / 2)
         began_ms = now_ms()
-        await one.put(adding(1))
+        await run.put(adding(1))
         assert now_ms() == began_ms
         await asyncio.sleep(SYNC_PATIENCE_S)
-        await one.put(adding(2))
+        await run.put(adding(2))
         assert now_ms() == (SYNC_INTERVAL_S + disk.sync_s) * 1000
 
 
@@ -268,9 +268,9 @@ def test_what_nobody_waits_for_is_written_and_forced_to_disk_at_the_end(
     @in_virtual_time
     async def test() -> None:
         disk = MemoryDisk(sync_s=SYNC_S)
-        async with running(disk, policy) as one:
-            one.journal.append(CREATE)
-            one.journal.append(adding(1))
+        async with running(disk, policy) as run:
+            run.journal.append(CREATE)
+            run.journal.append(adding(1))
             segment = disk.names()[-1]
             before = len(disk.synced)
         assert disk.synced[before:] == [segment]
@@ -284,9 +284,9 @@ def test_what_nobody_waits_for_is_written_and_forced_to_disk_at_the_end(
 async def test_a_journal_goes_on_where_it_ended() -> None:
     disk = MemoryDisk()
     for number in range(5):
-        async with running(disk) as one:
-            assert one.journal.position == number
-            await one.put(adding(number) if number else CREATE)
+        async with running(disk) as run:
+            assert run.journal.position == number
+            await run.put(adding(number) if number else CREATE)
         async with running(disk):
             pass  # a start that records nothing leaves no segment behind
     assert disk.names() == [recovery.journal_name(number) for number in range(1, 7)]
@@ -310,9 +310,9 @@ def test_what_a_killed_process_wrote_is_safe_before_anything_is_built_on_it(
         await asyncio.wait([run])
         disk.sync_failure = None
 
-        async with running(disk) as one:
-            assert one.journal.position == 1
-            await one.put(adding(1))
+        async with running(disk) as journal:
+            assert journal.journal.position == 1
+            await journal.put(adding(1))
         disk.lose_power()
         assert recovery.recover(disk).position == 2
 
@@ -326,10 +326,10 @@ def test_what_a_killed_process_wrote_is_safe_before_anything_is_built_on_it(
 async def test_a_segment_that_is_full_is_followed_by_another() -> None:
     disk = MemoryDisk()
     large = bytes(SEGMENT_BYTES_MAX // 4)
-    async with running(disk, FsyncPolicy.NO, growth=Growth(0)) as one:
-        await one.put(CREATE)
+    async with running(disk, FsyncPolicy.NO, growth=Growth(0)) as run:
+        await run.put(CREATE)
         for number in range(1, 7):
-            await one.put(adding(number, large))
+            await run.put(adding(number, large))
         first, second = disk.names()
         # The full one is safe before the next begins.
         assert disk.synced == [f"{first}.new", first, f"{second}.new"]
@@ -340,84 +340,84 @@ async def test_a_segment_that_is_full_is_followed_by_another() -> None:
 @in_virtual_time
 async def test_a_block_takes_what_is_waiting_up_to_a_size() -> None:
     disk = MemoryDisk()
-    async with running(disk) as one:
-        await one.put(CREATE)
+    async with running(disk) as run:
+        await run.put(CREATE)
         before = len(disk.appended)
-        await asyncio.gather(*(one.put(adding(number, bytes(2**20))) for number in range(1, 13)))
+        await asyncio.gather(*(run.put(adding(number, bytes(2**20))) for number in range(1, 13)))
         assert len(disk.appended) - before == 3
 
 
 # Rewrites
 
 
-async def rewritten(one: Running) -> None:
+async def rewritten(run: Running) -> None:
     """Return once the rewrite that was begun is over."""
-    while one.journal.status.is_rewriting:
+    while run.journal.status.is_rewriting:
         await asyncio.sleep(0.001)
 
 
 @in_virtual_time
 async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk) as one:
+    async with running(disk) as run:
         for number in range(5):
-            await one.put(adding(number) if number else CREATE)
-        assert one.journal.start_rewrite()
-        assert not one.journal.start_rewrite()
-        await one.put(adding(5))
-        await rewritten(one)
-        await one.put(adding(6))
-        status = one.journal.status
+            await run.put(adding(number) if number else CREATE)
+        assert run.journal.start_rewrite()
+        assert not run.journal.start_rewrite()
+        await run.put(adding(5))
+        await rewritten(run)
+        await run.put(adding(6))
+        status = run.journal.status
     assert disk.names() == [recovery.journal_name(6), recovery.snapshot_name(5)]
     assert (status.rewrite_count, status.rewrite_failure) == (1, None)
     assert status.size_bytes == sum(map(disk.size_bytes, disk.names()))
-    assert [event for event, _ in one.told] == ["rewrite begins", "rewrite done"]
+    assert [event for event, _ in run.told] == ["rewrite begins", "rewrite done"]
     assert length(recovery.load(disk).keyspace) == 6
 
 
 @in_virtual_time
 async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> None:
-    async with running(MemoryDisk(sync_s=SYNC_S)) as one:
+    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
 
         async def put(number: int) -> None:
-            one.journal.change_count += 1  # as the engine does
-            await one.put(adding(number) if number else CREATE)
+            run.journal.change_count += 1  # as the engine does
+            await run.put(adding(number) if number else CREATE)
 
         for number in range(5):
             await put(number)
-        assert one.journal.unsaved_count == 5
-        one.journal.start_rewrite()
+        assert run.journal.unsaved_count == 5
+        run.journal.start_rewrite()
         await put(5)
-        await rewritten(one)
-        assert one.journal.unsaved_count == 1
-        one.journal.start_rewrite()
-        await rewritten(one)
-        assert one.journal.unsaved_count == 0
+        await rewritten(run)
+        assert run.journal.unsaved_count == 1
+        run.journal.start_rewrite()
+        await rewritten(run)
+        assert run.journal.unsaved_count == 0
 
 
 @in_virtual_time
 async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
     disk = MemoryDisk()
-    async with running(disk) as one:
-        await one.put(CREATE)
+    async with running(disk) as run:
+        await run.put(CREATE)
         for _ in range(3):
-            one.journal.start_rewrite()
-            await rewritten(one)
+            run.journal.start_rewrite()
+            await rewritten(run)
         assert disk.names() == [recovery.journal_name(2), recovery.snapshot_name(1)]
-        await one.put(adding(1))
+        await run.put(adding(1))
     assert recovery.load(disk).position == 2
 
 
 @in_virtual_time
 async def test_a_rewrite_starts_when_the_files_have_doubled() -> None:
     disk = MemoryDisk()
-    async with running(disk, growth=Growth(100, 4000)) as one:
-        await one.put(CREATE)
+    async with running(disk, growth=Growth(100, 4000)) as run:
+        await run.put(CREATE)
         counts = []
         for number in range(1, 101):
-            await one.put(adding(number, bytes(100)))
-            await rewritten(one)
-            counts.append(one.journal.status.rewrite_count)
+            await run.put(adding(number, bytes(100)))
+            await rewritten(run)
+            counts.append(run.journal.status.rewrite_count)
     # 4000 bytes are reached after 27 entries; they are packed well, so it is the minimum again.
     assert counts[20] == 0
     assert counts[-1] >= 2
@@ -433,13 +433,13 @@ async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pa
         begun_s.append(now_ms() / 1000)
         raise OSError(errno.EMFILE, f"no rewrite through {through}")
 
-    async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as one:
-        await one.put(CREATE)
+    async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as run:
+        await run.put(CREATE)
         for number in range(1, 600):
-            await one.put(adding(number, bytes(100)))
+            await run.put(adding(number, bytes(100)))
             await asyncio.sleep(0.1)
-        status = one.journal.status
-        failures = [facts for event, facts in one.told if event == "rewrite failed"]
+        status = run.journal.status
+        failures = [facts for event, facts in run.told if event == "rewrite failed"]
         assert len(failures) == len(begun_s) == 6
         pauses_s = [after - before for before, after in pairwise(begun_s)]
         assert all(1.8 * short < long for short, long in pairwise(pauses_s))
@@ -452,18 +452,18 @@ async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pa
 @in_virtual_time
 async def test_a_rewrite_that_does_not_fit_gives_back_its_room() -> None:
     disk = MemoryDisk()
-    async with running(disk) as one:
-        await one.put(CREATE)
+    async with running(disk) as run:
+        await run.put(CREATE)
         for number in range(1, 60):
-            await one.put(adding(number, b"%d" % 7**number * 5))
+            await run.put(adding(number, b"%d" % 7**number * 5))
         used = disk.size_bytes_max - disk.free_bytes()
         disk.size_bytes_max = used + 300
-        one.journal.start_rewrite()
-        await rewritten(one)
-        assert one.journal.status.rewrite_failure is not None
-        assert "No space left on device" in one.journal.status.rewrite_failure
+        run.journal.start_rewrite()
+        await rewritten(run)
+        assert run.journal.status.rewrite_failure is not None
+        assert "No space left on device" in run.journal.status.rewrite_failure
         assert disk.size_bytes_max - disk.free_bytes() < used + 100
-        await one.put(adding(60))
+        await run.put(adding(60))
     assert length(recovery.load(disk).keyspace) == 60
 
 
@@ -478,23 +478,23 @@ async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
         finally:
             ended.append(True)
 
-    async with running(disk, rewriter=rewriter) as one:
-        await one.put(CREATE)
-        one.journal.start_rewrite()
+    async with running(disk, rewriter=rewriter) as run:
+        await run.put(CREATE)
+        run.journal.start_rewrite()
         await asyncio.sleep(1)
     assert ended == [True]
     assert now_ms() < 10_000
     with pytest.raises(Unavailable, match="the journal is closed"):
-        one.journal.start_rewrite()
+        run.journal.start_rewrite()
 
 
 # Failure
 
 
-async def put_on(one: Running) -> None:
+async def put_on(run: Running) -> None:
     """EntriesAdded entries until that fails."""
     while True:
-        await one.put(adding(one.journal.position, bytes(100)))
+        await run.put(adding(run.journal.position, bytes(100)))
         await asyncio.sleep(0.3)
 
 
@@ -505,27 +505,27 @@ def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
     @in_virtual_time
     async def test() -> None:
         disk = MemoryDisk()
-        async with failing(disk, policy) as one:
-            await one.put(CREATE)
+        async with failing(disk, policy) as run:
+            await run.put(CREATE)
             await asyncio.sleep(2 * SYNC_INTERVAL_S)
             disk.sync_failure = OSError(errno.EIO, "Input/output error")
             before = len(disk.synced)
             with pytest.raises(Unavailable, match="Input/output error"):
-                await put_on(one)
+                await put_on(run)
             assert len(disk.synced) - before == 1
             disk.sync_failure = None  # a second try would say that all is well
             with pytest.raises(Unavailable, match="the journal cannot be written: Input/output"):
-                one.journal.append(adding(99))
+                run.journal.append(adding(99))
             with pytest.raises(Unavailable, match="Input/output error"):
-                await one.journal.wait_durable(one.journal.durable_position + 1)
+                await run.journal.wait_durable(run.journal.durable_position + 1)
             with pytest.raises(Unavailable, match="Input/output error"):
-                one.journal.start_rewrite()
-            await one.journal.wait_durable(one.journal.durable_position)
+                run.journal.start_rewrite()
+            await run.journal.wait_durable(run.journal.durable_position)
             await asyncio.sleep(10 * SYNC_INTERVAL_S)
         assert len(disk.synced) - before == 1
-        assert one.journal.status.failure == one.journal.failure
-        [(event, facts)] = one.told
-        assert (event, facts["reason"]) == ("journal failed", one.journal.failure)
+        assert run.journal.status.failure == run.journal.failure
+        [(event, facts)] = run.told
+        assert (event, facts["reason"]) == ("journal failed", run.journal.failure)
 
     test()
 
@@ -533,12 +533,12 @@ def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
 @in_virtual_time
 async def test_everyone_who_waits_is_told_of_a_failure() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
-    async with failing(disk) as one:
-        await one.put(CREATE)
+    async with failing(disk) as run:
+        await run.put(CREATE)
         disk.sync_failure = OSError(errno.EIO, "Input/output error")
-        waits = [asyncio.create_task(one.put(adding(number))) for number in range(1, 20)]
+        waits = [asyncio.create_task(run.put(adding(number))) for number in range(1, 20)]
         await asyncio.sleep(SYNC_S / 2)
-        waits += [asyncio.create_task(one.put(adding(number))) for number in range(20, 30)]
+        waits += [asyncio.create_task(run.put(adding(number))) for number in range(20, 30)]
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {Unavailable}
 
@@ -546,33 +546,33 @@ async def test_everyone_who_waits_is_told_of_a_failure() -> None:
 @in_virtual_time
 async def test_a_failed_sync_is_followed_by_what_is_durable() -> None:
     disk = MemoryDisk()
-    async with failing(disk) as one:
-        await one.put(CREATE)
+    async with failing(disk) as run:
+        await run.put(CREATE)
         disk.sync_failure = OSError(errno.EIO, "Input/output error")
         with pytest.raises(Unavailable):
-            await one.put(adding(1))
+            await run.put(adding(1))
         await settle()
-        [durable] = one.went_back
+        [durable] = run.went_back
         assert length(durable) == 0
-        assert one.journal.position == one.journal.durable_position == 1
+        assert run.journal.position == run.journal.durable_position == 1
 
 
 @in_virtual_time
 async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:
     disk = MemoryDisk()
-    async with failing(disk) as one:
-        await one.put(CREATE)
+    async with failing(disk) as run:
+        await run.put(CREATE)
         disk.sync_failure = OSError(errno.EIO, "Input/output error")
         disk.faults["open"] = errno.EMFILE
         with pytest.raises(Unavailable):
-            await one.put(adding(1))
+            await run.put(adding(1))
         await asyncio.sleep(10)
-        assert [event for event, _ in one.told] == ["journal failed", "journal cannot be read"]
+        assert [event for event, _ in run.told] == ["journal failed", "journal cannot be read"]
         with pytest.raises(Unavailable):  # it never was promised
-            await one.journal.wait_durable(2)
+            await run.journal.wait_durable(2)
         disk.faults.clear()
         await asyncio.sleep(PAUSE_S_MAX)
-        assert len(one.went_back) == 1
+        assert len(run.went_back) == 1
 
 
 # What ends by itself
@@ -586,22 +586,22 @@ def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
     @in_virtual_time
     async def test() -> None:
         disk = MemoryDisk()
-        async with running(disk, policy) as one:
-            await one.put(CREATE)
+        async with running(disk, policy) as run:
+            await run.put(CREATE)
             disk.faults["append"] = number
-            putting = [asyncio.create_task(one.put(adding(value))) for value in (1, 2, 3)]
+            putting = [asyncio.create_task(run.put(adding(value))) for value in (1, 2, 3)]
             await asyncio.sleep(PATIENCE_S / 2)
             assert not any(task.done() for task in putting)
             with pytest.raises(Unavailable, match=os.strerror(number)):
-                one.journal.append(adding(9))
-            assert one.journal.refusal == one.journal.status.fault
-            assert one.journal.failure is None
+                run.journal.append(adding(9))
+            assert run.journal.refusal == run.journal.status.fault
+            assert run.journal.failure is None
             disk.faults.clear()
             await asyncio.gather(*putting)
-            assert one.journal.refusal is None
-            await one.put(adding(4))
-            assert one.went_back == []
-            events = [event for event, _ in one.told]
+            assert run.journal.refusal is None
+            await run.put(adding(4))
+            assert run.went_back == []
+            events = [event for event, _ in run.told]
             assert events == ["journal not written for now", "journal written again"]
         assert length(recovery.load(disk).keyspace) == 4
 
@@ -611,24 +611,24 @@ def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
 @in_virtual_time
 async def test_what_the_disk_does_not_take_for_long_is_given_up_and_then_all_goes_on() -> None:
     disk = MemoryDisk()
-    async with running(disk) as one:
-        await one.put(CREATE)
-        await one.put(adding(1))
+    async with running(disk) as run:
+        await run.put(CREATE)
+        await run.put(adding(1))
         disk.faults |= {"append": errno.ENOSPC, "truncate": errno.EIO}
         began_ms = now_ms()
         with pytest.raises(Unavailable, match="No space left on device"):
-            await one.put(adding(2))
+            await run.put(adding(2))
         assert PATIENCE_S * 1000 <= now_ms() - began_ms <= (PATIENCE_S + PAUSE_S_MAX) * 1000
         await settle()
-        assert [length(keyspace) for keyspace in one.went_back] == [1]
-        assert one.journal.position == one.journal.durable_position == 2
-        await one.journal.wait_durable(2)
+        assert [length(keyspace) for keyspace in run.went_back] == [1]
+        assert run.journal.position == run.journal.durable_position == 2
+        await run.journal.wait_durable(2)
         await asyncio.sleep(100)
-        assert one.journal.refusal is not None
+        assert run.journal.refusal is not None
         disk.faults.clear()
         await asyncio.sleep(PAUSE_S_MAX)
-        assert one.journal.refusal is None
-        await one.put(adding(3))
+        assert run.journal.refusal is None
+        await run.put(adding(3))
     loaded = recovery.load(disk).keyspace
     assert [entry.id.ms for entry in loaded.streams[b"s"].log.range(MIN_ID, MAX_ID)] == [1, 3]
 
@@ -636,12 +636,12 @@ async def test_what_the_disk_does_not_take_for_long_is_given_up_and_then_all_goe
 @in_virtual_time
 async def test_a_fault_that_lasts_until_the_end_is_a_failure_then() -> None:
     disk = MemoryDisk()
-    async with failing(disk) as one:
-        await one.put(CREATE)
+    async with failing(disk) as run:
+        await run.put(CREATE)
         disk.faults["append"] = errno.EIO
-        putting = asyncio.create_task(one.put(adding(1)))
+        putting = asyncio.create_task(run.put(adding(1)))
         await asyncio.sleep(0.5)
-        closing = asyncio.create_task(one.journal.close())
+        closing = asyncio.create_task(run.journal.close())
         with pytest.raises(Unavailable, match="Input/output error"):
             await putting
         await closing
@@ -656,18 +656,18 @@ def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> Non
         disk = MemoryDisk(
             {recovery.journal_name(1): begun(), "journal-00000000000000000001.new": b""}
         )
-        one = Running(disk)
+        journal = Running(disk)
         disk.faults[call] = errno.ENOSPC
-        run = asyncio.create_task(one.journal.run(one.go_back))
+        run = asyncio.create_task(journal.journal.run(journal.go_back))
         await asyncio.sleep(60)
-        assert one.journal.refusal == "the journal cannot be written: No space left on device"
+        assert journal.journal.refusal == "the journal cannot be written: No space left on device"
         with pytest.raises(Unavailable, match="No space left on device"):
-            one.journal.append(CREATE)
-        await one.journal.wait_durable(0)
+            journal.journal.append(CREATE)
+        await journal.journal.wait_durable(0)
         disk.faults.clear()
         await asyncio.sleep(PAUSE_S_MAX)
-        await one.put(CREATE)
-        await one.journal.close()
+        await journal.put(CREATE)
+        await journal.journal.close()
         await run
         assert recovery.load(disk).position == 1
 
@@ -681,18 +681,18 @@ def begun() -> bytes:
 @in_virtual_time
 async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> None:
     disk = MemoryDisk()
-    async with running(disk) as one:
-        await one.put(CREATE)
+    async with running(disk) as run:
+        await run.put(CREATE)
         disk.faults["rename"] = errno.EMFILE
-        one.journal.start_rewrite()
-        await rewritten(one)
-        await one.put(adding(1))
-        assert one.journal.status.rewrite_failure is not None
-        assert one.journal.refusal is None
+        run.journal.start_rewrite()
+        await rewritten(run)
+        await run.put(adding(1))
+        assert run.journal.status.rewrite_failure is not None
+        assert run.journal.refusal is None
         disk.faults.clear()
-        one.journal.start_rewrite()
-        await rewritten(one)
-        await one.put(adding(2))
+        run.journal.start_rewrite()
+        await rewritten(run)
+        await run.put(adding(2))
     assert disk.names() == [recovery.journal_name(3), recovery.snapshot_name(2)]
     assert length(recovery.load(disk).keyspace) == 2
 
@@ -705,21 +705,21 @@ DELETE: list[Command] = [EntriesDeleted(b"s", [EntryId(1, 0)])]
 @in_virtual_time
 async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_room() -> None:
     disk = MemoryDisk()
-    async with running(disk, growth=Growth(0), bounds=DiskBounds(size_bytes_max=3000)) as one:
-        await one.put(CREATE)
+    async with running(disk, growth=Growth(0), bounds=DiskBounds(size_bytes_max=3000)) as run:
+        await run.put(CREATE)
         with pytest.raises(Unavailable, match=r"the journal is full: it has 3\d* bytes"):
-            await put_on(one)
-        await rewritten(one)  # it makes room, as much is alike
+            await put_on(run)
+        await rewritten(run)  # it makes room, as much is alike
         await asyncio.sleep(LOOK_INTERVAL_S)
-        await one.put(adding(one.journal.position, b"%d" % 7**4500))
+        await run.put(adding(run.journal.position, b"%d" % 7**4500))
         with pytest.raises(Unavailable, match="the journal is full"):
-            one.journal.append(adding(one.journal.position))
-        await one.put(DELETE)
-        await one.put([StreamDeleted(b"s")])
+            run.journal.append(adding(run.journal.position))
+        await run.put(DELETE)
+        await run.put([StreamDeleted(b"s")])
         await asyncio.sleep(60)
-        assert one.journal.refusal is None
-        await one.put(CREATE)
-        events = [event for event, _ in one.told if "room" in event]
+        assert run.journal.refusal is None
+        await run.put(CREATE)
+        events = [event for event, _ in run.told if "room" in event]
         assert events == ["room is short", "there is room again"] * 2
     assert list(recovery.load(disk).keyspace.streams) == [b"s"]
 
@@ -728,26 +728,26 @@ async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_roo
 async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() -> None:
     disk = MemoryDisk()
     bounds = DiskBounds(free_bytes_min=4000)
-    async with running(disk, growth=Growth(0), bounds=bounds, rewriter=no_rewriter) as one:
-        await one.put([*CREATE, GroupCreated(b"s", b"g", MIN_ID, 0)])
-        await one.put(adding(1))
+    async with running(disk, growth=Growth(0), bounds=bounds, rewriter=no_rewriter) as run:
+        await run.put([*CREATE, GroupCreated(b"s", b"g", MIN_ID, 0)])
+        await run.put(adding(1))
         assert disk.reserved_bytes == 2000
         disk.size_bytes_max = disk.size_bytes_max - disk.free_bytes() + 2000  # by somebody else
-        await one.put(adding(2, bytes(1000)))  # nobody has looked yet
+        await run.put(adding(2, bytes(1000)))  # nobody has looked yet
         assert disk.reserved_bytes == 0
         with pytest.raises(Unavailable, match="the disk is full: No space left on device"):
-            one.journal.append(adding(3))
-        await one.put(DELETE)
+            run.journal.append(adding(3))
+        await run.put(DELETE)
         await asyncio.sleep(LOOK_INTERVAL_S)
         with pytest.raises(Unavailable, match=r"the disk is full: \d+ bytes are free, and 4000"):
-            one.journal.append(adding(3))
-        await one.put([EntriesAcked(b"s", b"g", [])])
+            run.journal.append(adding(3))
+        await run.put([EntriesAcked(b"s", b"g", [])])
         disk.size_bytes_max += 10_000
         await asyncio.sleep(LOOK_INTERVAL_S)
-        await one.put(adding(3))
+        await run.put(adding(3))
         assert disk.reserved_bytes == 2000
-        assert one.went_back == []
-        events = [event for event, _ in one.told if "room" in event]
+        assert run.went_back == []
+        events = [event for event, _ in run.told if "room" in event]
         assert events == ["room is short", "there is room again"]
     assert recovery.load(disk).position == 6
 

@@ -110,12 +110,12 @@ async def test_what_a_snapshot_has_replaced_cannot_be_loaded(long_history: Histo
 
 
 async def test_progress_goes_up_to_the_end(long_history: History) -> None:
-    told: list[tuple[int, int]] = []
-    recovery.load(long_history.disk, progress=lambda *progress: told.append(progress))
+    reported: list[tuple[int, int]] = []
+    recovery.load(long_history.disk, progress=lambda *progress: reported.append(progress))
     total = sum(map(len, long_history.disk.files.values()))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (total, total)
-    assert {of for _, of in told} == {total}
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
+    assert reported[-1] == (total, total)
+    assert {of for _, of in reported} == {total}
 
 
 async def test_records_of_one_block_are_counted_one_by_one(history: History) -> None:
@@ -151,7 +151,7 @@ async def test_a_segment_that_was_only_just_begun_is_no_damage(history: History)
 
 
 async def test_what_was_never_forced_to_disk_may_be_torn_in_its_middle() -> None:
-    records = [commands.join([commands.encode(one)]) for one in (CREATE, add(1), add(2))]
+    records = [commands.join([commands.encode(command)]) for command in (CREATE, add(1), add(2))]
     data = bytearray(JOURNAL)
     for number, payload in enumerate(records, 1):
         data += pack_block(HEADER, number, 0, payload)
@@ -244,7 +244,7 @@ async def test_a_repair_keeps_what_is_before_the_damage(long_history: History) -
 
 
 async def test_a_repair_saves_what_a_damaged_snapshot_still_holds() -> None:
-    records = [commands.encode(one) for one in (CREATE, *map(add, range(1, 6000)))]
+    records = [commands.encode(command) for command in (CREATE, *map(add, range(1, 6000)))]
     history = await written(records, rewrite_at=len(records) - 1)
     [journal, name] = history.disk.names()
     history.disk.files[name][-3] ^= 1

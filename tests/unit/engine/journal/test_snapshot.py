@@ -48,7 +48,7 @@ def again(keyspace: Keyspace) -> Keyspace:
 
 
 def hidden_in(group: Group) -> list[EntryId]:
-    return [one.id for one in group.pel.walk() if group.pel.is_hidden(one)]
+    return [entry.id for entry in group.pel.walk() if group.pel.is_hidden(entry)]
 
 
 def what_is_not_asked_for(keyspace: Keyspace) -> list[Any]:
@@ -104,14 +104,14 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
         for stream in engine.keyspace.streams.values():
             chunks = list(stream.log.dump())
             groups = list(stream.groups.values())
-            pending = [one for group in groups for one in group.pel.walk()]
+            pending = [entry for group in groups for entry in group.pel.walk()]
             traces = {
                 "tombstones": any(any(chunk.tombstones) for chunk in chunks),
-                "a repacked chunk": any(0 < one.entry_count < 4 for one in chunks[:-1]),
-                "dangling": any(stream.log.get(one.id) is None for one in pending),
+                "a repacked chunk": any(0 < chunk.entry_count < 4 for chunk in chunks[:-1]),
+                "dangling": any(stream.log.get(entry.id) is None for entry in pending),
                 "hidden": any(map(hidden_in, groups)),
-                "nacked": sum(one.owner is None for one in pending) > 1,
-                "resting": any(one.delayed_until_ms for one in pending),
+                "nacked": sum(entry.owner is None for entry in pending) > 1,
+                "resting": any(entry.delayed_until_ms for entry in pending),
                 "a policy": any(group.policy != NO_POLICY for group in groups),
                 "governed": stream.name in engine.keyspace.governed,
                 "keys": len(stream.keys) > 0,

@@ -19,7 +19,7 @@ names = st.sampled_from([b"a", b"a", b"b", b"", b"\xff\x00"])
 pairs = st.tuples(names, st.binary(max_size=8))
 fields = st.lists(pairs, min_size=1, max_size=4).map(lambda many: sum(many, ()))
 entry_lists = st.dictionaries(ids, fields, min_size=1, max_size=8).map(
-    lambda found: [Entry(entry_id, found[entry_id]) for entry_id in sorted(found)]
+    lambda drawn: [Entry(entry_id, drawn[entry_id]) for entry_id in sorted(drawn)]
 )
 
 
@@ -66,8 +66,8 @@ def test_dead_entries_are_seen_by_nobody_whether_sealed_or_open(
 def test_between_has_both_bounds_inclusive(
     entries: list[Entry], start: EntryId, end: EntryId, seal: bool
 ) -> None:
-    found = chunk_of(entries, seal=seal).between(start, end)
-    assert found == [entry for entry in entries if start <= entry.id <= end]
+    between = chunk_of(entries, seal=seal).between(start, end)
+    assert between == [entry for entry in entries if start <= entry.id <= end]
 
 
 @given(entry_lists, ids, st.booleans())
@@ -77,7 +77,7 @@ def test_killing_a_prefix_counts_only_those_that_were_alive(
     chunk = chunk_of(entries, seal=seal)
     chunk.kill(0)
     assert chunk.kill_through(through) == sum(entry.id <= through for entry in entries[1:])
-    assert chunk.between(MIN_ID, MAX_ID) == [one for one in entries[1:] if one.id > through]
+    assert chunk.between(MIN_ID, MAX_ID) == [entry for entry in entries[1:] if entry.id > through]
 
 
 def test_neighbours_with_the_same_field_names_store_them_once() -> None:

@@ -129,8 +129,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(entry_id=near_ids)
     def get(self, entry_id: EntryId) -> None:
-        found = [entry for entry in self.naive if entry.id == entry_id]
-        assert self.log.get(entry_id) == (found[0] if found else None)
+        matching = [entry for entry in self.naive if entry.id == entry_id]
+        assert self.log.get(entry_id) == (matching[0] if matching else None)
 
     @invariant()
     def edges_are_those_of_the_live_entries(self) -> None:

@@ -63,9 +63,9 @@ class Guests:
         assert list(zip(self.view._firsts.majors, self.view._firsts.minors, strict=True)) == firsts
 
     def edge(self, name: str) -> None:
-        found = {"first": self.view.first, "last": self.view.last}[name]()
+        value = {"first": self.view.first, "last": self.view.last}[name]()
         edge = {"first": min, "last": max}[name]
-        assert found is (self.naive[edge(self.naive)] if self.naive else None)
+        assert value is (self.naive[edge(self.naive)] if self.naive else None)
 
     def kept(self) -> int:
         """Return how many keys the view keeps, tombstones included."""
@@ -93,10 +93,10 @@ def step(guests: Guests, name: str, key: Key) -> None:
         guests.come_back(key)
     elif name == "crowd":  # enough tombstones on both sides of the key to be swept
         crowd = [(number % 14, 100 + number) for number in range(200)]
-        for one in crowd:
-            guests.insert(one)
-        for one in crowd:
-            guests.remove(one)
+        for key_of_crowd in crowd:
+            guests.insert(key_of_crowd)
+        for key_of_crowd in crowd:
+            guests.remove(key_of_crowd)
     else:
         guests.edge(name)
 
@@ -153,8 +153,8 @@ def test_a_walk_sweeps_the_shadows_it_has_passed() -> None:
     for number in range(2000, 5000):  # too few for those who leave to sweep
         guests.remove((number, 0))
     assert guests.kept() == 10_000
-    found = islice(guests.view.walk((1999, 0)), 2)
-    assert [guest.number for guest in found] == [2000, 5001]
+    values = islice(guests.view.walk((1999, 0)), 2)
+    assert [guest.number for guest in values] == [2000, 5001]
     assert guests.kept() <= 7000 + 2 * 512
 
 
