@@ -70,6 +70,15 @@ CONSUMERS_MAX = 100_000
 PRODUCERS_MAX = 10_000
 """Producers of idempotency keys of one stream: those whose time is over are looked for in all."""
 
+IDEMPOTENCY_WINDOW_MS_MIN = 1_000
+"""Redis's least stream-idmp-duration."""
+
+IDEMPOTENCY_WINDOW_MS_MAX = 86_400_000
+"""Redis's greatest stream-idmp-duration: a day."""
+
+IDEMPOTENCY_KEYS_MAX = 10_000
+"""Redis's greatest stream-idmp-maxsize: keys remembered of one producer."""
+
 WAITERS_MAX = 100_000
 """Blocked reads at once; each costs about a kilobyte."""
 

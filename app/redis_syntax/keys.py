@@ -25,7 +25,12 @@ from headgate.app.redis_syntax.words import (
 from headgate.app.runtime.turns import Turn
 from headgate.engine.commands import DefaultsSet
 from headgate.engine.decisions import Decision, streams
-from headgate.engine.limits import U64_MAX
+from headgate.engine.limits import (
+    IDEMPOTENCY_KEYS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MIN,
+    U64_MAX,
+)
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 
@@ -247,8 +252,12 @@ def flush(words: Sequence[bytes]) -> Plan:
 _SETTINGS: dict[bytes, tuple[Callable[[Defaults], int], int, int]] = {
     b"stream-node-max-bytes": (lambda d: d.node_limits.size_bytes_max, 0, 2**63 - 1),
     b"stream-node-max-entries": (lambda d: d.node_limits.entries_max, 0, 2**63 - 1),
-    b"stream-idmp-duration": (lambda d: d.idempotency_window_ms // 1000, 1, 86_400),
-    b"stream-idmp-maxsize": (lambda d: d.idempotency_max, 1, 10_000),
+    b"stream-idmp-duration": (
+        lambda d: d.idempotency_window_ms // 1000,
+        IDEMPOTENCY_WINDOW_MS_MIN // 1000,
+        IDEMPOTENCY_WINDOW_MS_MAX // 1000,
+    ),
+    b"stream-idmp-maxsize": (lambda d: d.idempotency_max, 1, IDEMPOTENCY_KEYS_MAX),
 }
 
 

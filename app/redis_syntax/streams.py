@@ -32,7 +32,13 @@ from headgate.engine.decisions import Decision, streams
 from headgate.engine.decisions.views import freeze, read
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.limits import READ_PARTS_MAX, U64_MAX, XREAD_MAX
+from headgate.engine.limits import (
+    IDEMPOTENCY_KEYS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MAX,
+    READ_PARTS_MAX,
+    U64_MAX,
+    XREAD_MAX,
+)
 from headgate.engine.replies import Deletion
 from headgate.engine.requests import From, References, StreamCursor, TrimRequest
 from headgate.engine.state.idempotency import Idempotent, Made, hash_fields
@@ -553,8 +559,10 @@ class _Setting(NamedTuple):
 
 
 _SETTINGS = {
-    b"IDMP-DURATION": _Setting("idempotency_window_ms", 1000, 86_400, "seconds"),
-    b"IDMP-MAXSIZE": _Setting("idempotency_max", 1, 10_000, "entries"),
+    b"IDMP-DURATION": _Setting(
+        "idempotency_window_ms", 1000, IDEMPOTENCY_WINDOW_MS_MAX // 1000, "seconds"
+    ),
+    b"IDMP-MAXSIZE": _Setting("idempotency_max", 1, IDEMPOTENCY_KEYS_MAX, "entries"),
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headgate.app.wire.ids import plain_ids
+from headgate.app.wire.schemas.limits import DEFAULTS
 from headgate.engine import decisions
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -53,8 +54,8 @@ class CommandError(StreamError):
 class Bounds(NamedTuple):
     """What one reply may hold: more would be in the way of everyone else."""
 
-    entries_max: int = 10_000
-    size_bytes_max: int = 16 * 2**20  # names and values, about
+    entries_max: int = DEFAULTS.read_entries_max
+    size_bytes_max: int = DEFAULTS.read_bytes_max  # names and values, about
 
     def shared(self, count: int) -> Bounds:
         """Return what each of so many replies may hold."""

@@ -107,6 +107,10 @@ class ChosenLimits(ConnectionLimits, GatewayLimits):
     """What an operator may choose. The fields of `GatewayLimits` come first."""
 
 
+DEFAULTS = ChosenLimits()
+"""The limits where nothing is chosen."""
+
+
 def _tell_what_holds(schema: dict[str, Any]) -> None:
     """Describe limits that hold: each is there, and nothing says what could be chosen instead."""
     limits = schema["properties"]

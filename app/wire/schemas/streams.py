@@ -9,10 +9,20 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, IdText, Request
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import (
+    COUNT_MAX,
+    IDEMPOTENCY_KEYS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MIN,
+)
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
 from headgate.engine.requests import StreamPatch
 from headgate.engine.state.stream import StreamConfig as EngineStreamConfig
+
+IdempotencyWindow = Annotated[
+    int, Field(ge=IDEMPOTENCY_WINDOW_MS_MIN, le=IDEMPOTENCY_WINDOW_MS_MAX, strict=True)
+]
+IdempotencyCount = Annotated[int, Field(ge=1, le=IDEMPOTENCY_KEYS_MAX, strict=True)]
 
 
 class StreamConfig(Request):
@@ -22,10 +32,10 @@ class StreamConfig(Request):
     max_age_ms: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Keep entries whose id is not older."
     )
-    idempotency_window_ms: Annotated[int, Field(ge=1000, le=86_400_000, strict=True)] | None = (
-        Field(None, description="How long an idempotency key protects; 100 s unless given.")
+    idempotency_window_ms: IdempotencyWindow | None = Field(
+        None, description="How long an idempotency key protects; 100 s unless given."
     )
-    idempotency_max: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = Field(
+    idempotency_max: IdempotencyCount | None = Field(
         None, description="Keys remembered of each producer, the newest; 100 unless given."
     )
 

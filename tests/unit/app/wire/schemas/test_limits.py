@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 import headgate.app
 from headgate.app.live import frames
+from headgate.app.redis_syntax.words import Bounds
 from headgate.app.settings import Settings
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.journal.journal import REDIS_GROWTH
@@ -58,6 +59,10 @@ def test_the_engine_has_the_same_defaults() -> None:
     assert settings.waiters_max == WAITERS_MAX
     assert KeyspaceBounds() == tuple(getattr(settings, name) for name in KeyspaceBounds._fields)
     assert (settings.rewrite_percentage, settings.rewrite_bytes_min) == REDIS_GROWTH
+
+
+def test_replies_to_commands_have_the_same_defaults() -> None:
+    assert Bounds() == (Settings().read_entries_max, Settings().read_bytes_max)
 
 
 @pytest.mark.parametrize("told", [Limits, frames.ConnectionLimits])
