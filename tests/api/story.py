@@ -257,7 +257,8 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         try:
-            yield Storyteller(http, clock or StoryClock(), app.openapi()["paths"])
+            document = await asyncio.to_thread(app.openapi)
+            yield Storyteller(http, clock or StoryClock(), document["paths"])
         finally:
             server.should_exit = True
             await serving
