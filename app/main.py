@@ -252,10 +252,10 @@ def open_engine(settings: Settings, progress: Progress = recovery.no_progress) -
 
 
 def _memory_bounds(settings: Settings) -> MemoryBounds:
-    most = settings.memory_bytes_max
-    if most is None:
-        most = machine.memory_bytes() * _MEMORY_PERCENTAGE // 100
-    return MemoryBounds(most, settings.full)
+    limit_bytes = settings.memory_bytes_max
+    if limit_bytes is None:
+        limit_bytes = machine.memory_bytes() * _MEMORY_PERCENTAGE // 100
+    return MemoryBounds(limit_bytes, settings.full)
 
 
 def _log(event: str, facts: Mapping[str, object]) -> None:

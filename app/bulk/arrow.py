@@ -155,8 +155,8 @@ def _id_columns(ids: list[tuple[int, int]]) -> tuple[Any, Any, Any]:
     try:
         return texts, ms.cast(pa.int64()), seq.cast(pa.int64())
     except pa.ArrowInvalid:  # beyond a signed number: the text alone has the truth
-        times = [min(one, _INT64_MAX) for one in flat[0::2]]
-        numbers = [one if one <= _INT64_MAX else None for one in flat[1::2]]
+        times = [min(ms, _INT64_MAX) for ms in flat[0::2]]
+        numbers = [number if number <= _INT64_MAX else None for number in flat[1::2]]
         return texts, pa.array(times, pa.int64()), pa.array(numbers, pa.int64())
 
 
@@ -214,7 +214,7 @@ def _fields(column: Any, first: int) -> list[Fields]:
         _refuse(first + column.is_null().index(True).as_py(), "should not be null")
     ends = column.offsets.to_pylist()
     begin, count = ends[0], ends[-1] - ends[0]
-    names, values = (one.slice(begin, count) for one in leaves_of(pa, column))
+    names, values = (leaf.slice(begin, count) for leaf in leaves_of(pa, column))
     flat: list[bytes] = [b""] * (2 * count)
     flat[0::2], flat[1::2] = _bytes(names), _bytes(values)
     places = ((2 * (low - begin), 2 * (high - begin)) for low, high in pairwise(ends))
@@ -231,13 +231,13 @@ def _fields(column: Any, first: int) -> list[Fields]:
 def _bytes(column: Any) -> list[bytes]:
     """Return the bytes of a column, a few values at a time: nothing else runs meanwhile."""
     pa = _pyarrow()
-    found: list[bytes] = []
+    values: list[bytes] = []
     for begin in range(0, len(column), _VALUES_AT_ONCE):
-        some = column.slice(begin, _VALUES_AT_ONCE)
-        if pa.types.is_string_view(some.type):
-            some = some.cast(pa.binary_view())
-        found += some.cast(pa.large_binary()).to_pylist()
-    return found
+        portion = column.slice(begin, _VALUES_AT_ONCE)
+        if pa.types.is_string_view(portion.type):
+            portion = portion.cast(pa.binary_view())
+        values += portion.cast(pa.large_binary()).to_pylist()
+    return values
 
 
 def _refuse(row: int, text: str) -> None:

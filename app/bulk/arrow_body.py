@@ -51,7 +51,7 @@ def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
     return table
 
 
-def _check_size(pa: Any, table: Any, most: int) -> None:
+def _check_size(pa: Any, table: Any, bytes_max: int) -> None:
     """Refuse a body that becomes larger than it may be once each value has bytes of its own.
 
     Views may all show the same bytes, and so may two columns: 300 views of 8 MB are a body of 8 MB.
@@ -64,8 +64,8 @@ def _check_size(pa: Any, table: Any, most: int) -> None:
                 if (pa.compute.min(lengths).as_py() or 0) < 0:
                     raise pa.ArrowInvalid("a value is shorter than nothing")
                 total += pa.compute.sum(lengths).as_py() or 0
-    if total > most:
-        text = f"its names and values have {total} bytes, at most {most} may be sent at once"
+    if total > bytes_max:
+        text = f"its names and values have {total} bytes, at most {bytes_max} may be sent at once"
         raise GatewayError("too_large", text, pointer="/body")
 
 
@@ -129,9 +129,9 @@ def _is_fields(types: Any, kind: Any) -> bool:
     if not (types.is_list(kind) or types.is_large_list(kind)):
         return False
     pair = kind.value_type
-    if not types.is_struct(pair) or [one.name for one in pair] != ["name", "value"]:
+    if not types.is_struct(pair) or [child.name for child in pair] != ["name", "value"]:
         return False
-    return all(_is_bytes(types, one.type) for one in pair)
+    return all(_is_bytes(types, child.type) for child in pair)
 
 
 def _check_uncompressed(pa: Any, body: bytes) -> None:

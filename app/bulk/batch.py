@@ -36,16 +36,16 @@ async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Dr
     """
     turn, drafts = Turn(), list[Draft]()
     read = _of_lines if is_lines else _of_array
-    for some in read(body):
-        drafts += some
-        if len(drafts) > entries_max and len(drafts) > len(some):
+    for portion in read(body):
+        drafts += portion
+        if len(drafts) > entries_max and len(drafts) > len(portion):
             raise GatewayError("invalid_request", f"at most {entries_max}", pointer="/body")
         await turn.pause()
     check_count(len(drafts), entries_max)
     return drafts
 
 
-def check_count(count: int, most: int) -> None:
+def check_count(count: int, limit: int) -> None:
     """Refuse a batch that has no entries, or too many.
 
     Raises:
@@ -53,8 +53,8 @@ def check_count(count: int, most: int) -> None:
     """
     if not count:
         raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
-    if count > most:
-        text = f"at most {most}, not {count}"
+    if count > limit:
+        text = f"at most {limit}, not {count}"
         raise GatewayError("invalid_request", text, pointer="/body")
 
 
@@ -75,16 +75,16 @@ def _of_array(body: bytes) -> Iterator[list[Draft]]:
         is_last = end is None or body[end : end + 1] == b"]"
         piece = b"[" + body[begin:] if is_last else b"[%b]" % body[begin:end]
         try:
-            found = _of_items(piece, count)
+            drafts = _of_items(piece, count)
         except _NoJsonError as error:
             if find_end is pieces.true_end:
                 raise _malformed(f"{error} in what begins at byte {begin}") from None
             find_end = pieces.true_end  # it was not the end of an item, or nothing is
             continue
-        yield found
+        yield drafts
         if end is None or is_last:
             return
-        count += len(found)
+        count += len(drafts)
         begin = end + 1 if find_end is pieces.true_end else body.index(b"{", end)
 
 
@@ -108,15 +108,15 @@ def _of_items(piece: bytes, first: int) -> list[Draft]:
     except json.JSONDecodeError as error:
         raise _NoJsonError(error.msg) from None
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise RequestValidationError([_moved(one, first) for one in found]) from None
+        errors = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError([_moved(item_error, first) for item_error in errors]) from None
     return [entry.to_draft(f"/body/{index}") for index, entry in enumerate(entries, first)]
 
 
 def _moved(error: Any, first: int) -> dict[str, Any]:
     """Return an error in an item of a piece with its place in the body."""
-    index, *rest = error["loc"] or (None,)
-    place = (index + first, *rest) if isinstance(index, int) else error["loc"]
+    index, *inner = error["loc"] or (None,)
+    place = (index + first, *inner) if isinstance(index, int) else error["loc"]
     return {**error, "loc": ("body", *place)}
 
 
@@ -125,11 +125,11 @@ def _of_lines(body: bytes) -> Iterator[list[Draft]]:
     count = 0
     for piece in pieces.lines(body):
         check_dense(piece)
-        found = plain_drafts(piece, is_lines=True)
-        if found is None:
-            found = _of_each_line(piece, count)
-        count += len(found)
-        yield found
+        drafts = plain_drafts(piece, is_lines=True)
+        if drafts is None:
+            drafts = _of_each_line(piece, count)
+        count += len(drafts)
+        yield drafts
 
 
 def _of_each_line(piece: bytes, first: int) -> list[Draft]:
@@ -155,10 +155,10 @@ def _check_long_line(line: bytes, index: int) -> None:
 
 def _at_line(error: ValidationError, index: int) -> list[Any]:
     """Return what is wrong with a line, with its place in the body and its number for people."""
-    found = []
-    for one in error.errors(include_url=False, include_input=False):
-        context = {**one.get("ctx", {}), "line": index + 1}
-        if one["type"] == "json_invalid":  # it counts from the line on
+    errors = []
+    for line_error in error.errors(include_url=False, include_input=False):
+        context = {**line_error.get("ctx", {}), "line": index + 1}
+        if line_error["type"] == "json_invalid":  # it counts from the line on
             context["error"] = context["error"].replace(" at line 1 column", " at column")
-        found.append({**one, "loc": ("body", index, *one["loc"]), "ctx": context})
-    return found
+        errors.append({**line_error, "loc": ("body", index, *line_error["loc"]), "ctx": context})
+    return errors

@@ -37,8 +37,8 @@ _OPENING = re.compile(rb"\s*+\[\s*+(?=\{)")
 
 def opening_of(body: bytes) -> int | None:
     """Return where the first object of a large array begins; None if the body is one piece."""
-    found = _OPENING.match(body) if len(body) > _WHOLE_BYTES else None
-    return None if found is None else found.end()
+    match = _OPENING.match(body) if len(body) > _WHOLE_BYTES else None
+    return None if match is None else match.end()
 
 
 def likely_end(body: bytes, begin: int) -> int | None:
@@ -46,8 +46,8 @@ def likely_end(body: bytes, begin: int) -> int | None:
 
     The next one begins behind the comma that follows.
     """
-    found = _BETWEEN.search(body, begin + PIECE_BYTES)
-    return None if found is None else found.start() + 1
+    match = _BETWEEN.search(body, begin + PIECE_BYTES)
+    return None if match is None else match.start() + 1
 
 
 def true_end(body: bytes, begin: int) -> int | None:
@@ -80,9 +80,9 @@ def _item_end(body: bytes, begin: int) -> int | None:
     window_bytes = _WHOLE_BYTES
     while True:
         end = min(begin + window_bytes, len(body))
-        found = _ITEM.match(body, begin, end)
-        if found is not None and found.end() < end:
-            return found.end()
+        match = _ITEM.match(body, begin, end)
+        if match is not None and match.end() < end:
+            return match.end()
         if end == len(body):
             return None
         check_dense(body[begin:end])

@@ -89,10 +89,10 @@ class BulkRange:
         """Return what goes into the next batch, nothing at the end."""
         rows: list[Entry] = []
         while not self._is_over and len(rows) < arrow.ROWS_MAX:
-            found = await self._slice()
-            rows += found
+            entries = await self._slice()
+            rows += entries
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
-            if len(found) < _SLICE:  # its entries are large, or there are no more
+            if len(entries) < _SLICE:  # its entries are large, or there are no more
                 break
         return rows
 
@@ -102,13 +102,13 @@ class BulkRange:
             self._is_over = True
             return []
         bounds = self._stream, self._low, self._high
-        found = await self._backend.range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
+        entries = await self._backend.range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
         await self._check_whole()
-        self._is_over = not found or found[-1].id == self._high
-        if found:
-            self._low = found[-1].id.next()
-            self._left = None if self._left is None else self._left - len(found)
-        return found
+        self._is_over = not entries or entries[-1].id == self._high
+        if entries:
+            self._low = entries[-1].id.next()
+            self._left = None if self._left is None else self._left - len(entries)
+        return entries
 
     async def _check_whole(self) -> None:
         """Refuse to go on if what was to be read by now may be missing something.

@@ -38,7 +38,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         return cls(
             streams=names,
             stream_of=[place[name] for name in streams] if len(names) > 1 else None,
-            ids=ids if any(one is not None for one in ids) else None,
+            ids=ids if any(entry_id is not None for entry_id in ids) else None,
             fields=[draft.fields for draft in drafts],
         )
 
@@ -61,19 +61,19 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         for end, fields in enumerate(self.fields, 1):
             parts += len(fields) + 1
             if parts >= _BLOCK_PARTS_MAX or end == len(self.fields):
-                yield self._some(begin, end)
+                yield self._portion(begin, end)
                 begin, parts = end, 0
 
-    def _some(self, begin: int, end: int) -> Rows:
+    def _portion(self, begin: int, end: int) -> Rows:
         """Return some of the rows, with the streams that they name."""
         fields = self.fields[begin:end]
         ids = None if self.ids is None else self.ids[begin:end]
         if self.stream_of is None:
             return Rows(self.streams, None, ids, fields)
         named = self.stream_of[begin:end]
-        place = {one: at for at, one in enumerate(dict.fromkeys(named))}
-        streams = [self.streams[one] for one in place]
-        return Rows(streams, [place[one] for one in named], ids, fields)
+        place = {index: at for at, index in enumerate(dict.fromkeys(named))}
+        streams = [self.streams[index] for index in place]
+        return Rows(streams, [place[index] for index in named], ids, fields)
 
 
 def encode(rows: Rows) -> bytes:

@@ -45,7 +45,7 @@ _FILE = re.compile(rf"({_NUMBER})-({_NUMBER})-([A-Za-z0-9._-]{{1,64}})")
 _FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
 """What folders of writers, and of batches in them, are called."""
 
-_TOLD_MAX = 5
+_SHOWN_MAX = 5
 
 
 class ChunkName(NamedTuple):
@@ -58,8 +58,8 @@ class ChunkName(NamedTuple):
     @classmethod
     def of_file(cls, name: str) -> ChunkName | None:
         """Return the name of the chunk in a file; None: no chunk is called so."""
-        found = _FILE.fullmatch(name)
-        return None if found is None else cls(int(found[1]), int(found[2]), found[3])
+        match = _FILE.fullmatch(name)
+        return None if match is None else cls(int(match[1]), int(match[2]), match[3])
 
     @property
     def file(self) -> str:
@@ -228,25 +228,25 @@ class Staging:
         """Return what is staged, found out once from the files."""
         if self._batches is None:
             self._batches = {}
-            found = _Found()
-            for folder in _folders(self._directory, found):
-                self._load(folder, found)
-            if found.unknown:
-                first = list(map(str, found.unknown[:_TOLD_MAX]))
-                facts = {"count": len(found.unknown), "first": first}
+            scan = _Scan()
+            for folder in _folders(self._directory, scan):
+                self._load(folder, scan)
+            if scan.unknown:
+                first = list(map(str, scan.unknown[:_SHOWN_MAX]))
+                facts = {"count": len(scan.unknown), "first": first}
                 log.warning("not staged by the gateway, left alone", extra=facts)
         return self._batches
 
-    def _load(self, folder: Path, found: _Found) -> None:
+    def _load(self, folder: Path, scan: _Scan) -> None:
         """Take note of the chunks of a batch."""
         assert self._batches is not None
         held, touched_ms = _Batch(0), 0
-        for entry in found.entries(folder):
+        for entry in scan.entries(folder):
             chunk = ChunkName.of_file(entry.name)
             if not entry.is_file(follow_symlinks=False) or (
                 chunk is None and entry.name != _UNFINISHED
             ):
-                found.unknown.append(Path(entry.path))
+                scan.unknown.append(Path(entry.path))
                 continue
             with suppress(OSError):  # it goes at this very moment
                 if chunk is None:
@@ -267,7 +267,7 @@ class Staging:
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
-class _Found:
+class _Scan:
     """What is below the directory, and what of it is none of ours."""
 
     def __init__(self) -> None:
@@ -285,14 +285,14 @@ class _Found:
             return []
 
 
-def _folders(directory: Path | None, found: _Found) -> list[Path]:
+def _folders(directory: Path | None, scan: _Scan) -> list[Path]:
     """Return the folders of batches below a directory."""
     folders = [] if directory is None else [directory]
     for name in _FOLDERS:
         below: list[Path] = []
-        for entry in (one for folder in folders for one in found.entries(folder)):
+        for entry in (below_folder for folder in folders for below_folder in scan.entries(folder)):
             is_ours = entry.is_dir(follow_symlinks=False) and name.fullmatch(entry.name)
-            (below if is_ours else found.unknown).append(Path(entry.path))
+            (below if is_ours else scan.unknown).append(Path(entry.path))
         folders = below
     return folders
 

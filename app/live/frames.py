@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
 from headgate.app.wire.schemas.entries import Entry, EntryInput
-from headgate.app.wire.schemas.limits import TOLD, SocketLimits
+from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds
@@ -145,7 +145,7 @@ AnyClientFrame = Annotated[
 class ConnectionLimits(SocketLimits):
     """What one connection may ask for."""
 
-    model_config = TOLD
+    model_config = IN_FORCE
 
     frame_ids_max: int = Field(FRAME_IDS_MAX, description="Ids in one frame.")
 

@@ -65,7 +65,7 @@ def gap_wire(gap: Gap) -> dict[str, str]:
 
 
 def _array(entries: list[Entry]) -> msgspec.Raw:
-    return msgspec.Raw(_encode([entry_wire(one) for one in entries]))
+    return msgspec.Raw(_encode([entry_wire(entry) for entry in entries]))
 
 
 _last_arrays = LastBatches(_array)
@@ -120,7 +120,7 @@ def deliveries_frame(
     frame: dict[str, Any] = {
         "type": "entries",
         "sub": sub,
-        "entries": [delivery_wire(one) for one in deliveries],
+        "entries": [delivery_wire(delivery) for delivery in deliveries],
         "credit_left": credit_left,
     }
     if gone:
@@ -156,15 +156,15 @@ def settled_frame(
 def delivery_wire(delivery: Delivery) -> dict[str, Any]:
     """Return the wire form of a delivery of a group; its entry is there."""
     ms, seq = delivery.id
-    found = {
+    wire = {
         "id": f"{ms}-{seq}",
         **wire_fields(delivery.fields or ()),
         "deliveries": min(delivery.delivery_count, COUNT_MAX),
         "idle_ms": delivery.idle_ms,
     }
     if delivery.claimed_from is not None:
-        found["claimed_from"] = text_of(delivery.claimed_from)
-    return found
+        wire["claimed_from"] = text_of(delivery.claimed_from)
+    return wire
 
 
 def _text(frame: dict[str, Any]) -> str:

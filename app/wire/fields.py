@@ -38,14 +38,14 @@ def _binary_fields(flat: Fields) -> dict[str, Any]:
         [name_of(name), codec.b64encode(value).decode() if name in packed else value.decode()]
         for name, value in pairs
     ]
-    found: dict[str, Any] = {"fields": dict(wire)}
+    fields: dict[str, Any] = {"fields": dict(wire)}
     if packed:
-        found["base64"] = sorted(name_of(name) for name in packed)
-    if len(found["fields"]) < len(wire):
-        found["pairs"] = wire
+        fields["base64"] = sorted(name_of(name) for name in packed)
+    if len(fields["fields"]) < len(wire):
+        fields["pairs"] = wire
     if names_packed:
-        found["names_base64"] = True
-    return found
+        fields["names_base64"] = True
+    return fields
 
 
 def _is_text(value: bytes) -> bool:

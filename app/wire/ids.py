@@ -25,10 +25,10 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
     Raises:
         GatewayError: the text is none; its pointer says where it stood.
     """
-    found = _ID.fullmatch(text)
-    if found is None:
+    match = _ID.fullmatch(text)
+    if match is None:
         raise _not_an_id(text, field)
-    ms, seq = int(found[1]), missing_seq if found[2] is None else int(found[2])
+    ms, seq = int(match[1]), missing_seq if match[2] is None else int(match[2])
     if ms > U64_MAX or seq > U64_MAX:
         raise _not_an_id(text, field)
     return EntryId(ms, seq)
@@ -36,9 +36,9 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
 
 def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:
     """Read a list of entry ids; an error names the one that is wrong."""
-    found = plain_ids(" ".join(texts), len(texts))
-    if found is not None:
-        return found
+    ids = plain_ids(" ".join(texts), len(texts))
+    if ids is not None:
+        return ids
     return [parse_id(text, field=f"{field}/{index}") for index, text in enumerate(texts)]
 
 

@@ -183,15 +183,15 @@ def problem_of(error: Exception, instance: str) -> Problem:
     if pointer is None:
         problem = make_problem(code, detail, instance)
     else:
-        found = [ProblemError(pointer=pointer, detail=detail)]
-        problem = make_problem(code, f"{pointer}: {detail}", instance, found)
+        errors_found = [ProblemError(pointer=pointer, detail=detail)]
+        problem = make_problem(code, f"{pointer}: {detail}", instance, errors_found)
     if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
         problem.last_id = str(error.last_id)
     return problem
 
 
 def make_problem(
-    code: Code, detail: str, instance: str, found: list[ProblemError] | None = None
+    code: Code, detail: str, instance: str, parts: list[ProblemError] | None = None
 ) -> Problem:
     """Return a problem with everything that follows from its code filled in."""
     status = _STATUS[code]
@@ -206,20 +206,20 @@ def make_problem(
     )
     if code in _RETRYABLE:
         problem.retry_after_ms = _RETRY_AFTER_MS
-    if found is not None:
-        problem.errors = found
+    if parts is not None:
+        problem.errors = parts
     return problem
 
 
-def validation_problem(found: list[ErrorDetails], instance: str, prefix: str = "") -> Problem:
+def validation_problem(mistakes: list[ErrorDetails], instance: str, prefix: str = "") -> Problem:
     """Return the problem of a request whose parts are wrong; JSON that is not JSON is malformed."""
     details = [
         ProblemError(pointer=_pointer(error, prefix), detail=_validation_detail(error))
-        for error in found[:_ERRORS_MAX]
+        for error in mistakes[:_ERRORS_MAX]
     ]
     first = f"{details[0].pointer}: {details[0].detail}"
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    is_json = not any(error["type"] == "json_invalid" for error in found)
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    is_json = not any(error["type"] == "json_invalid" for error in mistakes)
     return make_problem(
         "invalid_request" if is_json else "malformed", first + more, instance, details
     )
@@ -262,8 +262,8 @@ def place_drafts(error: errors.StreamError, place: Callable[[int], errors.Locati
         place: returns where in the body a draft stands.
     """
     match error.location:
-        case ("drafts", int(index), *rest):
-            error.location = (*place(index), *rest)
+        case ("drafts", int(index), *inner):
+            error.location = (*place(index), *inner)
 
 
 def _quoted(name: bytes) -> str:

@@ -30,8 +30,8 @@ def values_in(answer: httpx.Response) -> list[str]:
 
 
 async def values(live: Live, stream: str) -> list[str]:
-    found = (await live.http.get(f"/v1/streams/{stream}/entries")).json()
-    return [one["fields"]["v"] for one in found["entries"]]
+    page = (await live.http.get(f"/v1/streams/{stream}/entries")).json()
+    return [one["fields"]["v"] for one in page["entries"]]
 
 
 async def stage(

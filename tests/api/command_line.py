@@ -32,8 +32,8 @@ class Ended(NamedTuple):
 
 
 def environment(url: str, **variables: str) -> dict[str, str]:
-    told = ("HEADGATE_", "COLUMNS", "LINES")  # a terminal says its own size
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(told)}
+    own = ("HEADGATE_", "COLUMNS", "LINES")  # a terminal says its own size
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return {**kept, "HEADGATE_URL": url, **variables}
 
 

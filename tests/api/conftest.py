@@ -55,20 +55,22 @@ class Live:
         url = f"/v1/streams/{stream}/groups/{group}/read?consumer={consumer}"
         answer = await self.http.post(url, json=body)
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        reply: dict[str, Any] = answer.json()
+        return reply
 
     async def group(self, stream: str, group: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}/groups/{group}")).json()
-        return found
+        described: dict[str, Any] = (
+            await self.http.get(f"/v1/streams/{stream}/groups/{group}")
+        ).json()
+        return described
 
     async def claim(self, stream: str, group: str, consumer: str, **body: Any) -> dict[str, Any]:
         """Take over what `body` says, however short it has been idle."""
         url = f"/v1/streams/{stream}/groups/{group}/claim?consumer={consumer}"
         answer = await self.http.post(url, json={"min_idle_ms": 0, **body})
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        reply: dict[str, Any] = answer.json()
+        return reply
 
     async def outcomes(
         self, what: str, stream: str, group: str, ids: list[str], consumer: str = "", **body: Any
@@ -82,8 +84,8 @@ class Live:
         return [one["outcome"] for one in answer.json()["results"]]
 
     async def stream(self, stream: str) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}")).json()
-        return found
+        described: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}")).json()
+        return described
 
     async def until_waiting(self, count: int) -> None:
         """Return as soon as exactly `count` reads are blocked."""
@@ -173,7 +175,7 @@ def problem_in(answer: httpx.Response) -> dict[str, Any]:
     return problem
 
 
-def problem_of(answer: httpx.Response) -> tuple[int, str, str]:
+def refusal_of(answer: httpx.Response) -> tuple[int, str, str]:
     """Return status, code and the pointer of the first error; "" if the problem has none."""
     problem = problem_in(answer)
     errors = problem.get("errors") or [{"pointer": ""}]

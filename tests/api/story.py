@@ -90,11 +90,11 @@ class Storyteller:
         if isinstance(body, str):
             exchange["request"] = {media_type: body if lines is not None else json}
         kind = answer.headers.get("content-type", "").partition(";")[0]
-        found = answer.json() if answer.text and kind == "application/json" else answer.text
+        content = answer.json() if answer.text and kind == "application/json" else answer.text
         if answer.text:
-            exchange["response"] = {kind: found}
+            exchange["response"] = {kind: content}
         self.exchanges.setdefault(operation, exchange)
-        return found
+        return content
 
     async def _answer(
         self, method: str, url: str, body: str | bytes | None, headers: dict[str, str]
@@ -117,9 +117,9 @@ class Storyteller:
             pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)
             if template.endswith("{words}"):
                 pattern = pattern.replace("[^/]+", ".+")
-            found = re.fullmatch(pattern, parts.path)
-            if found is not None and method.lower() in operations:
-                named = {name: unquote(value) for name, value in found.groupdict().items()}
+            match = re.fullmatch(pattern, parts.path)
+            if match is not None and method.lower() in operations:
+                named = {name: unquote(value) for name, value in match.groupdict().items()}
                 named.update(parse_qsl(parts.query))
                 return operations[method.lower()]["operationId"], named
         raise AssertionError(f"no operation is {method} {url}")
@@ -190,9 +190,9 @@ async def _groups(story: Storyteller) -> None:
     read = await story.tell(
         "POST", f"{group}/read?consumer=anna", json={"limit": 4, "wait_ms": 20_000}
     )
-    one, two, three, four = [entry["id"] for entry in read["entries"]]
-    await story.tell("POST", f"{group}/extend?consumer=anna", json={"ids": [two]})
-    await story.tell("POST", f"{group}/ack?consumer=anna", json={"ids": [one]})
+    first, second, third, fourth = [entry["id"] for entry in read["entries"]]
+    await story.tell("POST", f"{group}/extend?consumer=anna", json={"ids": [second]})
+    await story.tell("POST", f"{group}/ack?consumer=anna", json={"ids": [first]})
     await story.tell("GET", "/v1/streams/orders/groups")
     await story.tell("GET", group)
     await story.tell("GET", f"{group}/consumers")
@@ -200,14 +200,14 @@ async def _groups(story: Storyteller) -> None:
     await story.tell("GET", f"{group}/pending/summary")
     story.clock.now_ms += 60_000
     await story.tell(
-        "POST", f"{group}/claim?consumer=ben", json={"ids": [two], "min_idle_ms": 30_000}
+        "POST", f"{group}/claim?consumer=ben", json={"ids": [second], "min_idle_ms": 30_000}
     )
     await story.tell(
         "POST", f"{group}/autoclaim?consumer=ben", json={"min_idle_ms": 30_000, "limit": 1}
     )
-    await story.tell("POST", f"{group}/nack?consumer=ben", json={"ids": [two], "mode": "fatal"})
+    await story.tell("POST", f"{group}/nack?consumer=ben", json={"ids": [second], "mode": "fatal"})
     await story.tell("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
-    await story.tell("POST", f"{group}/ack", json={"ids": [three, four]})
+    await story.tell("POST", f"{group}/ack", json={"ids": [third, fourth]})
     await story.tell("GET", f"{group}/events?consumer=carla&credit=16")
     await story.tell("DELETE", f"{group}/consumers/anna?pending=release")
 
@@ -265,9 +265,9 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
             listening.close()
 
 
-def written(problem_of: dict[str, Any]) -> str:
+def written(refusal_of: dict[str, Any]) -> str:
     """Return the exchanges as the file has them, by name of operation."""
-    return json.dumps(dict(sorted(problem_of.items())), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(dict(sorted(refusal_of.items())), indent=1, ensure_ascii=False) + "\n"
 
 
 def _arrow(rows: list[dict[str, str]]) -> bytes:
@@ -276,8 +276,8 @@ def _arrow(rows: list[dict[str, str]]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("fields", kind)])) as writer:
         writer.write_batch(pa.record_batch([fields], ["fields"]))
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _dumped(value: Any) -> str:
@@ -288,5 +288,5 @@ if __name__ == "__main__":
     import tempfile
 
     with tempfile.TemporaryDirectory() as directory:
-        found = asyncio.run(played(Path(directory)))
-    EXAMPLES.write_text(written(found))
+        played_now = asyncio.run(played(Path(directory)))
+    EXAMPLES.write_text(written(played_now))

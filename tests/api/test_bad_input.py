@@ -13,7 +13,7 @@ from headgate.app.settings import Settings
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
-from tests.api.conftest import Live, problem_in, problem_of, running
+from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -71,13 +71,13 @@ async def state(live: Live) -> Any:
     """Return all there is to know, but for what the passing of time changes."""
     backend = live.gateway.backend
     names = [info.name for info in await backend.list_streams(limit=1000)]
-    found = await backend.stream_detail(b"orders", count=None)
-    groups = [GroupDetail.of_detail(one).model_dump() for one in found.groups]
+    detail = await backend.stream_detail(b"orders", count=None)
+    groups = [GroupDetail.of_detail(group).model_dump() for group in detail.groups]
     for group in groups:
-        for one in [*group["pending_entries"], *group["consumer_details"]]:
-            one.pop("idle_ms")
-            one.pop("inactive_ms", None)
-    return names, found.info, found.entries, groups
+        for part in [*group["pending_entries"], *group["consumer_details"]]:
+            part.pop("idle_ms")
+            part.pop("inactive_ms", None)
+    return names, detail.info, detail.entries, groups
 
 
 async def assert_refused(live: Live, case: Case) -> None:
@@ -90,7 +90,7 @@ async def assert_refused(live: Live, case: Case) -> None:
     url = httpx.URL(live.url + case.path)
     answer = await live.http.request(case.method, url, content=case.content, headers=raw)
 
-    assert problem_of(answer) == case.problem, answer.text
+    assert refusal_of(answer) == case.problem, answer.text
     assert len(answer.content) < 2000
     assert await state(live) == before
 
@@ -664,7 +664,7 @@ async def test_a_body_over_the_bound_is_refused(
 
     answer = await small.http.request(method, path, content=content, headers=JSON)
 
-    assert problem_of(answer) == (413, "too_large", "/body")
+    assert refusal_of(answer) == (413, "too_large", "/body")
     assert "2000 bytes" in problem_in(answer)["detail"]
     assert await state(small) == before
 
@@ -708,7 +708,7 @@ async def test_bounds_are_those_of_the_settings(small: Live) -> None:
         answer = await small.http.request(
             case.method, case.path, content=case.content, headers=case.headers or JSON
         )
-        assert problem_of(answer) == case.problem, (case, answer.text)
+        assert refusal_of(answer) == case.problem, (case, answer.text)
 
 
 @pytest.mark.asyncio(loop_scope="function")
@@ -727,7 +727,7 @@ async def test_one_waiter_too_many_is_told_when_to_come_again(small: Live) -> No
     ]
 
     for answer in answers:
-        assert problem_of(answer) == (429, "too_many_waiters", "")
+        assert refusal_of(answer) == (429, "too_many_waiters", "")
         assert answer.json()["retryable"]
         assert int(answer.headers["Retry-After"]) * 1000 >= answer.json()["retry_after_ms"] > 0
     assert (await small.http.get(f"{ENTRIES}?after=$")).status_code == 200  # no wait

@@ -63,8 +63,8 @@ async def test_what_comes_in_the_wrong_order_changes_nothing(live: Live) -> None
             assert await frames.problem() == (kind, "not_found")
         await frames.send(type="unsubscribe", rid="twice", sub="g")
         assert await frames.problem() == ("twice", "not_found")
-    found = await live.group("orders", "billing")
-    assert (found["pending"], found["released"], found["consumers"]) == (1, 0, 1)
+    group = await live.group("orders", "billing")
+    assert (group["pending"], group["released"], group["consumers"]) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("credit", [2**63, 2**64, 10**400, 0, -1, 0.5, 1.0, "1", True, None, [1]])

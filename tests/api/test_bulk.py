@@ -17,7 +17,7 @@ from tests.api.bulk_requests import (
     values,
     values_in,
 )
-from tests.api.conftest import Live, problem_of
+from tests.api.conftest import Live, refusal_of
 from tests.arrow_bodies import ARROW, FIELDS, HEADERS, arrow_of, body_of, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -28,8 +28,8 @@ U64_MAX = 2**64 - 1
 async def plan(live: Live, *cursors: dict[str, Any], **body: Any) -> list[dict[str, Any]]:
     answer = await live.http.post("/v1/bulk/plan", json={"cursors": cursors, **body})
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["streams"]
-    return found
+    plans: list[dict[str, Any]] = answer.json()["streams"]
+    return plans
 
 
 # What to read
@@ -39,7 +39,7 @@ async def test_a_plan_shares_what_may_be_read_in_proportion(shared: Live) -> Non
     ids = await shared.append("orders", *"abcdefgh")
     await shared.append("quiet", "a", "b")
 
-    one, two, none = await plan(
+    first, second, none = await plan(
         shared,
         {"stream": "orders", "after": ids[1]},
         {"stream": "quiet"},
@@ -48,7 +48,7 @@ async def test_a_plan_shares_what_may_be_read_in_proportion(shared: Live) -> Non
     )
 
     info = await shared.stream("orders")
-    assert one == {
+    assert first == {
         "stream": "orders",
         "epoch": str(info["epoch"]),
         "after": ids[1],
@@ -59,7 +59,7 @@ async def test_a_plan_shares_what_may_be_read_in_proportion(shared: Live) -> Non
         "first_id": ids[0],
         "gap": None,
     }
-    assert (two["entries"], two["backlog"], two["after"]) == (1, 2, "0-0")
+    assert (second["entries"], second["backlog"], second["after"]) == (1, 2, "0-0")
     assert none == {
         "stream": "missing",
         "epoch": None,
@@ -80,9 +80,9 @@ async def test_a_plan_waits_for_entries_and_tells_what_trimming_took(shared: Liv
     )
     await shared.until_waiting(1)
     await shared.append("new", "x")
-    quiet, found = await waiting
+    quiet, woken = await waiting
     assert (quiet["after"], quiet["end"], quiet["entries"]) == (ids[2], ids[2], 0)
-    assert (found["entries"], found["after"]) == (1, "0-0")
+    assert (woken["entries"], woken["after"]) == (1, "0-0")
 
     await shared.http.post("/v1/streams/orders/trim", json={"max_length": 1})
     [late] = await plan(shared, {"stream": "orders", "after": ids[0]})
@@ -96,29 +96,29 @@ async def test_a_stream_that_began_anew_is_planned_from_its_beginning(shared: Li
     await shared.http.delete("/v1/streams/orders")
     again = await shared.append("orders", "b")
 
-    [found] = await plan(shared, {"stream": "orders", "after": ids[0], "epoch": epoch})
+    [planned] = await plan(shared, {"stream": "orders", "after": ids[0], "epoch": epoch})
 
-    assert found["epoch"] not in (None, epoch)
-    assert (found["after"], found["end"]) == ("0-0", again[0])
+    assert planned["epoch"] not in (None, epoch)
+    assert (planned["after"], planned["end"]) == ("0-0", again[0])
 
 
 async def test_a_range_is_cut_into_equal_parts(shared: Live) -> None:
     ids = await shared.append("orders", *(str(number) for number in range(250)))
     url = "/v1/streams/orders/splits"
 
-    found = (await shared.http.get(f"{url}?parts=3")).json()
+    cut = (await shared.http.get(f"{url}?parts=3")).json()
     info = await shared.stream("orders")
-    assert (found["stream"], found["epoch"]) == ("orders", str(info["epoch"]))
-    assert [one["entries"] for one in found["splits"]] == [84, 83, 83]
-    assert found["splits"][0] == {"after": "0-0", "to": ids[83], "entries": 84}
-    assert found["splits"][1]["after"] == ids[83]
-    assert found["splits"][-1]["to"] == ids[-1]
+    assert (cut["stream"], cut["epoch"]) == ("orders", str(info["epoch"]))
+    assert [split["entries"] for split in cut["splits"]] == [84, 83, 83]
+    assert cut["splits"][0] == {"after": "0-0", "to": ids[83], "entries": 84}
+    assert cut["splits"][1]["after"] == ids[83]
+    assert cut["splits"][-1]["to"] == ids[-1]
 
     few = (await shared.http.get(f"{url}?parts=10000&after={ids[10]}&to={ids[12]}")).json()
-    assert [one["to"] for one in few["splits"]] == ids[11:13]
+    assert [split["to"] for split in few["splits"]] == ids[11:13]
     assert (await shared.http.get(f"{url}?after={ids[-1]}")).json()["splits"] == []
     many = (await shared.http.get(f"{url}?parts=200")).json()["splits"]
-    assert sum(one["entries"] for one in many) == 250
+    assert sum(split["entries"] for split in many) == 250
 
 
 # Read as Arrow
@@ -152,7 +152,7 @@ async def test_many_batches_make_the_whole_range(shared: Live, compression: str)
 
     whole = table_in(await read_arrow(shared, "orders", f"compression={compression}"))
     assert whole.num_rows == 27_000
-    assert max(len(one) for one in whole.to_batches()) >= 4096
+    assert max(len(batch) for batch in whole.to_batches()) >= 4096
     ids = whole.column("id").to_pylist()
     part = await read_arrow(shared, "orders", f"start=({ids[9]}&end={ids[20_000]}&limit=15000")
     assert table_in(part).column("id").to_pylist() == ids[10:15_010]
@@ -243,7 +243,7 @@ async def test_arrow_of_something_else_is_refused(
     shared: Live, query: str, expected: tuple[int, str, str]
 ) -> None:
     await shared.append("orders", "a")
-    assert problem_of(await read_arrow(shared, "orders", query)) == expected
+    assert refusal_of(await read_arrow(shared, "orders", query)) == expected
 
 
 async def test_only_arrow_is_compressed_and_only_streams_that_are_there_are_read(
@@ -251,8 +251,8 @@ async def test_only_arrow_is_compressed_and_only_streams_that_are_there_are_read
 ) -> None:
     await shared.append("orders", "a")
     plain = await shared.http.get("/v1/streams/orders/entries?compression=none")
-    assert problem_of(plain) == (422, "invalid_request", "/query/compression")
-    assert problem_of(await read_arrow(shared, "missing")) == (404, "stream_not_found", "")
+    assert refusal_of(plain) == (422, "invalid_request", "/query/compression")
+    assert refusal_of(await read_arrow(shared, "missing")) == (404, "stream_not_found", "")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ async def test_a_plan_of_nonsense_is_refused(
     shared: Live, body: dict[str, Any], pointer: str
 ) -> None:
     answer = await shared.http.post("/v1/bulk/plan", json=body)
-    assert problem_of(answer)[2] == pointer
+    assert refusal_of(answer)[2] == pointer
     assert answer.status_code in (400, 422)
 
 
@@ -290,9 +290,9 @@ async def test_a_split_into_nonsense_is_refused(
     shared: Live, query: str, expected: tuple[int, str, str]
 ) -> None:
     await shared.append("orders", "a")
-    assert problem_of(await shared.http.get(f"/v1/streams/orders/splits?{query}")) == expected
+    assert refusal_of(await shared.http.get(f"/v1/streams/orders/splits?{query}")) == expected
     missing = await shared.http.get("/v1/streams/missing/splits")
-    assert problem_of(missing) == (404, "stream_not_found", "")
+    assert refusal_of(missing) == (404, "stream_not_found", "")
 
 
 # Append as Arrow
@@ -307,9 +307,9 @@ async def test_a_batch_is_appended_as_arrow(shared: Live) -> None:
     ids = ["9999999999999-1", None, "9999999999999-5"]
     await shared.http.post(url, content=body_of("c", "d", "e", ids=ids), headers=HEADERS)
 
-    found = (await shared.http.get("/v1/streams/orders/entries")).json()["entries"]
-    assert [one["fields"]["v"] for one in found] == list("abcde")
-    assert [one["id"] for one in found[2:]] == [f"9999999999999-{seq}" for seq in (1, 2, 5)]
+    entries = (await shared.http.get("/v1/streams/orders/entries")).json()["entries"]
+    assert [entry["fields"]["v"] for entry in entries] == list("abcde")
+    assert [entry["id"] for entry in entries[2:]] == [f"9999999999999-{seq}" for seq in (1, 2, 5)]
 
 
 async def test_an_arrow_batch_keeps_the_promises_of_any_batch(shared: Live) -> None:
@@ -319,12 +319,12 @@ async def test_an_arrow_batch_keeps_the_promises_of_any_batch(shared: Live) -> N
     again = await shared.http.post(url, content=body_of("a"), headers=keyed)
     assert (again.status_code, again.json()) == (200, first.json())
     other = await shared.http.post(url, content=body_of("b"), headers=keyed)
-    assert problem_of(other)[1] == "idempotency_mismatch"
+    assert refusal_of(other)[1] == "idempotency_mismatch"
     matched = {**HEADERS, "If-Match": '"5-0"'}
     late = await shared.http.post(url, content=body_of("b"), headers=matched)
-    assert problem_of(late)[:2] == (412, "last_id_mismatch")
+    assert refusal_of(late)[:2] == (412, "last_id_mismatch")
     low = await shared.http.post(url, content=body_of("b", "c", ids=[None, "1-1"]), headers=HEADERS)
-    assert problem_of(low) == (409, "id_not_greater", "/body/1/id")
+    assert refusal_of(low) == (409, "id_not_greater", "/body/1/id")
     assert await values(shared, "orders") == ["a"]
 
 
@@ -408,7 +408,7 @@ async def test_a_bad_body_is_told_with_its_place_and_changes_nothing(
     else:
         url = "/v1/streams/out/entries/batch"
         answer = await shared.http.post(url, content=body, headers=HEADERS)
-    assert list(problem_of(answer)) == expected
+    assert list(refusal_of(answer)) == expected
     assert (await shared.http.get("/v1/streams")).json()["streams"] == []
 
 
@@ -468,17 +468,17 @@ async def test_what_is_staged_is_appended_once_in_order_with_the_commit(shared: 
 async def test_a_chunk_has_a_proper_place(shared: Live, path: str, pointer: str) -> None:
     url = f"{WRITER}{path}?stream=out"
     answer = await shared.http.put(url, content=GOOD, headers=HEADERS)
-    assert problem_of(answer) == (422, "invalid_request", pointer)
+    assert refusal_of(answer) == (422, "invalid_request", pointer)
 
 
 async def test_a_writer_has_a_proper_name_and_a_chunk_its_media_type(shared: Live) -> None:
     bad = await shared.http.get("/v1/bulk/writers/a%01")
-    assert problem_of(bad) == (422, "invalid_request", "/path/writer")
+    assert refusal_of(bad) == (422, "invalid_request", "/path/writer")
     long = await shared.http.get(f"/v1/bulk/writers/{'x' * 257}")
-    assert problem_of(long) == (422, "invalid_request", "/path/writer")
+    assert refusal_of(long) == (422, "invalid_request", "/path/writer")
     url = f"{WRITER}/batches/0/partitions/0/attempts/t/chunks/0?stream=out"
     answer = await shared.http.put(url, json=[])
-    assert problem_of(answer) == (415, "unsupported_media_type", "/header/Content-Type")
+    assert refusal_of(answer) == (415, "unsupported_media_type", "/header/Content-Type")
 
 
 @pytest.mark.parametrize(
@@ -494,4 +494,4 @@ async def test_a_writer_has_a_proper_name_and_a_chunk_its_media_type(shared: Liv
 async def test_a_commit_of_nonsense_is_refused(
     shared: Live, attempts: list[tuple[int, str, int]], pointer: str
 ) -> None:
-    assert problem_of(await commit(shared, 99, attempts)) == (422, "invalid_request", pointer)
+    assert refusal_of(await commit(shared, 99, attempts)) == (422, "invalid_request", pointer)

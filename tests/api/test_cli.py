@@ -71,7 +71,7 @@ async def test_a_limit_cuts_what_comes_at_once(live: Live) -> None:
 
     ended = await headgate(live.url, "tail", "orders", "--after", "0", "--limit", "7")
 
-    assert ended.lines == [f"{one} v={number}" for number, one in enumerate(ids[:7])]
+    assert ended.lines == [f"{entry_id} v={number}" for number, entry_id in enumerate(ids[:7])]
 
 
 async def test_lines_are_appended_as_they_come(live: Live) -> None:
@@ -86,8 +86,8 @@ async def test_lines_are_appended_as_they_come(live: Live) -> None:
 
     assert await process.wait() == 0
     entries = (await live.http.get("/v1/streams/orders/entries")).json()["entries"]
-    assert [(one["id"], one["fields"]) for one in entries] == [
-        (one, {"v": str(number)}) for number, one in enumerate(ids)
+    assert [(entry["id"], entry["fields"]) for entry in entries] == [
+        (entry_id, {"v": str(number)}) for number, entry_id in enumerate(ids)
     ]
 
 
@@ -109,9 +109,9 @@ async def test_a_stream_is_copied_by_a_pipe(live: Live, keep: list[str]) -> None
         (await live.http.get(f"/v1/streams/{name}/entries?limit=1000")).json()["entries"]
         for name in ("orders", "copies")
     ]
-    assert [one["id"] for one in second] == copied.lines
-    assert ([one["id"] for one in first] == copied.lines) == bool(keep)
-    assert [one | {"id": ""} for one in first] == [one | {"id": ""} for one in second]
+    assert [entry["id"] for entry in second] == copied.lines
+    assert ([entry["id"] for entry in first] == copied.lines) == bool(keep)
+    assert [entry | {"id": ""} for entry in first] == [entry | {"id": ""} for entry in second]
     assert len(first) == 703
 
 
@@ -422,7 +422,9 @@ async def test_the_help_names_every_command_in_its_section(no_gateway: str) -> N
     assert set(commands) <= set(shown)
     for section in ("Run a gateway:", "Use a running gateway:", "For tools:"):
         assert section in ended.lines
-    for about in await asyncio.gather(*(headgate(no_gateway, one, "--help") for one in commands)):
+    for about in await asyncio.gather(
+        *(headgate(no_gateway, command, "--help") for command in commands)
+    ):
         assert (about.code, about.error) == (0, "")
         assert about.output.startswith("Usage: ")
 

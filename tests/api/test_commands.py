@@ -56,7 +56,7 @@ async def test_any_bytes_pass_in_base64(live: Live) -> None:
     ok = await run(live, "XGROUP", "CREATE", "s", "g", "$", "MKSTREAM", **encoded)
 
     [[entry_id, fields]] = answer.json()["result"]
-    assert [base64.b64decode(one) for one in (entry_id, *fields)] == [b"1-1", b"f", b"\xc3\x28"]
+    assert [base64.b64decode(part) for part in (entry_id, *fields)] == [b"1-1", b"f", b"\xc3\x28"]
     assert ok == "OK"
 
 
@@ -125,7 +125,7 @@ async def test_a_transaction_serves_waiters_only_at_its_end(live: Live) -> None:
     )
 
     assert answers.json()["error"].startswith("EXECABORT")
-    assert [list(one) for one in still.json()] == [["result"], ["error"], ["result"]]
+    assert [list(result) for result in still.json()] == [["result"], ["error"], ["result"]]
     assert await waiting == [["s", [["3-1", ["a", "1"]]]]]
 
 
@@ -209,7 +209,7 @@ async def test_a_pipeline_ends_once_its_replies_are_too_large() -> None:
         command = ["XRANGE", "s", "-", "+"]
         answer = await live.http.post("/v1/commands/pipeline", json=[command] * 4)
         results = answer.json()
-    assert [list(one) for one in results] == [["result"], ["result"], ["error"], ["error"]]
+    assert [list(result) for result in results] == [["result"], ["result"], ["error"], ["error"]]
     assert "too large together" in results[2]["error"]
 
 
@@ -220,13 +220,13 @@ async def test_the_commands_of_a_transaction_share_its_bounds() -> None:
 
         async def results(*commands: list[str]) -> list[dict[str, Any]]:
             answer = await live.http.post("/v1/commands/multi-exec", json=commands)
-            found: list[dict[str, Any]] = answer.json()
-            return found
+            listed: list[dict[str, Any]] = answer.json()
+            return listed
 
         [alone, _] = await results(read, ["XLEN", "s"])
         assert len(alone["result"][0][1]) == 60
-        [one, another, refused] = await results(read, read, range_)
-        assert [len(both["result"][0][1]) for both in (one, another)] == [33, 33]
+        [first, second, refused] = await results(read, read, range_)
+        assert [len(both["result"][0][1]) for both in (first, second)] == [33, 33]
         assert "more than 33 entries" in refused["error"]
 
 

@@ -41,4 +41,4 @@ async def test_a_client_may_leave_at_the_moment_its_entries_are_taken_over(live:
 
     gc.collect()  # a coroutine that never began would be warned of, which is an error
     pending = await live.http.get("/v1/streams/orders/groups/billing/pending")
-    assert [one["consumer"] for one in pending.json()["pending"]] == ["second"]
+    assert [entry["consumer"] for entry in pending.json()["pending"]] == ["second"]

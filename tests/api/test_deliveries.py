@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, problem_of
+from tests.api.conftest import Live, refusal_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -44,8 +44,8 @@ async def claim(live: Live, consumer: str, ids: list[str], **body: Any) -> dict[
 async def pending(live: Live, **params: str | int) -> list[tuple[str, str | None, int]]:
     answer = await live.http.get(f"{BILLING}/pending", params=params)
     assert answer.status_code == 200, answer.text
-    found = answer.json()["pending"]
-    return [(one["id"], one["consumer"], one["deliveries"]) for one in found]
+    entries = answer.json()["pending"]
+    return [(entry["id"], entry["consumer"], entry["deliveries"]) for entry in entries]
 
 
 async def idle_of(live: Live, entry_id: str) -> int:
@@ -88,7 +88,7 @@ async def test_two_names_for_one_consumer_are_a_conflict(shared: Live, operation
         headers={"Headgate-Consumer": "b"},
     )
 
-    assert problem_of(answer) == (400, "consumer_conflict", "/query/consumer")
+    assert refusal_of(answer) == (400, "consumer_conflict", "/query/consumer")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_who_wants_entries_has_to_say_who_it_is(
 
     answer = await shared.http.post(f"{BILLING}/{operation}", json=body)
 
-    assert problem_of(answer) == (400, "consumer_required", "/query/consumer")
+    assert refusal_of(answer) == (400, "consumer_required", "/query/consumer")
     assert await pending(shared) == []
 
 
@@ -119,15 +119,15 @@ async def test_a_read_needs_no_body(shared: Live) -> None:
 
     answer = await shared.http.post(f"{BILLING}/read?consumer=worker")
 
-    found = answer.json()
-    assert len(found["entries"]) == 10
-    assert found["entries"][0] == {
+    reply = answer.json()
+    assert len(reply["entries"]) == 10
+    assert reply["entries"][0] == {
         "id": "1-0",
         "fields": {"v": "1-0"},
         "deliveries": 1,
         "idle_ms": 0,
     }
-    assert (found["lag"], found["pending"], found["state"]) == (5, 10, "live")
+    assert (reply["lag"], reply["pending"], reply["state"]) == (5, 10, "live")
 
 
 async def test_every_entry_goes_to_one_consumer(shared: Live) -> None:
@@ -143,9 +143,9 @@ async def test_an_empty_answer_says_why(shared: Live) -> None:
     await prepare(shared, "1-0")
     await read(shared, "worker")
 
-    found = await read(shared, "worker")
+    reply = await read(shared, "worker")
 
-    assert found == {"entries": [], "lag": 0, "pending": 1, "state": "caught_up"}
+    assert reply == {"entries": [], "lag": 0, "pending": 1, "state": "caught_up"}
 
 
 async def test_no_ack_leaves_nothing_pending(shared: Live) -> None:
@@ -159,10 +159,10 @@ async def test_a_read_first_acknowledges(shared: Live) -> None:
     await prepare(shared, "1-0", "2-0", "3-0")
     await read(shared, "worker", limit=2)
 
-    found = await read(shared, "worker", limit=1, ack=["1-0", "2-0"])
+    reply = await read(shared, "worker", limit=1, ack=["1-0", "2-0"])
 
-    assert [entry["id"] for entry in found["entries"]] == ["3-0"]
-    assert found["pending"] == 1
+    assert [entry["id"] for entry in reply["entries"]] == ["3-0"]
+    assert reply["pending"] == 1
 
 
 async def test_an_ack_on_a_read_leaves_to_others_what_is_theirs(shared: Live) -> None:
@@ -181,13 +181,13 @@ async def test_idle_entries_come_before_new_ones_longest_idle_first(shared: Live
     await claim(shared, "crashed", ["2-0"], idle_ms=10_000)
     await claim(shared, "crashed", ["3-0"], idle_ms=90_000)
 
-    found = await read(shared, "worker", claim_idle_ms=30_000)
+    reply = await read(shared, "worker", claim_idle_ms=30_000)
 
     assert [
-        (entry["id"], entry["deliveries"], entry.get("claimed_from")) for entry in found["entries"]
+        (entry["id"], entry["deliveries"], entry.get("claimed_from")) for entry in reply["entries"]
     ] == [("3-0", 3, "crashed"), ("1-0", 3, "crashed"), ("4-0", 1, None)]
-    assert [entry["idle_ms"] // 1000 for entry in found["entries"]] == [90, 50, 0]
-    assert found["pending"] == 3
+    assert [entry["idle_ms"] // 1000 for entry in reply["entries"]] == [90, 50, 0]
+    assert reply["pending"] == 3
 
 
 async def test_without_claim_idle_ms_what_others_hold_stays_theirs(shared: Live) -> None:
@@ -204,12 +204,12 @@ async def test_a_history_read_tells_what_one_holds(shared: Live) -> None:
     await read(shared, "other")
 
     everything = await read(shared, "worker", **{"from": "0"})
-    rest = await read(shared, "worker", **{"from": "1-0", "wait_ms": 30_000})
+    later = await read(shared, "worker", **{"from": "1-0", "wait_ms": 30_000})
     nothing = await read(shared, "worker", **{"from": "2-0", "wait_ms": 30_000})
 
     assert [entry["id"] for entry in everything["entries"]] == ["1-0", "2-0"]
     assert [entry["deliveries"] for entry in everything["entries"]] == [2, 2]
-    assert [entry["id"] for entry in rest["entries"]] == ["2-0"]
+    assert [entry["id"] for entry in later["entries"]] == ["2-0"]
     assert (nothing["entries"], nothing["pending"]) == ([], 2)  # at once, although it may wait
 
 
@@ -218,11 +218,11 @@ async def test_a_history_read_names_what_is_gone_from_the_stream(shared: Live) -
     await read(shared, "worker")
     await shared.http.delete(f"{ORDERS}/entries/1-0")
 
-    found = await read(shared, "worker", **{"from": "0"})
+    reply = await read(shared, "worker", **{"from": "0"})
 
-    assert [entry["id"] for entry in found["entries"]] == ["2-0"]
-    assert found["deleted_ids"] == ["1-0"]
-    assert await ack(shared, found["deleted_ids"], "worker") == ["acked"]
+    assert [entry["id"] for entry in reply["entries"]] == ["2-0"]
+    assert reply["deleted_ids"] == ["1-0"]
+    assert await ack(shared, reply["deleted_ids"], "worker") == ["acked"]
 
 
 async def test_binary_fields_are_delivered_as_they_are(shared: Live) -> None:
@@ -344,10 +344,10 @@ async def test_a_claim_takes_what_has_been_idle_long_enough(shared: Live) -> Non
     await read(shared, "crashed", limit=2)
     await claim(shared, "crashed", ["2-0"], idle_ms=90_000, just_id=True)
 
-    found = await claim(shared, "rescuer", ["1-0", "2-0", "3-0"], min_idle_ms=30_000)
+    claimed = await claim(shared, "rescuer", ["1-0", "2-0", "3-0"], min_idle_ms=30_000)
 
-    assert (found["ids"], found["deleted_ids"]) == (["2-0"], [])
-    [delivery] = found["entries"]
+    assert (claimed["ids"], claimed["deleted_ids"]) == (["2-0"], [])
+    [delivery] = claimed["entries"]
     assert (delivery["fields"], delivery["deliveries"]) == ({"v": "2-0"}, 2)
     assert (delivery["claimed_from"], delivery["idle_ms"] // 1000) == ("crashed", 90)
     assert await pending(shared) == [("1-0", "crashed", 1), ("2-0", "rescuer", 2)]
@@ -357,9 +357,9 @@ async def test_a_claim_of_ids_only_does_not_count(shared: Live) -> None:
     await prepare(shared, "1-0")
     await read(shared, "a")
 
-    found = await claim(shared, "b", ["1-0"], just_id=True)
+    claimed = await claim(shared, "b", ["1-0"], just_id=True)
 
-    assert found == {"ids": ["1-0"], "deleted_ids": []}
+    assert claimed == {"ids": ["1-0"], "deleted_ids": []}
     assert await pending(shared) == [("1-0", "b", 1)]
 
 
@@ -382,7 +382,7 @@ async def test_a_forced_claim_makes_live_entries_pending(shared: Live) -> None:
     forced = await claim(shared, "a", ["1-0", "9-0"], force=True)
 
     assert (plain["ids"], forced["ids"]) == ([], ["1-0"])
-    assert [one[:2] for one in await pending(shared)] == [("1-0", "a")]
+    assert [entry[:2] for entry in await pending(shared)] == [("1-0", "a")]
 
 
 async def test_a_claim_clears_away_what_is_gone_from_the_stream(shared: Live) -> None:
@@ -390,11 +390,11 @@ async def test_a_claim_clears_away_what_is_gone_from_the_stream(shared: Live) ->
     await read(shared, "a")
     await shared.http.delete(f"{ORDERS}/entries/1-0")
 
-    found = await claim(shared, "b", ["1-0", "2-0"])
+    claimed = await claim(shared, "b", ["1-0", "2-0"])
 
-    assert (found["ids"], found["deleted_ids"]) == (["2-0"], ["1-0"])
-    assert [entry["id"] for entry in found["entries"]] == ["2-0"]
-    assert [one[0] for one in await pending(shared)] == ["2-0"]
+    assert (claimed["ids"], claimed["deleted_ids"]) == (["2-0"], ["1-0"])
+    assert [entry["id"] for entry in claimed["entries"]] == ["2-0"]
+    assert [entry[0] for entry in await pending(shared)] == ["2-0"]
 
 
 # Autoclaim
@@ -405,8 +405,8 @@ async def autoclaim(live: Live, consumer: str, **body: Any) -> dict[str, Any]:
         f"{BILLING}/autoclaim?consumer={consumer}", json={"min_idle_ms": 0, **body}
     )
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    reply: dict[str, Any] = answer.json()
+    return reply
 
 
 async def test_an_autoclaim_takes_everything_a_page_at_a_time(shared: Live) -> None:
@@ -432,9 +432,9 @@ async def test_an_autoclaim_begins_where_it_is_told(
     await prepare(shared, "1-0", "2-0", "3-0")
     await read(shared, "crashed")
 
-    found = await autoclaim(shared, "rescuer", start=start, just_id=True)
+    claimed = await autoclaim(shared, "rescuer", start=start, just_id=True)
 
-    assert found == {"ids": expected, "deleted_ids": [], "next": "0-0"}
+    assert claimed == {"ids": expected, "deleted_ids": [], "next": "0-0"}
 
 
 async def test_an_autoclaim_leaves_what_is_not_idle_and_clears_what_is_gone(shared: Live) -> None:
@@ -443,10 +443,13 @@ async def test_an_autoclaim_leaves_what_is_not_idle_and_clears_what_is_gone(shar
     await claim(shared, "crashed", ["2-0"], idle_ms=90_000)
     await shared.http.delete(f"{ORDERS}/entries/3-0")
 
-    found = await autoclaim(shared, "rescuer", min_idle_ms=30_000)
+    claimed = await autoclaim(shared, "rescuer", min_idle_ms=30_000)
 
-    assert (found["ids"], found["deleted_ids"]) == (["2-0"], ["3-0"])
-    assert [one[:2] for one in await pending(shared)] == [("1-0", "crashed"), ("2-0", "rescuer")]
+    assert (claimed["ids"], claimed["deleted_ids"]) == (["2-0"], ["3-0"])
+    assert [entry[:2] for entry in await pending(shared)] == [
+        ("1-0", "crashed"),
+        ("2-0", "rescuer"),
+    ]
 
 
 # What is pending
@@ -477,7 +480,7 @@ async def test_pending_entries_are_listed_by_id(
     await nack(shared, ["4-0"])
     await claim(shared, "a", ["1-0"], idle_ms=90_000)
 
-    assert [one[0] for one in await pending(shared, **params)] == expected
+    assert [entry[0] for entry in await pending(shared, **params)] == expected
 
 
 async def test_a_pending_entry_is_told_with_who_holds_it_and_for_how_long(shared: Live) -> None:
@@ -530,9 +533,9 @@ async def test_many_workers_do_all_the_work_once(shared: Live) -> None:
 
     async def work(name: str) -> None:
         settled: list[str] = []
-        while (found := await read(shared, name, limit=7, ack=settled))["entries"]:
-            settled = [entry["id"] for entry in found["entries"]]
-            done.extend(entry["fields"]["v"] for entry in found["entries"])
+        while (reply := await read(shared, name, limit=7, ack=settled))["entries"]:
+            settled = [entry["id"] for entry in reply["entries"]]
+            done.extend(entry["fields"]["v"] for entry in reply["entries"])
 
     await asyncio.gather(*(work(f"worker-{index}") for index in range(8)))
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from headgate.engine.limits import ENTRY_FIELDS_MAX
-from tests.api.conftest import Live, problem_in, problem_of
+from tests.api.conftest import Live, problem_in, refusal_of
 from tests.arrow_bodies import ARROW
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -29,8 +29,8 @@ async def append_at(live: Live, *ids: str) -> None:
 async def read(live: Live, **params: str | int) -> dict[str, Any]:
     answer = await live.http.get(ENTRIES, params=params)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    page: dict[str, Any] = answer.json()
+    return page
 
 
 async def ids(live: Live, **params: str | int) -> list[str]:
@@ -70,9 +70,9 @@ async def test_the_location_is_right_whatever_the_stream_is_called(shared: Live,
 
 
 async def test_ids_grow_within_a_millisecond(shared: Live) -> None:
-    found = await shared.append("orders", *"abcdefghij")
+    ids = await shared.append("orders", *"abcdefghij")
 
-    pairs = [tuple(map(int, entry_id.split("-"))) for entry_id in found]
+    pairs = [tuple(map(int, entry_id.split("-"))) for entry_id in ids]
     assert pairs == sorted(set(pairs))
 
 
@@ -100,7 +100,7 @@ async def test_an_id_that_is_not_above_the_last_is_refused(shared: Live, wanted:
 
     answer = await shared.http.post(ENTRIES, json={"id": wanted, "fields": {"a": "b"}})
 
-    assert problem_of(answer) == (409, "id_not_greater", "/body/id")
+    assert refusal_of(answer) == (409, "id_not_greater", "/body/id")
     assert answer.json()["last_id"] == "5-0"
     assert "not above 5-0" in answer.json()["detail"]
     assert (await shared.stream("orders"))["length"] == 1
@@ -111,7 +111,7 @@ async def test_after_the_greatest_id_there_is_none(shared: Live) -> None:
 
     answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}})
 
-    assert problem_of(answer) == (409, "id_not_greater", "")
+    assert refusal_of(answer) == (409, "id_not_greater", "")
     assert "exhausted" in answer.json()["detail"]
 
 
@@ -125,7 +125,7 @@ async def test_an_append_may_insist_that_the_stream_is_there(shared: Live) -> No
     await shared.http.put(ORDERS)
     there = await shared.http.post(ENTRIES, json=body)
 
-    assert problem_of(missing) == problem_of(missing_batch) == (404, "stream_not_found", "")
+    assert refusal_of(missing) == refusal_of(missing_batch) == (404, "stream_not_found", "")
     assert there.status_code == 201
 
 
@@ -155,7 +155,7 @@ async def test_if_match_appends_only_after_the_id_the_writer_knows(shared: Live,
     second = await shared.http.post(path, json=body, headers={"If-Match": etag})
 
     assert first.status_code == 201
-    assert problem_of(second)[:2] == (412, "last_id_mismatch")
+    assert refusal_of(second)[:2] == (412, "last_id_mismatch")
     assert second.json()["last_id"] == "6-0"
     assert second.headers["ETag"] == '"6-0"'
     assert not second.json()["retryable"]
@@ -209,7 +209,7 @@ async def test_a_key_used_for_another_entry_is_a_mistake(shared: Live) -> None:
 
     answer = await append_once(shared, "k", "2")
 
-    assert problem_of(answer) == (422, "idempotency_mismatch", "")
+    assert refusal_of(answer) == (422, "idempotency_mismatch", "")
     assert len(await ids(shared)) == 1
 
 
@@ -237,7 +237,7 @@ async def test_a_batch_repeated_answers_all_its_ids(shared: Live) -> None:
 
     assert (first.status_code, repeat.status_code) == (201, 200)
     assert repeat.json() == first.json()
-    assert problem_of(shorter) == (422, "idempotency_mismatch", "")
+    assert refusal_of(shorter) == (422, "idempotency_mismatch", "")
     assert len(await ids(shared)) == 4
 
 
@@ -279,7 +279,7 @@ async def test_a_keyed_append_leaves_the_id_to_the_stream(shared: Live, path: st
     )
 
     pointer = "/body/id" if path == ENTRIES else "/body/0/id"
-    assert problem_of(answer) == (422, "invalid_request", pointer)
+    assert refusal_of(answer) == (422, "invalid_request", pointer)
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -297,7 +297,7 @@ async def test_a_key_that_protects_nothing_is_refused(
 ) -> None:
     answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}}, headers=headers)
 
-    assert problem_of(answer) == (422, "invalid_request", f"/header/{name}")
+    assert refusal_of(answer) == (422, "invalid_request", f"/header/{name}")
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -313,8 +313,8 @@ async def test_a_batch_is_appended_in_order(shared: Live) -> None:
     made = answer.json()
     assert (made["count"], len(made["ids"])) == (1000, 1000)
     assert (made["first_id"], made["last_id"]) == (made["ids"][0], made["ids"][-1])
-    found = (await read(shared, limit=1000))["entries"]
-    assert [(entry["id"], entry["fields"]["n"]) for entry in found] == [
+    entries = (await read(shared, limit=1000))["entries"]
+    assert [(entry["id"], entry["fields"]["n"]) for entry in entries] == [
         (entry_id, str(number)) for number, entry_id in enumerate(made["ids"])
     ]
 
@@ -338,7 +338,7 @@ async def test_a_batch_is_appended_as_a_whole_or_not_at_all(shared: Live) -> Non
 
     answer = await shared.http.post(f"{ENTRIES}/batch", json=batch)
 
-    assert problem_of(answer) == (409, "id_not_greater", "/body/2/id")
+    assert refusal_of(answer) == (409, "id_not_greater", "/body/2/id")
     assert answer.json()["last_id"] == "2-0"
     assert (await shared.http.get(ORDERS)).status_code == 404
 
@@ -393,12 +393,12 @@ async def test_an_entry_is_told_in_the_same_bytes_wherever_it_is_read(shared: Li
     await shared.http.post(ENTRIES, json=wire)
     [entry_id] = await ids(shared, start="-")
 
-    told = (await shared.http.get(f"{ENTRIES}/{entry_id}")).content
+    encoded = (await shared.http.get(f"{ENTRIES}/{entry_id}")).content
 
     lines = (await shared.http.get(ENTRIES, headers=LINES)).content
     pages = [await shared.http.get(path) for path in (ENTRIES, ORDERS, f"{ORDERS}?full=true")]
-    assert lines == told + b"\n"
-    assert [page.content.count(told) for page in pages] == [1, 2, 3]
+    assert lines == encoded + b"\n"
+    assert [page.content.count(encoded) for page in pages] == [1, 2, 3]
 
 
 # Read a range
@@ -533,12 +533,12 @@ async def test_a_cursor_reads_what_comes_after_it(
 async def test_following_next_after_reads_every_entry_once(shared: Live) -> None:
     await append_at(shared, *(f"{ms}-0" for ms in range(1, 8)))
 
-    after, found = "0", []
+    after, ids = "0", []
     while (page := await read(shared, after=after, limit=3))["entries"]:
-        found += [entry["id"] for entry in page["entries"]]
+        ids += [entry["id"] for entry in page["entries"]]
         after = page["next_after"]
 
-    assert found == [f"{ms}-0" for ms in range(1, 8)]
+    assert ids == [f"{ms}-0" for ms in range(1, 8)]
     assert page["next_after"] == page["last_id"] == "7-0"
 
 
@@ -606,29 +606,29 @@ async def read_streams(live: Live, *cursors: tuple[str, str], **body: Any) -> li
     streams = [{"stream": stream, "after": after} for stream, after in cursors]
     answer = await live.http.post("/v1/read", json={"streams": streams, **body})
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["streams"]
-    return found
+    reads: list[dict[str, Any]] = answer.json()["streams"]
+    return reads
 
 
 async def test_several_streams_are_read_each_after_its_cursor(shared: Live) -> None:
     [a1, a2] = await shared.append("a", "1", "2")
     [b1] = await shared.append("b", "1")
 
-    found = await read_streams(shared, ("a", a1), ("b", "$"), ("a", "0"))
+    reads = await read_streams(shared, ("a", a1), ("b", "$"), ("a", "0"))
 
-    assert [one["stream"] for one in found] == ["a", "b", "a"]
-    assert [[entry["id"] for entry in one["entries"]] for one in found] == [[a2], [], [a1, a2]]
-    assert [one["next_after"] for one in found] == [a2, b1, a2]
-    assert [one["last_id"] for one in found] == [a2, b1, a2]
+    assert [read["stream"] for read in reads] == ["a", "b", "a"]
+    assert [[entry["id"] for entry in read["entries"]] for read in reads] == [[a2], [], [a1, a2]]
+    assert [read["next_after"] for read in reads] == [a2, b1, a2]
+    assert [read["last_id"] for read in reads] == [a2, b1, a2]
 
 
 async def test_the_limit_is_per_stream(shared: Live) -> None:
     await shared.append("a", "1", "2")
     await shared.append("b", "1", "2")
 
-    found = await read_streams(shared, ("a", "0"), ("b", "0"), limit=1)
+    reads = await read_streams(shared, ("a", "0"), ("b", "0"), limit=1)
 
-    assert [len(one["entries"]) for one in found] == [1, 1]
+    assert [len(read["entries"]) for read in reads] == [1, 1]
 
 
 async def test_a_cursor_left_out_reads_everything(shared: Live) -> None:
@@ -647,9 +647,9 @@ async def test_a_long_poll_of_several_streams_ends_with_an_entry_in_any(shared: 
 
     [b2] = await shared.append("b", "2")
 
-    found = await waiting
-    assert [[entry["id"] for entry in one["entries"]] for one in found] == [[], [b2]]
-    assert found[0]["next_after"] == a1
+    reads = await waiting
+    assert [[entry["id"] for entry in read["entries"]] for read in reads] == [[], [b2]]
+    assert reads[0]["next_after"] == a1
 
 
 async def test_a_long_poll_of_several_streams_ends_when_one_is_deleted(shared: Live) -> None:
@@ -661,7 +661,7 @@ async def test_a_long_poll_of_several_streams_ends_when_one_is_deleted(shared: L
 
     await shared.http.delete("/v1/streams/b")
 
-    assert problem_of(await waiting) == (404, "stream_not_found", "")
+    assert refusal_of(await waiting) == (404, "stream_not_found", "")
 
 
 async def test_one_missing_stream_fails_the_read(shared: Live) -> None:
@@ -671,7 +671,7 @@ async def test_one_missing_stream_fails_the_read(shared: Live) -> None:
         "/v1/read", json={"streams": [{"stream": "a"}, {"stream": "b"}]}
     )
 
-    assert problem_of(answer) == (404, "stream_not_found", "")
+    assert refusal_of(answer) == (404, "stream_not_found", "")
     assert "'b'" in problem_in(answer)["detail"]
 
 
@@ -686,7 +686,7 @@ async def test_a_deleted_entry_is_gone(shared: Live) -> None:
     got = await shared.http.get(f"{ENTRIES}/2-0")
 
     assert (deleted.status_code, deleted.content) == (204, b"")
-    assert problem_of(again) == problem_of(got) == (404, "entry_not_found", "")
+    assert refusal_of(again) == refusal_of(got) == (404, "entry_not_found", "")
     assert await ids(shared) == ["1-0", "3-0"]
 
 
@@ -735,12 +735,12 @@ async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:
     await shared.read_group("orders", "billing", "worker", limit=2)
     await shared.http.post("/v1/streams/orders/groups/billing/ack", json={"ids": ["1-0"]})
 
-    one = await shared.http.delete(f"{ENTRIES}/2-0?references=acked")
+    deleted = await shared.http.delete(f"{ENTRIES}/2-0?references=acked")
     many = await shared.http.post(
         f"{ENTRIES}/delete", json={"ids": ["1-0", "2-0", "3-0"], "references": "acked"}
     )
 
-    assert problem_of(one) == (409, "entry_referenced", "")
+    assert refusal_of(deleted) == (409, "entry_referenced", "")
     outcomes = [result["outcome"] for result in many.json()["results"]]
     assert outcomes == ["deleted", "referenced", "referenced"]
     assert await ids(shared) == ["2-0", "3-0"]
@@ -755,7 +755,7 @@ async def test_an_entry_of_too_many_fields_is_pointed_at(shared: Live, many: boo
     else:
         answer = await shared.http.post(ENTRIES, json=wide)
 
-    assert problem_of(answer) == (
+    assert refusal_of(answer) == (
         422,
         "invalid_request",
         "/body/1/fields" if many else "/body/fields",

@@ -14,7 +14,7 @@ from headgate.app.routes.events import EventStream
 from headgate.app.settings import Settings
 from headgate.engine.state.pending import Consumer
 from headgate.engine.wait_queue import Waiter
-from tests.api.conftest import Live, problem_of, running, until
+from tests.api.conftest import Live, refusal_of, running, until
 
 
 class Events:
@@ -291,7 +291,7 @@ async def test_what_a_page_of_another_site_embeds_or_fetches_takes_nothing(
     await live.append("orders", "1")
     url = f"{GROUP}?consumer=me&ack=on_receipt"
     answer = await live.http.get(url, headers=headers)
-    assert problem_of(answer)[::2] == (status, pointer)
+    assert refusal_of(answer)[::2] == (status, pointer)
     found = await live.group("orders", "billing")
     assert (found["pending"], found["lag"], found["consumers"]) == (0, 1, 0)
 

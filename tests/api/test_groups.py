@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, problem_of, running
+from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -22,13 +22,13 @@ async def append_at(live: Live, *ids: str) -> None:
 
 
 async def read_ids(live: Live, consumer: str, **body: Any) -> list[str]:
-    found = await live.read_group("orders", "billing", consumer, **body)
-    return [entry["id"] for entry in found["entries"]]
+    reply = await live.read_group("orders", "billing", consumer, **body)
+    return [entry["id"] for entry in reply["entries"]]
 
 
 async def consumers(live: Live) -> dict[str, int]:
-    found = (await live.http.get(CONSUMERS)).json()["consumers"]
-    return {consumer["name"]: consumer["pending"] for consumer in found}
+    listed = (await live.http.get(CONSUMERS)).json()["consumers"]
+    return {consumer["name"]: consumer["pending"] for consumer in listed}
 
 
 # Create and describe
@@ -79,7 +79,7 @@ async def test_a_group_of_a_missing_stream_is_created_only_with_the_stream(share
     refused = await shared.http.put(BILLING, json={"start": "0"})
     created = await shared.http.put(BILLING, json={"start": "0", "create_stream": True})
 
-    assert problem_of(refused) == (404, "stream_not_found", "")
+    assert refusal_of(refused) == (404, "stream_not_found", "")
     assert created.status_code == 201
     assert (await shared.stream("orders"))["length"] == 0
 
@@ -109,7 +109,7 @@ async def test_groups_are_listed_by_name(shared: Live) -> None:
     answer = await shared.http.get(f"{ORDERS}/groups")
 
     groups = answer.json()["groups"]
-    assert [(one["name"], one["lag"], one["pending"]) for one in groups] == [
+    assert [(group["name"], group["lag"], group["pending"]) for group in groups] == [
         ("a", 2, 0),
         ("b", 1, 1),
         ("ü", 2, 0),
@@ -131,17 +131,17 @@ async def test_groups_and_consumers_are_listed_a_page_at_a_time(
         await shared.http.delete(f"{path}/c")
         await shared.http.put(f"{path}/c")
 
-    found, pages, cursor = [], 0, None
+    listed, pages, cursor = [], 0, None
     while pages == 0 or cursor is not None:
         page = await shared.http.get(
             path, params={"limit": 2} | ({"cursor": cursor} if cursor else {})
         )
-        found += [one["name"] for one in page.json()[kind]]
+        listed += [item["name"] for item in page.json()[kind]]
         pages, cursor = pages + 1, page.json()["next_cursor"]
     whole = (await shared.http.get(path)).json()
 
-    assert (found, pages) == (names, 3)
-    assert [one["name"] for one in whole[kind]] == names
+    assert (listed, pages) == (names, 3)
+    assert [item["name"] for item in whole[kind]] == names
     assert whole["next_cursor"] is None
 
 
@@ -151,11 +151,11 @@ async def test_a_list_as_long_as_allowed_says_that_there_is_more(tmp_path: Path)
         for number in range(101):
             await live.gateway.backend.create_consumer(b"orders", b"billing", b"%03d" % number)
         page = (await live.http.get(CONSUMERS)).json()
-        rest = (await live.http.get(CONSUMERS, params={"cursor": page["next_cursor"]})).json()
+        next_page = (await live.http.get(CONSUMERS, params={"cursor": page["next_cursor"]})).json()
 
     assert len(page["consumers"]) == 100
-    assert [one["name"] for one in rest["consumers"]] == ["100"]
-    assert rest["next_cursor"] is None
+    assert [consumer["name"] for consumer in next_page["consumers"]] == ["100"]
+    assert next_page["next_cursor"] is None
 
 
 # Move
@@ -232,9 +232,9 @@ async def test_what_is_missing_is_named_stream_or_group(
     await shared.http.put(ORDERS)
     no_group = await shared.http.request(method, BILLING + path, json=body)
 
-    assert problem_of(no_stream) == (404, "stream_not_found", "")
+    assert refusal_of(no_stream) == (404, "stream_not_found", "")
     assert problem_in(no_stream)["detail"] == "There is no stream 'orders'."
-    assert problem_of(no_group) == (404, "group_not_found", "")
+    assert refusal_of(no_group) == (404, "group_not_found", "")
     assert problem_in(no_group)["detail"] == "Stream 'orders' has no group 'billing'."
     assert (await shared.stream("orders"))["groups"] == 0
 
@@ -306,7 +306,7 @@ async def test_a_consumer_that_is_not_there_is_not_found(shared: Live) -> None:
 
     answer = await shared.http.delete(f"{CONSUMERS}/ghost")
 
-    assert problem_of(answer) == (404, "not_found", "/path/consumer")
+    assert refusal_of(answer) == (404, "not_found", "/path/consumer")
 
 
 # How many there may be

@@ -25,11 +25,11 @@ async def sections(live: Live, *asked: str) -> list[str]:
 
 
 async def test_info_says_whose_commands_these_are(live: Live) -> None:
-    found = await info(live)
+    fields = await info(live)
 
-    assert found["redis_version"].startswith("8.10.")
-    assert (found["redis_mode"], found["role"]) == ("standalone", "master")
-    assert int(found["process_id"]) > 0
+    assert fields["redis_version"].startswith("8.10.")
+    assert (fields["redis_mode"], fields["role"]) == ("standalone", "master")
+    assert int(fields["process_id"]) > 0
 
 
 async def test_sections_are_told_as_asked(live: Live) -> None:
@@ -64,19 +64,19 @@ async def test_calls_and_errors_are_counted_as_redis_does(live: Live) -> None:
     await run(live, "XGROUP", "CREATE", "s", "g", "0")
     await run(live, "XREADGROUP", "GROUP", "x", "c", "STREAMS", "s", ">")
 
-    found = await info(live, "commandstats", "errorstats", "stats")
+    fields = await info(live, "commandstats", "errorstats", "stats")
 
     def counts(name: str) -> dict[str, str]:
-        return dict(pair.split("=") for pair in found[f"cmdstat_{name}"].split(","))
+        return dict(pair.split("=") for pair in fields[f"cmdstat_{name}"].split(","))
 
     xadd, create = counts("xadd"), counts("xgroup|create")
     assert (xadd["calls"], xadd["rejected_calls"], xadd["failed_calls"]) == ("2", "1", "1")
     assert (create["calls"], create["rejected_calls"], create["failed_calls"]) == ("2", "0", "1")
     assert float(xadd["usec_per_call"]) * 2 == int(xadd["usec"]) > 0
-    assert found["errorstat_ERR"] == "count=3"
-    assert found["errorstat_BUSYGROUP"] == found["errorstat_NOGROUP"] == "count=1"
-    assert found["total_error_replies"] == "5"
-    assert "cmdstat_nope" not in found
+    assert fields["errorstat_ERR"] == "count=3"
+    assert fields["errorstat_BUSYGROUP"] == fields["errorstat_NOGROUP"] == "count=1"
+    assert fields["total_error_replies"] == "5"
+    assert "cmdstat_nope" not in fields
 
     assert await run(live, "CONFIG", "RESETSTAT") == "OK"
     assert "cmdstat_xadd" not in await info(live, "commandstats")
@@ -87,10 +87,10 @@ async def test_a_transaction_counts_each_of_its_commands(live: Live) -> None:
 
     answer = await live.http.post(f"{URL}/multi-exec", json=commands)
 
-    assert [one.get("result") for one in answer.json()] == ["1-1", None, 1]
-    found = await info(live, "commandstats")
-    assert found["cmdstat_xadd"].startswith("calls=2,")
-    assert found["cmdstat_xadd"].endswith("failed_calls=1")
+    assert [result.get("result") for result in answer.json()] == ["1-1", None, 1]
+    fields = await info(live, "commandstats")
+    assert fields["cmdstat_xadd"].startswith("calls=2,")
+    assert fields["cmdstat_xadd"].endswith("failed_calls=1")
 
 
 async def test_who_is_blocked_is_told_with_on_how_many_keys(live: Live) -> None:
@@ -103,14 +103,14 @@ async def test_who_is_blocked_is_told_with_on_how_many_keys(live: Live) -> None:
     ]
     await live.until_waiting(2)
 
-    found = await info(live, "clients")
+    fields = await info(live, "clients")
     await run(live, "DEL", "a")
     await run(live, "XADD", "b", "*", "f", "v")
     await asyncio.gather(*waiting)
 
-    assert found["blocked_clients"] == "2"
-    assert found["total_blocking_keys"] == "2"
-    assert found["total_blocking_keys_on_nokey"] == "1"
+    assert fields["blocked_clients"] == "2"
+    assert fields["total_blocking_keys"] == "2"
+    assert fields["total_blocking_keys_on_nokey"] == "1"
     after = await info(live, "clients", "commandstats", "errorstats")
     assert after["blocked_clients"] == after["total_blocking_keys"] == "0"
     assert after["errorstat_NOGROUP"] == "count=1"

@@ -181,9 +181,9 @@ async def test_large_entries_come_in_answers_of_bounded_size(live: Live) -> None
 
     answer = await live.http.get("/v1/streams/orders/entries?limit=100")
     got = [entry["id"] for entry in answer.json()["entries"]]
-    rest = await live.http.get(
+    second = await live.http.get(
         f"/v1/streams/orders/entries?limit=100&after={answer.json()['next_after']}"
     )
 
     assert 10 < len(got) < 20
-    assert got + [entry["id"] for entry in rest.json()["entries"]] == ids
+    assert got + [entry["id"] for entry in second.json()["entries"]] == ids

@@ -26,7 +26,7 @@ async def test_an_append_is_answered_507_until_something_goes() -> None:
         assert problem["retryable"]
         assert (await live.http.get("/v1/streams/s/entries?limit=1")).status_code == 200
         read = await live.read_group("s", "g", "me", limit=1)
-        ids = [one["id"] for one in read["entries"]]
+        ids = [entry["id"] for entry in read["entries"]]
         acked = await live.http.post("/v1/streams/s/groups/g/ack?consumer=me", json={"ids": ids})
         assert acked.status_code == 200
         command = await live.http.post("/v1/commands", json=["XADD", "s", "*", "k", "v"])

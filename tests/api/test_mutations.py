@@ -12,7 +12,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
-from tests.api.conftest import Live, problem_of, running, until
+from tests.api.conftest import Live, refusal_of, running, until
 from tests.slow_storage import SlowStorage
 
 ORDERS = "/v1/streams/orders"
@@ -42,10 +42,10 @@ class Slow:
 async def slow() -> AsyncIterator[Slow]:
     storage = SlowStorage()
     async with running(Settings(), Engine(storage)) as live:
-        found = Slow(live, storage)
-        await found.at_once(live.http.put(ORDERS))
-        await found.at_once(live.http.put(BILLING, json={"start": "0"}))
-        yield found
+        slowed = Slow(live, storage)
+        await slowed.at_once(live.http.put(ORDERS))
+        await slowed.at_once(live.http.put(BILLING, json={"start": "0"}))
+        yield slowed
         storage.settle()
 
 
@@ -55,7 +55,7 @@ async def test_a_group_whose_patch_is_refused_keeps_its_policy(live: Live) -> No
 
     refused = await live.http.patch(BILLING, json=patch)
 
-    assert problem_of(refused) == (400, "invalid_id", "/body/start")
+    assert refusal_of(refused) == (400, "invalid_id", "/body/start")
     assert (await live.group("orders", "billing"))["policy"] == {}
 
 
@@ -66,7 +66,7 @@ async def test_a_group_whose_policy_is_refused_keeps_its_position(live: Live) ->
 
     refused = await live.http.patch(BILLING, json=patch)
 
-    assert problem_of(refused) == (422, "invalid_request", "/body/policy")
+    assert refusal_of(refused) == (422, "invalid_request", "/body/policy")
     assert (await live.group("orders", "billing"))["last_id"] == "0-0"
 
 
@@ -77,10 +77,10 @@ async def test_a_group_is_moved_and_given_a_policy_in_one_step(live: Live) -> No
     patch = {"policy": {"max_pending": 3}, "start": "$", "entries_read": 1}
     answer = await live.http.patch(BILLING, json=patch)
 
-    found = answer.json()
+    group = answer.json()
     assert answer.status_code == 200
-    assert (found["last_id"], found["entries_read"], found["lag"]) == (entry_id, 1, 0)
-    assert found["policy"] == {"max_pending": 3}
+    assert (group["last_id"], group["entries_read"], group["lag"]) == (entry_id, 1, 0)
+    assert group["policy"] == {"max_pending": 3}
 
 
 async def test_two_patches_of_a_stream_at_once_both_count(slow: Slow) -> None:
@@ -137,4 +137,4 @@ async def test_a_change_of_a_missing_stream_says_so(
 ) -> None:
     answer = await live.http.request(method, path, json=body)
 
-    assert problem_of(answer)[:2] == (404, "stream_not_found")
+    assert refusal_of(answer)[:2] == (404, "stream_not_found")

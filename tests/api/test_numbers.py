@@ -31,7 +31,10 @@ NUMBERS = [
     *(str(sign * 2**bits + more) for bits in (63, 64) for sign in (1, -1) for more in (-1, 0)),
     *("9" * 30, "9" * 400, "9" * 5000, "-" + "9" * 5000),
 ]
-TEXTS = [*(one for one in NUMBERS if len(one) < 500), *(f"{one}-0" for one in NUMBERS[6:10])]
+TEXTS = [
+    *(number for number in NUMBERS if len(number) < 500),
+    *(f"{number}-0" for number in NUMBERS[6:10]),
+]
 """As ids and the like: a header or a path of 5,000 bytes is another matter."""
 
 HERE = "@@"
@@ -71,20 +74,20 @@ def sample(schema: dict[str, Any], document: dict[str, Any], name: str = "") -> 
 def with_a_number(schema: dict[str, Any], document: dict[str, Any]) -> Iterator[Any]:
     """Yield something of a schema for each place in it where a number may stand."""
     schema = resolved(schema, document)
-    for one in schema.get("anyOf", schema.get("oneOf", ())):
-        yield from with_a_number(one, document)
+    for variant in schema.get("anyOf", schema.get("oneOf", ())):
+        yield from with_a_number(variant, document)
     kind = schema.get("type")
     if kind in ("integer", "number", "string"):
         yield HERE
     elif kind == "array":
-        for one in with_a_number(schema.get("items", {}), document):
-            yield [one]
+        for variant in with_a_number(schema.get("items", {}), document):
+            yield [variant]
     elif kind == "object":
-        least = sample(schema, document)
+        smallest = sample(schema, document)
         for key, below in schema.get("properties", {}).items():
-            for one in with_a_number(below, document):
-                if key not in NAMES or one != HERE:
-                    yield {**least, key: one}
+            for variant in with_a_number(below, document):
+                if key not in NAMES or variant != HERE:
+                    yield {**smallest, key: variant}
 
 
 def requests() -> Iterator[tuple[str, str, dict[str, str], Any]]:
@@ -101,19 +104,27 @@ def requests_of(
     schema = content.get("application/json", {}).get("schema")
     body = None if schema is None else sample(schema, DOCUMENT)
     parameters = operation.get("parameters", [])
-    values = {one["name"]: NAMES.get(one["name"], "1") for one in parameters if one["in"] == "path"}
+    values = {
+        parameter["name"]: NAMES.get(parameter["name"], "1")
+        for parameter in parameters
+        if parameter["in"] == "path"
+    }
     plain = path.format(**values)
     if ENDLESS in path or path.endswith("/claim") or "consumer" in str(parameters):
         plain += "?consumer=worker"
     joint = "&" if "?" in plain else "?"
-    for one in parameters:
-        if one["in"] == "path":
-            if one["name"] not in NAMES or one["name"] == "id":
-                yield method, path.format(**values | {one["name"]: HERE}), {}, body
-        elif one["in"] == "query" and one["name"] not in ("consumer", "prefix", "cursor"):
-            yield method, f"{plain}{joint}{one['name']}={HERE}", {}, body
-        elif one["in"] == "header":
-            yield method, plain, {one["name"]: HERE}, body
+    for parameter in parameters:
+        if parameter["in"] == "path":
+            if parameter["name"] not in NAMES or parameter["name"] == "id":
+                yield method, path.format(**values | {parameter["name"]: HERE}), {}, body
+        elif parameter["in"] == "query" and parameter["name"] not in (
+            "consumer",
+            "prefix",
+            "cursor",
+        ):
+            yield method, f"{plain}{joint}{parameter['name']}={HERE}", {}, body
+        elif parameter["in"] == "header":
+            yield method, plain, {parameter["name"]: HERE}, body
     if schema is not None:
         for wrong in with_a_number(schema, DOCUMENT):
             yield method, plain, {}, wrong
@@ -139,11 +150,11 @@ async def prepare(live: Live) -> None:
 @pytest.mark.parametrize("path", DOCUMENT["paths"])
 async def test_any_number_in_any_request_is_taken_or_refused(path: str, gateway: Live) -> None:
     for method, operation in DOCUMENT["paths"][path].items():
-        for one in requests_of(path, method, operation):
+        for request in requests_of(path, method, operation):
             await prepare(gateway)
-            await asyncio.gather(*(try_out(gateway, one, number) for number in TEXTS))
-            if one[3] is not None and HERE in json.dumps(one[3]):
-                await asyncio.gather(*(try_out(gateway, one, number) for number in NUMBERS))
+            await asyncio.gather(*(try_out(gateway, request, number) for number in TEXTS))
+            if request[3] is not None and HERE in json.dumps(request[3]):
+                await asyncio.gather(*(try_out(gateway, request, number) for number in NUMBERS))
 
 
 async def try_out(live: Live, request: tuple[str, str, dict[str, str], Any], number: str) -> None:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, problem_of, running
+from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -17,8 +17,8 @@ APP = "https://app.example"
 
 def sample(metrics: str, name: str) -> float:
     """Return the value of a sample, 0 if it is not there."""
-    found = re.search(rf"^{re.escape(name)} (\S+)$", metrics, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^{re.escape(name)} (\S+)$", metrics, re.MULTILINE)
+    return float(match[1]) if match else 0.0
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
@@ -41,8 +41,8 @@ async def test_the_limits_are_those_of_the_settings() -> None:
         limits = (await live.http.get("/v1/limits")).json()
 
     assert {name: limits.pop(name) for name in chosen} == chosen
-    defaults, rest = Settings(), limits
-    assert rest == {name: getattr(defaults, name) for name in rest}
+    defaults, others = Settings(), limits
+    assert others == {name: getattr(defaults, name) for name in others}
 
 
 # Metrics
@@ -121,11 +121,11 @@ async def test_the_documentation_loads_everything_from_the_gateway(shared: Live)
 async def test_every_operation_has_an_id_of_its_own_and_a_description(shared: Live) -> None:
     document = (await shared.http.get("/openapi.json")).json()
 
-    operations = [one for path in document["paths"].values() for one in path.values()]
-    ids = [one["operationId"] for one in operations]
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    ids = [operation["operationId"] for operation in operations]
     assert len(set(ids)) == len(ids) > 30
     assert all(re.fullmatch(r"[a-z][A-Za-z]+", operation_id) for operation_id in ids)
-    assert all(one["description"] for one in operations)
+    assert all(operation["description"] for operation in operations)
 
 
 # Methods
@@ -158,7 +158,7 @@ async def test_a_wrong_method_is_told_the_right_ones(
             assert answer.status_code == 405, method
             assert set(answer.headers["Allow"].split(", ")) == methods
             if method != "HEAD":
-                assert problem_of(answer) == (405, "method_not_allowed", "")
+                assert refusal_of(answer) == (405, "method_not_allowed", "")
 
 
 async def test_an_answer_to_head_has_no_body(shared: Live) -> None:
@@ -175,7 +175,7 @@ async def test_an_unknown_path_is_not_found(shared: Live, path: str) -> None:
 
     answer = await shared.http.request("DELETE", httpx.URL(shared.url + path))
 
-    assert problem_of(answer) == (404, "not_found", "")
+    assert refusal_of(answer) == (404, "not_found", "")
     assert (await shared.stream("orders"))["length"] == 1
 
 
@@ -196,7 +196,7 @@ async def test_loopback_names_are_answered(shared: Live, host: str) -> None:
 async def test_a_name_that_may_be_anybodys_is_refused(shared: Live, host: str) -> None:
     answer = await shared.http.put(ORDERS, headers={"Host": host})
 
-    assert problem_of(answer) == (403, "origin_refused", "")
+    assert refusal_of(answer) == (403, "origin_refused", "")
     assert "allowed_hosts" in problem_in(answer)["detail"]
     assert (await shared.http.get(ORDERS)).status_code == 404
 
@@ -206,7 +206,7 @@ async def test_a_probe_is_answered_under_every_name(shared: Live, path: str) -> 
     for host in ("10.0.0.7:8080", "gateway.internal", "[fd00::7]:8080"):
         assert (await shared.http.get(path, headers={"Host": host})).status_code == 200
         page = {"Host": host, "Origin": f"http://{host}"}
-        assert problem_of(await shared.http.get(path, headers=page)) == (403, "origin_refused", "")
+        assert refusal_of(await shared.http.get(path, headers=page)) == (403, "origin_refused", "")
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_a_page_from_elsewhere_is_refused(shared: Live, method: str, origi
 
     answer = await shared.http.request(method, "/v1/streams", headers=headers)
 
-    assert problem_of(answer) == (403, "origin_refused", "")
+    assert refusal_of(answer) == (403, "origin_refused", "")
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
@@ -231,17 +231,17 @@ async def test_the_gateways_own_pages_may_call(shared: Live) -> None:
 async def test_a_page_on_the_allow_list_may_call_and_see_what_it_needs() -> None:
     async with running(Settings(allowed_origins=[APP])) as live:
         await live.append("orders", "1")
-        found = await live.http.get(ORDERS, headers={"Origin": APP})
+        allowed = await live.http.get(ORDERS, headers={"Origin": APP})
         refused = await live.http.get("/v1/streams/nothing", headers={"Origin": APP})
         other = await live.http.get(ORDERS, headers={"Origin": "https://evil.example"})
 
-    for answer in (found, refused):
+    for answer in (allowed, refused):
         assert answer.headers["Access-Control-Allow-Origin"] == APP
         assert "Origin" in answer.headers["Vary"]
         exposed = answer.headers["Access-Control-Expose-Headers"]
         assert {"ETag", "Location", "Retry-After"} <= set(exposed.split(", "))
-    assert problem_of(refused) == (404, "stream_not_found", "")
-    assert problem_of(other) == (403, "origin_refused", "")
+    assert refusal_of(refused) == (404, "stream_not_found", "")
+    assert refusal_of(other) == (403, "origin_refused", "")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

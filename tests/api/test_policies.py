@@ -5,15 +5,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.conftest import Live, problem_in, problem_of
+from tests.api.conftest import Live, problem_in, refusal_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ORDERS = "/v1/streams/orders"
 BILLING = f"{ORDERS}/groups/billing"
 REDRIVE = f"{BILLING}/dead-letters/redrive"
-LETTERS = "/v1/streams/letters/entries"
-ONCE = {"max_deliveries": 1, "dead_letter_stream": "letters"}
+LETTERS = "/v1/streams/dead_letters/entries"
+ONCE = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
 
 
 async def put(live: Live, policy: Any = None, **body: Any) -> httpx.Response:
@@ -37,8 +37,8 @@ async def prepare(live: Live, policy: Any, *ids: str) -> None:
 
 
 async def read_ids(live: Live, consumer: str = "worker", **body: Any) -> list[str]:
-    found = await live.read_group("orders", "billing", consumer, **body)
-    return [entry["id"] for entry in found["entries"]]
+    reply = await live.read_group("orders", "billing", consumer, **body)
+    return [entry["id"] for entry in reply["entries"]]
 
 
 async def nack(live: Live, *ids: str, **body: Any) -> None:
@@ -46,11 +46,11 @@ async def nack(live: Live, *ids: str, **body: Any) -> None:
     assert outcomes == ["released"] * len(ids)
 
 
-async def letters(live: Live) -> list[dict[str, Any]]:
+async def dead_letters(live: Live) -> list[dict[str, Any]]:
     answer = await live.http.get(LETTERS)
     assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["entries"]
-    return found
+    entries: list[dict[str, Any]] = answer.json()["entries"]
+    return entries
 
 
 async def policy_of(live: Live) -> dict[str, Any]:
@@ -77,7 +77,7 @@ async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
     assert (answer.status_code, answer.json()["policy"]) == (201, policy)
     assert await policy_of(shared) == policy
     listed = (await shared.http.get(f"{ORDERS}/groups")).json()["groups"]
-    assert [one["policy"] for one in listed] == [policy]
+    assert [group["policy"] for group in listed] == [policy]
 
 
 @pytest.mark.parametrize("policy", [None, {}, {"claim_idle_ms": None, "backoff_ms": []}])
@@ -92,10 +92,10 @@ async def test_the_same_policy_again_is_no_news_and_another_is_a_conflict(shared
 
     same = await put(shared, {**ONCE, "backoff_ms": []})
     unsaid = await put(shared)
-    others = [await put(shared, one) for one in ({}, ONCE | {"max_deliveries": 2})]
+    others = [await put(shared, policy) for policy in ({}, ONCE | {"max_deliveries": 2})]
 
-    assert [one.status_code for one in (same, unsaid)] == [200, 200]
-    assert [problem_of(one) for one in others] == [(409, "group_exists", "")] * 2
+    assert [answer.status_code for answer in (same, unsaid)] == [200, 200]
+    assert [refusal_of(answer) for answer in others] == [(409, "group_exists", "")] * 2
     assert await policy_of(shared) == ONCE
 
 
@@ -113,12 +113,12 @@ async def test_a_patch_changes_what_it_names_and_null_removes(shared: Live) -> N
 async def test_on_disconnect_can_be_set_and_removed(shared: Live) -> None:
     await put(shared)
 
-    found = [
-        (await patch(shared, {"on_disconnect": one})).json()["policy"].get("on_disconnect")
-        for one in ("keep", "release", "keep", None)
+    changed = [
+        (await patch(shared, {"on_disconnect": choice})).json()["policy"].get("on_disconnect")
+        for choice in ("keep", "release", "keep", None)
     ]
 
-    assert found == ["keep", None, "keep", None]
+    assert changed == ["keep", None, "keep", None]
 
 
 async def test_a_patch_of_the_policy_leaves_the_position_alone_unless_told(shared: Live) -> None:
@@ -155,7 +155,7 @@ async def test_a_patch_of_the_policy_leaves_the_position_alone_unless_told(share
         ({"backoff_ms": [1] * 33}, "/body/policy/backoff_ms"),
         ({"on_disconnect": "maybe"}, "/body/policy/on_disconnect"),
         ({"max_deliveries": 3}, "/body/policy"),
-        ({"dead_letter_stream": "letters"}, "/body/policy"),
+        ({"dead_letter_stream": "dead_letters"}, "/body/policy"),
         ({**ONCE, "dead_letter_stream": 5}, "/body/policy/dead_letter_stream"),
         ({**ONCE, "dead_letter_stream": "orders"}, "/body/policy/dead_letter_stream"),
         ({**ONCE, "dead_letter_stream": ""}, "/body/policy/dead_letter_stream"),
@@ -179,11 +179,11 @@ async def test_a_policy_that_cannot_be_is_refused_at_the_part_at_fault(
         json={"policy": policy},
     )
 
-    assert problem_of(answer) == (422, "invalid_request", pointer)
+    assert refusal_of(answer) == (422, "invalid_request", pointer)
     if method == "PATCH":
         assert await policy_of(shared) == {}
     else:
-        assert problem_of(await shared.http.get(BILLING)) == (404, "group_not_found", "")
+        assert refusal_of(await shared.http.get(BILLING)) == (404, "group_not_found", "")
 
 
 async def test_a_patch_is_judged_by_what_it_leads_to(shared: Live) -> None:
@@ -192,7 +192,7 @@ async def test_a_patch_is_judged_by_what_it_leads_to(shared: Live) -> None:
     half = await patch(shared, {"dead_letter_stream": None})
     both = await patch(shared, {"dead_letter_stream": None, "max_deliveries": None})
 
-    assert problem_of(half) == (422, "invalid_request", "/body/policy")
+    assert refusal_of(half) == (422, "invalid_request", "/body/policy")
     assert (both.status_code, both.json()["policy"]) == (200, {})
 
 
@@ -213,7 +213,7 @@ async def test_a_delay_that_is_none_is_refused(shared: Live, delay_ms: Any) -> N
     body = {"ids": ["1-0"], "delay_ms": delay_ms}
     answer = await shared.http.post(f"{BILLING}/nack", json=body)
 
-    assert problem_of(answer) == (422, "invalid_request", "/body/delay_ms")
+    assert refusal_of(answer) == (422, "invalid_request", "/body/delay_ms")
     assert (await shared.group("orders", "billing"))["released"] == 0
 
 
@@ -225,9 +225,9 @@ async def test_the_policy_says_what_a_read_leaves_out(shared: Live) -> None:
 
     assert await read_ids(shared, "a") == ["1-0", "2-0"]
     assert await read_ids(shared, "b", claim_idle_ms=10**9) == ["3-0"]
-    found = await shared.read_group("orders", "billing", "c")
-    assert [one["claimed_from"] for one in found["entries"]] == ["a", "a"]
-    assert found["state"] == "max_pending"
+    reply = await shared.read_group("orders", "billing", "c")
+    assert [entry["claimed_from"] for entry in reply["entries"]] == ["a", "a"]
+    assert reply["state"] == "max_pending"
 
 
 async def test_a_failed_entry_rests_as_the_policy_says(shared: Live) -> None:
@@ -237,8 +237,8 @@ async def test_a_failed_entry_rests_as_the_policy_says(shared: Live) -> None:
     await nack(shared, "1-0")
 
     assert await read_ids(shared) == []
-    found = await shared.read_group("orders", "billing", "worker", wait_ms=10_000)
-    assert [(one["id"], one["deliveries"]) for one in found["entries"]] == [("1-0", 2)]
+    reply = await shared.read_group("orders", "billing", "worker", wait_ms=10_000)
+    assert [(entry["id"], entry["deliveries"]) for entry in reply["entries"]] == [("1-0", 2)]
 
 
 async def test_dead_letters_are_read_as_any_stream(shared: Live) -> None:
@@ -249,7 +249,7 @@ async def test_dead_letters_are_read_as_any_stream(shared: Live) -> None:
     await nack(shared, "2-0", mode="fatal")
 
     origin = {"_stream": "orders", "_group": "billing"}
-    assert [one["fields"] for one in await letters(shared)] == [
+    assert [dead_letter["fields"] for dead_letter in await dead_letters(shared)] == [
         {"v": "1-0", "_id": "1-0", "_deliveries": "1", "_reason": "max_deliveries", **origin},
         {"v": "2-0", "_id": "2-0", "_deliveries": "", "_reason": "fatal", **origin},
     ]
@@ -258,13 +258,13 @@ async def test_dead_letters_are_read_as_any_stream(shared: Live) -> None:
 
 
 async def test_a_dead_letter_comes_with_nobody_reading(shared: Live) -> None:
-    await shared.http.put("/v1/streams/letters")  # or it could not be waited for
+    await shared.http.put("/v1/streams/dead_letters")  # or it could not be waited for
     await prepare(shared, ONCE | {"claim_idle_ms": 1}, "1-0")
     await read_ids(shared)
 
     params = {"after": "0", "wait_ms": "10000"}
-    found = (await shared.http.get(LETTERS, params=params)).json()["entries"]
-    assert [one["fields"]["_id"] for one in found] == ["1-0"]
+    read = (await shared.http.get(LETTERS, params=params)).json()["entries"]
+    assert [dead_letter["fields"]["_id"] for dead_letter in read] == ["1-0"]
 
 
 # Redrive
@@ -275,7 +275,7 @@ async def test_dead_letters_are_sent_back(shared: Live) -> None:
     await read_ids(shared)
     await nack(shared, "1-0", "2-0")
     await shared.http.delete(f"{ORDERS}/entries/2-0")
-    ids = [one["id"] for one in await letters(shared)]
+    ids = [dead_letter["id"] for dead_letter in await dead_letters(shared)]
 
     answer = await shared.http.post(REDRIVE)
 
@@ -286,7 +286,7 @@ async def test_dead_letters_are_sent_back(shared: Live) -> None:
         {"id": ids[0], "outcome": "released", "entry_id": "1-0"},
         {"id": ids[1], "outcome": "appended", "entry_id": new_id},
     ]
-    assert await letters(shared) == []
+    assert await dead_letters(shared) == []
     assert await read_ids(shared) == ["1-0", new_id]
     assert (await shared.http.post(REDRIVE, json={})).json() == {"results": []}
 
@@ -295,14 +295,14 @@ async def test_dead_letters_are_sent_back_by_id_and_up_to_a_limit(shared: Live) 
     await prepare(shared, ONCE, "1-0", "2-0", "3-0")
     await read_ids(shared)
     await nack(shared, "1-0", "2-0", "3-0")
-    ids = [one["id"] for one in await letters(shared)]
+    ids = [dead_letter["id"] for dead_letter in await dead_letters(shared)]
 
     chosen = await shared.http.post(REDRIVE, json={"ids": [ids[1], "9-9"]})
     oldest = await shared.http.post(REDRIVE, json={"limit": 1})
 
-    assert [one["entry_id"] for one in chosen.json()["results"]] == ["2-0"]
-    assert [one["entry_id"] for one in oldest.json()["results"]] == ["1-0"]
-    assert [one["id"] for one in await letters(shared)] == ids[2:]
+    assert [result["entry_id"] for result in chosen.json()["results"]] == ["2-0"]
+    assert [result["entry_id"] for result in oldest.json()["results"]] == ["1-0"]
+    assert [dead_letter["id"] for dead_letter in await dead_letters(shared)] == ids[2:]
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ async def test_a_redrive_that_makes_no_sense_is_refused(
 ) -> None:
     await put(shared, ONCE)
 
-    assert problem_of(await shared.http.post(REDRIVE, json=body)) == (status, code, pointer)
+    assert refusal_of(await shared.http.post(REDRIVE, json=body)) == (status, code, pointer)
 
 
 async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(shared: Live) -> None:

@@ -94,17 +94,17 @@ async def run(commands: str, url: str, shell: dict[str, str], *, lines: int) -> 
             output = (await process.stdout.read()).decode()
             assert await process.wait() == 0, f"{commands}\n{output}"
             return output
-        told = [await process.stdout.readline() for _ in range(lines)]
+        lines_read = [await process.stdout.readline() for _ in range(lines)]
         process.terminate()
         await process.wait()
-        return b"".join(told).decode()
+        return b"".join(lines_read).decode()
 
 
-def told_anew(promised: str, output: str, ids: dict[str, str]) -> str:
+def read_anew(promised: str, output: str, ids: dict[str, str]) -> str:
     """Return what was promised with the ids of this run; those first seen here are learned."""
     for shown, actual in zip(_ID.findall(promised), _ID.findall(output), strict=False):
         ids.setdefault(shown, actual)
-    return _ID.sub(lambda found: ids.get(found[0], found[0]), promised)
+    return _ID.sub(lambda match: ids.get(match[0], match[0]), promised)
 
 
 def comparable(text: str) -> str:
@@ -118,21 +118,21 @@ async def test_each_command_prints_what_the_page_promises(
 ) -> None:
     ids: dict[str, str] = {}
     for commands, promised in examples((ROOT / page).read_text()):
-        actual = _ID.sub(lambda found: ids.get(found[0], found[0]), commands)
+        actual = _ID.sub(lambda match: ids.get(match[0], match[0]), commands)
         lines = (promised or "").count("\n")
         output = await run(actual, live.url, shell, lines=lines)
         if promised is None:
             continue
-        expected = told_anew(promised, output, ids)
+        expected = read_anew(promised, output, ids)
         if "examples/" in commands:  # what it counts and measures differs
             expected, output = _NUMBER.sub(" N", expected), _NUMBER.sub(" N", output)
         assert comparable(output) == comparable(expected), commands
 
 
 def test_the_pages_that_teach_by_commands_have_them() -> None:
-    found = {page: list(examples((ROOT / page).read_text())) for page in PAGES}
-    assert len(found["README.md"]) >= 10
-    assert len(found["app/COMING_FROM.md"]) >= 10
+    examples_of = {page: list(examples((ROOT / page).read_text())) for page in PAGES}
+    assert len(examples_of["README.md"]) >= 10
+    assert len(examples_of["app/COMING_FROM.md"]) >= 10
 
 
 @pytest.mark.parametrize("page", PAGES)

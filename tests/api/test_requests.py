@@ -89,10 +89,10 @@ async def test_a_client_that_waits_to_be_told_is_told_to_go_on(live: Live) -> No
     async with connected(live) as wire:
         wire.writer.write(head + b"\r\nexpect: 100-continue\r\n\r\n")
         async with asyncio.timeout(10):
-            told = await wire.reader.readuntil(b"\r\n\r\n")
+            interim = await wire.reader.readuntil(b"\r\n\r\n")
         status, _ = await wire.asked(body)
 
-    assert (told, status) == (b"HTTP/1.1 100 Continue\r\n\r\n", 201)
+    assert (interim, status) == (b"HTTP/1.1 100 Continue\r\n\r\n", 201)
 
 
 async def test_an_answer_without_its_body_is_sent(live: Live) -> None:
@@ -216,7 +216,7 @@ async def test_a_client_that_leaves_with_requests_behind_the_one_under_way_is_mi
             await live.until_waiting(1)
         await live.until_waiting(0)
     await until(lambda: live.gateway.metrics.connection_count == 0)
-    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_handshake_on_a_used_connection_is_answered(live: Live) -> None:

@@ -31,10 +31,10 @@ async def test_whoever_waits_is_told_and_nobody_holds_up_the_end() -> None:
 
             live.gateway.draining.set()
             live.gateway.backend.drain()
-            told = await anext(events)
+            last_event = await anext(events)
 
-        assert told.event == "draining"
-        assert 1000 <= told.json()["reconnect_after_ms"] <= 3000
+        assert last_event.event == "draining"
+        assert 1000 <= last_event.json()["reconnect_after_ms"] <= 3000
         answer = await poll
         assert (answer.status_code, answer.json()["code"]) == (503, "draining")
         assert answer.headers["retry-after"] == "1"

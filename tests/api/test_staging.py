@@ -12,7 +12,7 @@ from blockbuster import BlockBuster
 
 from headgate.app.settings import Settings
 from tests.api.bulk_requests import WRITER, commit, read_arrow, stage, values, values_in
-from tests.api.conftest import Live, problem_in, problem_of, running, until
+from tests.api.conftest import Live, problem_in, refusal_of, running, until
 from tests.arrow_bodies import FIELDS, HEADERS, arrow_of, body_of, rows
 
 
@@ -25,12 +25,12 @@ async def test_a_batch_has_its_bounds(live: Live) -> None:
     url = "/v1/streams/out/entries/batch"
     none = arrow_of({"fields": pa.array([], FIELDS)})
     empty = await live.http.post(url, content=none, headers=HEADERS)
-    assert problem_of(empty) == (422, "invalid_request", "/body")
+    assert refusal_of(empty) == (422, "invalid_request", "/body")
     many = await live.http.post(url, content=body_of(*"abcdefghijk"), headers=HEADERS)
-    assert problem_of(many) == (422, "invalid_request", "/body")
+    assert refusal_of(many) == (422, "invalid_request", "/body")
     large = b"x" * (live.gateway.limits.body_bytes_max + 1)
-    assert problem_of(await live.http.post(url, content=large, headers=HEADERS))[0] == 413
-    assert problem_of(await stage(live, large, (0, 0, "a", 0)))[0] == 413
+    assert refusal_of(await live.http.post(url, content=large, headers=HEADERS))[0] == 413
+    assert refusal_of(await stage(live, large, (0, 0, "a", 0)))[0] == 413
 
 
 async def test_an_empty_batch_is_one_and_batches_before_it_are_over(live: Live) -> None:
@@ -48,9 +48,9 @@ async def test_rows_go_where_they_say(live: Live) -> None:
     mixed = arrow_of({"fields": rows(*"de"), "stream": pa.array(["y", None])})
     assert (await stage(live, mixed, (0, 0, "t", 1), "stream=z")).status_code == 200
 
-    found = (await commit(live, 0, [(0, "t", 2)])).json()
+    committed = (await commit(live, 0, [(0, "t", 2)])).json()
 
-    assert [(one["stream"], one["entries"]) for one in found["streams"]] == [
+    assert [(stream["stream"], stream["entries"]) for stream in committed["streams"]] == [
         ("x", 2), ("y", 2), ("z", 1),
     ]  # fmt: skip
     assert [await values(live, name) for name in "xyz"] == [["a", "c"], ["b", "d"], ["e"]]
@@ -58,12 +58,12 @@ async def test_rows_go_where_they_say(live: Live) -> None:
 
 async def test_a_row_must_say_where_it_goes(live: Live) -> None:
     nowhere = await stage(live, body_of("a"), (0, 0, "t", 0), "")
-    assert problem_of(nowhere) == (422, "invalid_request", "/body/0/stream")
+    assert refusal_of(nowhere) == (422, "invalid_request", "/body/0/stream")
     bad = arrow_of({"fields": rows("a", "b"), "stream": pa.array(["x", "x/y"])})
-    assert problem_of(await stage(live, bad, (0, 0, "t", 0), "")) == (
+    assert refusal_of(await stage(live, bad, (0, 0, "t", 0), "")) == (
         422, "invalid_request", "/body/1/stream",
     )  # fmt: skip
-    assert problem_of(await stage(live, body_of("a"), (0, 0, "t", 0), "stream=a%01")) == (
+    assert refusal_of(await stage(live, body_of("a"), (0, 0, "t", 0), "stream=a%01")) == (
         422, "invalid_request", "/query/stream",
     )  # fmt: skip
 
@@ -71,7 +71,7 @@ async def test_a_row_must_say_where_it_goes(live: Live) -> None:
 async def test_a_chunk_that_is_not_there_is_named_and_nothing_is_appended(live: Live) -> None:
     await stage(live, body_of("a"), (0, 0, "t", 0))
     missing = await commit(live, 0, [(0, "t", 2)])
-    assert problem_of(missing)[:2] == (409, "staged_missing")
+    assert refusal_of(missing)[:2] == (409, "staged_missing")
     text = problem_in(missing)["detail"]
     assert all(word in text for word in ("partition 0", "'t'", "chunk 1"))
     assert (await live.http.get("/v1/streams")).json()["streams"] == []
@@ -84,16 +84,16 @@ async def test_a_commit_that_the_state_forbids_changes_nothing(live: Live) -> No
     await stage(live, body_of("b", ids=["5-1"]), (0, 1, "t", 0))
 
     refused = await commit(live, 0, [(0, "t", 1), (1, "t", 1)])
-    assert problem_of(refused)[:2] == (409, "id_not_greater")
+    assert refusal_of(refused)[:2] == (409, "id_not_greater")
     problem = problem_in(refused)
     assert "'out'" in problem["detail"]
     assert problem["last_id"] == ids[0]
     missing = await commit(live, 0, [(0, "t", 1)], create_streams=False)
-    assert problem_of(missing)[:2] == (404, "stream_not_found")
+    assert refusal_of(missing)[:2] == (404, "stream_not_found")
 
-    assert [one["name"] for one in (await live.http.get("/v1/streams")).json()["streams"]] == [
-        "out"
-    ]
+    assert [
+        stream["name"] for stream in (await live.http.get("/v1/streams")).json()["streams"]
+    ] == ["out"]
     assert (await live.http.get(WRITER)).json()["last_batch"] is None
     assert (await commit(live, 0, [(0, "t", 1)])).json()["entries"] == 1
 
@@ -104,7 +104,7 @@ async def test_what_is_aborted_is_gone(live: Live) -> None:
     assert (await live.http.delete(f"{WRITER}/batches/0")).status_code == 204
     assert (await live.http.delete(f"{WRITER}/batches/0")).status_code == 204
 
-    assert problem_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
+    assert refusal_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
     assert (await commit(live, 1, [(0, "t", 1)])).json()["entries"] == 1
 
 
@@ -113,7 +113,7 @@ async def test_staging_has_a_bound_that_commits_and_aborts_give_back(live: Live)
     for number in (0, 1):
         assert (await stage(live, chunk, (0, 0, "t", number))).status_code == 200
     full = await stage(live, chunk, (0, 0, "t", 2))
-    assert problem_of(full) == (413, "too_large", "/body")
+    assert refusal_of(full) == (413, "too_large", "/body")
     assert "4096" in problem_in(full)["detail"]
     assert (await stage(live, chunk, (0, 0, "t", 1))).status_code == 200  # in place of itself
 
@@ -169,7 +169,7 @@ async def test_a_damaged_chunk_is_a_missing_one(
     [file] = await asyncio.to_thread(staged_files, stopped.data_dir)
     await asyncio.to_thread(file.write_bytes, bytes(file.stat().st_size))
     async with life(stopped, no_blocking_calls) as live:
-        assert problem_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
+        assert refusal_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
 
 
 async def test_what_is_too_old_goes_at_the_start(
@@ -180,7 +180,7 @@ async def test_what_is_too_old_goes_at_the_start(
     os.utime(file, (old, old))
     async with life(stopped, no_blocking_calls) as live:
         await until(lambda: not file.exists())
-        assert problem_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
+        assert refusal_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
 
 
 async def test_what_is_sent_and_appended_is_counted(live: Live) -> None:

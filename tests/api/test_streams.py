@@ -9,7 +9,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.engine.limits import DESCRIBED_MAX
-from tests.api.conftest import Live, problem_in, problem_of, running
+from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -22,8 +22,8 @@ async def names(live: Live, **params: str | int) -> tuple[list[str], str | None]
 
 
 async def values(live: Live) -> list[str]:
-    found = (await live.http.get(f"{ORDERS}/entries")).json()
-    return [entry["fields"]["v"] for entry in found["entries"]]
+    page = (await live.http.get(f"{ORDERS}/entries")).json()
+    return [entry["fields"]["v"] for entry in page["entries"]]
 
 
 async def append_at(live: Live, *ids: str) -> None:
@@ -75,7 +75,7 @@ async def test_creating_a_stream_again_with_another_configuration_is_a_conflict(
 
     answer = await shared.http.put(ORDERS, json={"max_length": 11})
 
-    assert problem_of(answer) == (409, "stream_exists", "")
+    assert refusal_of(answer) == (409, "stream_exists", "")
     assert (await shared.stream("orders"))["config"]["max_length"] == 10
 
 
@@ -112,7 +112,7 @@ async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) 
 async def test_bounds_of_keys_are_themselves_bounded(shared: Live, field: str, value: int) -> None:
     answer = await shared.http.put(ORDERS, json={field: value})
 
-    assert problem_of(answer) == (422, "invalid_request", f"/body/{field}")
+    assert refusal_of(answer) == (422, "invalid_request", f"/body/{field}")
     assert (await shared.http.get(ORDERS)).status_code == 404
 
 
@@ -144,8 +144,10 @@ async def test_a_full_description_tells_entries_groups_consumers_and_what_is_pen
     assert [entry["id"] for entry in stream["entries"]] == ["1-0"]
     [group] = stream["group_details"]
     assert (group["name"], group["pending"], group["lag"]) == ("billing", 2, 1)
-    assert [one["id"] for one in group["pending_entries"]] == ["1-0"]
-    assert [(one["name"], one["pending"]) for one in group["consumer_details"]] == [("worker", 2)]
+    assert [entry["id"] for entry in group["pending_entries"]] == ["1-0"]
+    assert [(consumer["name"], consumer["pending"]) for consumer in group["consumer_details"]] == [
+        ("worker", 2)
+    ]
 
 
 async def test_a_full_description_counts_what_it_leaves_out(shared: Live) -> None:
@@ -193,7 +195,7 @@ async def test_a_stream_that_is_not_there_is_not_found(shared: Live) -> None:
         await shared.http.post(f"{ORDERS}/trim", json={"max_length": 0}),
     ]
 
-    assert [problem_of(answer) for answer in answers] == [(404, "stream_not_found", "")] * 4
+    assert [refusal_of(answer) for answer in answers] == [(404, "stream_not_found", "")] * 4
     assert problem_in(answers[0])["detail"] == "There is no stream 'orders'."
 
 
@@ -232,9 +234,9 @@ async def test_only_streams_with_the_prefix_are_listed(shared: Live) -> None:
         await shared.append(name, "1")
 
     page, cursor = await names(shared, prefix="orders.", limit=1)
-    rest, end = await names(shared, prefix="orders.", limit=1, cursor=cursor or "")
+    second, end = await names(shared, prefix="orders.", limit=1, cursor=cursor or "")
 
-    assert (page, rest, end) == (["orders.eu"], ["orders.us"], None)
+    assert (page, second, end) == (["orders.eu"], ["orders.us"], None)
 
 
 async def test_a_listing_goes_on_although_its_last_stream_is_gone(shared: Live) -> None:
@@ -342,7 +344,7 @@ async def test_a_deleted_stream_is_gone_with_its_groups(shared: Live) -> None:
     answer = await shared.http.delete(ORDERS)
 
     assert (answer.status_code, answer.content) == (204, b"")
-    assert problem_of(await shared.http.get(f"{ORDERS}/groups")) == (404, "stream_not_found", "")
+    assert refusal_of(await shared.http.get(f"{ORDERS}/groups")) == (404, "stream_not_found", "")
 
 
 async def test_a_stream_of_the_same_name_has_another_epoch(shared: Live) -> None:

@@ -31,8 +31,8 @@ async def test_a_page_runs_its_own_script_and_no_other(live: Live) -> None:
     assert "unsafe" not in policy
     assert "http" not in policy
     for text in ("http://", "https://"):
-        found = answer.text.replace("http://www.w3.org/2000/svg", "")
-        assert text not in found.replace("http://localhost:8080", ""), "it needs no internet"
+        page = answer.text.replace("http://www.w3.org/2000/svg", "")
+        assert text not in page.replace("http://localhost:8080", ""), "it needs no internet"
 
 
 async def test_it_is_told_under_the_name_it_was_asked_by(live: Live) -> None:

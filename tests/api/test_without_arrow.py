@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.api.conftest import problem_of
+from tests.api.conftest import refusal_of
 from tests.arrow_bodies import ARROW, HEADERS
 
 HIDING = """
@@ -43,7 +43,7 @@ async def test_without_pyarrow_only_arrow_is_missing() -> None:
                 await http.post(f"{entries}/batch", content=b"x", headers=HEADERS),
                 await http.put(chunk, content=b"x", headers=HEADERS),
             ):
-                assert problem_of(answer)[:2] == (501, "extra_missing")
+                assert refusal_of(answer)[:2] == (501, "extra_missing")
                 assert "pip install '.[arrow]'" in answer.json()["detail"]
     finally:
         process.terminate()

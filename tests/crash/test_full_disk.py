@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.conftest import problem_of
+from tests.api.conftest import refusal_of
 from tests.crash.gateway import Gateway
 
 STREAM = "/v1/streams/orders"
@@ -100,7 +100,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
         await http.put(GROUP, json={"start": "0", "create_stream": True})
         ids, refusal = await fill(http)
-        assert problem_of(refusal) == (503, "unavailable", "")
+        assert refusal_of(refusal) == (503, "unavailable", "")
         assert refusal.json()["detail"].startswith(FULL)
         assert refusal.headers["Retry-After"] == "1"
         disk.fill()
@@ -118,7 +118,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
         assert command.json()["error"].startswith(f"MISCONF {FULL}")
         for path in ("/v1/streams/other", f"{STREAM}/entries"):
             again = await http.put(path, json={}) if "other" in path else refusal
-            assert problem_of(again) == (503, "unavailable", "")
+            assert refusal_of(again) == (503, "unavailable", "")
 
         # It is told everywhere, and it is no reason to be restarted.
         assert (await http.get("/readyz")).json()["detail"].startswith(FULL)
@@ -161,7 +161,7 @@ async def test_a_gateway_that_starts_on_a_full_disk_is_read_and_ready_when_there
         await until_ready(http, 503)
         assert [entry_id for entry_id, _ in await entries(http)] == ids
         late = await http.post(f"{STREAM}/entries", json={"fields": {"n": "late"}})
-        assert problem_of(late) == (503, "unavailable", "")
+        assert refusal_of(late) == (503, "unavailable", "")
         assert (await http.get("/healthz")).status_code == 200
         disk.empty()
         async with asyncio.timeout(20):  # it can write again; there is still little room

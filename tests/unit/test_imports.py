@@ -86,12 +86,12 @@ print(json.dumps({"changed": changed, "read": files, "called": calls}))
 
 def modules() -> list[str]:
     """Return the names of all our modules but the programs, which run when they are imported."""
-    found = pkgutil.walk_packages(headgate.__path__, "headgate.")
-    return [module.name for module in found if not module.name.endswith("__main__")]
+    names = pkgutil.walk_packages(headgate.__path__, "headgate.")
+    return [module.name for module in names if not module.name.endswith("__main__")]
 
 
 def test_an_import_does_nothing_that_others_would_notice() -> None:
     program = [sys.executable, "-c", PROGRAM, json.dumps(modules())]
-    said = subprocess.run(program, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(program, check=True, capture_output=True, text=True).stdout
 
-    assert json.loads(said) == {"changed": {}, "read": [], "called": []}
+    assert json.loads(output) == {"changed": {}, "read": [], "called": []}

@@ -19,10 +19,10 @@ _GLOB = re.compile(r"[?*\[]")
 
 
 def files() -> list[Path]:
-    found = [path for folder in SHOWN for path in (ROOT / folder).rglob("*")]
+    paths = [path for folder in SHOWN for path in (ROOT / folder).rglob("*")]
     return [
         *ROOT.glob("*.md"),
-        *(path for path in found if path.suffix in KINDS and "node_modules" not in path.parts),
+        *(path for path in paths if path.suffix in KINDS and "node_modules" not in path.parts),
     ]
 
 

@@ -69,15 +69,15 @@ class Committed(BaseModel):
         """Return what became of a batch."""
         return cls(
             repeated=committed.is_repeat,
-            entries=sum(one.entries for one in committed.streams),
+            entries=sum(stream.entries for stream in committed.streams),
             streams=[
                 Written(
-                    stream=text_of(one.stream),
-                    entries=one.entries,
-                    first_id=str(one.first_id),
-                    last_id=str(one.last_id),
+                    stream=text_of(stream.stream),
+                    entries=stream.entries,
+                    first_id=str(stream.first_id),
+                    last_id=str(stream.last_id),
                 )
-                for one in committed.streams
+                for stream in committed.streams
             ],
         )
 

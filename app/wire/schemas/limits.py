@@ -111,7 +111,7 @@ DEFAULTS = ChosenLimits()
 """The limits where nothing is chosen."""
 
 
-def _tell_what_holds(schema: dict[str, Any]) -> None:
+def _describe_in_force(schema: dict[str, Any]) -> None:
     """Describe limits that hold: each is there, and nothing says what could be chosen instead."""
     limits = schema["properties"]
     for limit in limits.values():
@@ -121,7 +121,7 @@ def _tell_what_holds(schema: dict[str, Any]) -> None:
     schema["required"] = list(limits)
 
 
-TOLD = ConfigDict(frozen=True, json_schema_extra=_tell_what_holds)
+IN_FORCE = ConfigDict(frozen=True, json_schema_extra=_describe_in_force)
 """Of a model that tells which limits hold."""
 
 
@@ -133,7 +133,7 @@ def _of_the_machine(name: str) -> Any:
 class Limits(ChosenLimits):
     """The bounds of this gateway."""
 
-    model_config = TOLD
+    model_config = IN_FORCE
 
     memory_bytes_max: int = _of_the_machine("memory_bytes_max")
     sockets_max: int = _of_the_machine("sockets_max")

@@ -49,28 +49,28 @@ class Policy(Request):
 
     def to_patch(self) -> PolicyPatch:
         """Return what was said here as changes (RFC 7396: null removes)."""
-        said: dict[str, Any] = self.model_dump(exclude_unset=True)
-        letters = said.get("dead_letter_stream")
-        if letters is not None:
+        changes: dict[str, Any] = self.model_dump(exclude_unset=True)
+        dead_letter_stream = changes.get("dead_letter_stream")
+        if dead_letter_stream is not None:
             place = "/body/policy/dead_letter_stream"
-            said["dead_letter_stream"] = check_name(letters, pointer=place)
-        if "backoff_ms" in said:
-            said["backoff_ms"] = tuple(said["backoff_ms"] or ())
-        if "on_disconnect" in said:
-            said["keeps"] = said.pop("on_disconnect") == "keep"
-        return PolicyPatch(**said)
+            changes["dead_letter_stream"] = check_name(dead_letter_stream, pointer=place)
+        if "backoff_ms" in changes:
+            changes["backoff_ms"] = tuple(changes["backoff_ms"] or ())
+        if "on_disconnect" in changes:
+            changes["keeps"] = changes.pop("on_disconnect") == "keep"
+        return PolicyPatch(**changes)
 
     @classmethod
     def of(cls, policy: GroupPolicy) -> Self:
         """Return the wire form, without what is left out."""
-        letters = policy.dead_letter_stream
-        said = {
+        dead_letters = policy.dead_letter_stream
+        fields = {
             "claim_idle_ms": policy.claim_idle_ms,
             "max_deliveries": policy.max_deliveries,
-            "dead_letter_stream": None if letters is None else text_of(letters),
+            "dead_letter_stream": None if dead_letters is None else text_of(dead_letters),
             "backoff_ms": list(policy.backoff_ms) or None,
             "max_pending": policy.max_pending,
             "on_disconnect": "keep" if policy.keeps else None,
             "consumer_ttl_ms": policy.consumer_ttl_ms,
         }
-        return cls(**{name: value for name, value in said.items() if value is not None})
+        return cls(**{name: value for name, value in fields.items() if value is not None})

@@ -52,9 +52,9 @@ def test_entries_come_out_as_they_went_in(
 ) -> None:
     table = pa.ipc.open_stream(encoded(first, second, compression=compression)).read_all()
 
-    found = [Entry(EntryId.parse(row["id"]), flat(row["fields"])) for row in table.to_pylist()]
-    assert found == first + second
-    for row, entry in zip(table.to_pylist(), found, strict=True):
+    rows = [Entry(EntryId.parse(row["id"]), flat(row["fields"])) for row in table.to_pylist()]
+    assert rows == first + second
+    for row, entry in zip(table.to_pylist(), rows, strict=True):
         assert row["ms"] == min(entry.id.ms, INT64_MAX)
         assert row["seq"] == (entry.id.seq if entry.id.seq <= INT64_MAX else None)
 
@@ -62,7 +62,7 @@ def test_entries_come_out_as_they_went_in(
 def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None:
     schema = pa.ipc.open_stream(encoded()).schema
 
-    assert [(one.name, one.type, one.nullable) for one in schema] == [
+    assert [(column.name, column.type, column.nullable) for column in schema] == [
         ("id", pa.string(), False),
         ("ms", pa.int64(), False),
         ("seq", pa.int64(), True),
@@ -72,13 +72,15 @@ def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None
 
 
 @given(entries)
-def test_what_was_read_can_be_appended_as_it_is(found: list[Entry]) -> None:
-    table = pa.ipc.open_stream(encoded(found)).read_all()
+def test_what_was_read_can_be_appended_as_it_is(drawn: list[Entry]) -> None:
+    table = pa.ipc.open_stream(encoded(drawn)).read_all()
     columns = {name: table.column(name).combine_chunks() for name in ("id", "fields")}
-    body = arrow_of(columns) if found else encoded()
+    body = arrow_of(columns) if drawn else encoded()
 
-    if found:
-        assert arrow.decode(body, BOUNDS).drafts == [Draft(one.id, one.fields) for one in found]
+    if drawn:
+        assert arrow.decode(body, BOUNDS).drafts == [
+            Draft(entry.id, entry.fields) for entry in drawn
+        ]
 
 
 PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
@@ -103,15 +105,15 @@ def test_fields_are_taken_in_any_of_their_types(kind: pa.DataType) -> None:
         pairs = [[{"name": name, "value": value} for name, value in row] for row in pairs]
     column = pa.array([pairs[1], *pairs], kind).slice(1)
 
-    found = arrow.decode(arrow_of({"fields": column}), BOUNDS).drafts
+    drafts = arrow.decode(arrow_of({"fields": column}), BOUNDS).drafts
 
-    assert found == [Draft(None, (b"a", b"1", b"a", b"2")), Draft(None, (b"b", b""))]
+    assert drafts == [Draft(None, (b"a", b"1", b"a", b"2")), Draft(None, (b"b", b""))]
 
 
 def test_ids_are_explicit_partial_or_left_to_the_stream() -> None:
     ids = [None, "*", "5-*", "6-1"]
-    found = arrow.decode(body_of("a", "b", "c", "d", ids=ids), BOUNDS).drafts
-    assert [one.id for one in found] == [None, None, PartialId(5), EntryId(6, 1)]
+    drafts = arrow.decode(body_of("a", "b", "c", "d", ids=ids), BOUNDS).drafts
+    assert [draft.id for draft in drafts] == [None, None, PartialId(5), EntryId(6, 1)]
 
 
 def test_rows_may_name_their_streams_where_that_is_asked_for() -> None:
@@ -211,7 +213,7 @@ def test_no_bytes_do_more_than_be_refused(data: st.DataObject) -> None:
     with suppress(GatewayError):
         drafts = arrow.decode(bytes(body[:cut]), BOUNDS).drafts
         assert cut == len(body)
-        assert all(one.fields for one in drafts)
+        assert all(draft.fields for draft in drafts)
 
 
 def pool_of_a_gateway(**variables: str) -> str:

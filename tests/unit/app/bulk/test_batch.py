@@ -48,11 +48,11 @@ def read(body: bytes, *, is_lines: bool = False, entries_max: int = 1000) -> lis
 def test_an_array_in_pieces_is_what_it_is_at_once(
     given_entries: list[dict[str, Any]], separators: tuple[str, str]
 ) -> None:
-    expected = [one.to_draft() for one in _model.validate_python(given_entries)]
+    expected = [entry.to_draft() for entry in _model.validate_python(given_entries)]
     body = json.dumps(given_entries, separators=separators).encode()
     assert read(body) == expected
     assert read(b" \n" + json.dumps(given_entries, indent=1).encode() + b"\n ") == expected
-    lines = b"\n".join(json.dumps(one).encode() for one in given_entries)
+    lines = b"\n".join(json.dumps(entry).encode() for entry in given_entries)
     assert read(lines, is_lines=True) == expected
     assert read(lines + b"\n", is_lines=True) == expected
 
@@ -66,7 +66,7 @@ def test_an_array_that_is_damaged_is_refused_or_as_it_is_at_once(data: st.DataOb
     damaged += body[at + cut :]
 
     try:
-        expected = [one.to_draft() for one in _model.validate_json(damaged)]
+        expected = [entry.to_draft() for entry in _model.validate_json(damaged)]
     except (ValueError, GatewayError):
         with pytest.raises((GatewayError, RequestValidationError)):
             read(damaged)

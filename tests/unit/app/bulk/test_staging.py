@@ -38,11 +38,11 @@ rows = st.lists(st.tuples(st.sampled_from([b"s", b"t", b"u"]), drafts), min_size
 
 @asynccontextmanager
 async def staging(directory: Path | None, clock: Clock | None = None) -> AsyncIterator[Staging]:
-    found = Staging(directory, bytes_max=2**30, ttl_ms=3_600_000, clock=clock)
+    opened = Staging(directory, bytes_max=2**30, ttl_ms=3_600_000, clock=clock)
     try:
-        yield found
+        yield opened
     finally:
-        await found.close()
+        await opened.close()
 
 
 @given(rows, st.integers(1, 12))
@@ -57,10 +57,10 @@ def test_rows_come_out_of_blocks_as_they_went_in(
         patch.setattr(staged, "_BLOCK_PARTS_MAX", parts_max)
         file = staged.encode(Rows.of(*map(list, zip(*given_rows, strict=True))))
 
-    found: dict[bytes, list[Draft]] = {}
+    drafts: dict[bytes, list[Draft]] = {}
     for block in staged.decode(file):
-        block.add_to(found)
-    assert found == expected
+        block.add_to(drafts)
+    assert drafts == expected
 
 
 def test_a_chunk_is_cut_into_small_blocks() -> None:
@@ -148,26 +148,26 @@ def test_a_file_is_a_chunk_only_by_the_name_of_one(name: str) -> None:
 async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
     directory = tmp_path / "staged"
     directory.write_text("no directory")
-    async with staging(directory) as found:
-        await found.sweep()
+    async with staging(directory) as opened:
+        await opened.sweep()
         with pytest.raises(GatewayError, match="cannot be staged"):
-            await found.put(BATCH, CHUNK, ROWS)
+            await opened.put(BATCH, CHUNK, ROWS)
 
 
 async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
     tmp_path: Path,
 ) -> None:
     clock = ManualClock(1_700_000_000_000)
-    async with staging(tmp_path, clock) as found:
-        await found.put(BATCH, CHUNK, ROWS)
+    async with staging(tmp_path, clock) as opened:
+        await opened.put(BATCH, CHUNK, ROWS)
         clock.step(86_400_000)
-        await found.sweep()
-        assert await found.take(BATCH, [CHUNK])
+        await opened.sweep()
+        assert await opened.take(BATCH, [CHUNK])
         clock.step(-2 * 86_400_000)
         clock.now_ms += 3_600_001
-        await found.sweep()
+        await opened.sweep()
         with pytest.raises(GatewayError, match="not staged"):
-            await found.take(BATCH, [CHUNK])
+            await opened.take(BATCH, [CHUNK])
 
 
 def chunks_below(directory: Path) -> list[Path]:
@@ -186,6 +186,6 @@ async def test_batches_that_are_found_go_by_the_age_of_their_files(tmp_path: Pat
 
 
 async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
-    async with staging(tmp_path / "data" / "staged") as found:
-        await found.put(BATCH, CHUNK, ROWS)
+    async with staging(tmp_path / "data" / "staged") as opened:
+        await opened.put(BATCH, CHUNK, ROWS)
     assert (tmp_path / "data" / "staged").stat().st_mode & 0o777 == 0o700

@@ -25,7 +25,7 @@ SHORT_S = 0.12
 HOLD_COUNT = 8
 WARN_MS = 50
 HELD_MS = HOLD_S * 1000 - WARN_MS
-"""At least so much of a hold is told, as a beat may have been due later."""
+"""At least so much of a hold is warned, as a beat may have been due later."""
 
 BEAT_S = 0.1
 """Meanwhile a beat comes, and what held the loop before it is noted."""
@@ -64,18 +64,18 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
     """Return what tells the warnings of loops that this test measures, not of others beside it."""
     others = {thread.ident for thread in threading.enumerate()}
 
-    def told() -> list[dict[str, Any]]:
+    def warned() -> list[dict[str, Any]]:
         mine = [record for record in list(caplog.records) if record.thread not in others]
         assert {(record.levelno, record.msg) for record in mine} <= {
             (logging.WARNING, "event loop held")
         }
         return list(map(vars, mine))
 
-    return told
+    return warned
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def told_of(
+def warned_of(
     request: pytest.FixtureRequest, warnings: Warnings
 ) -> Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]:
     """Return how to run something on a measured loop: it tells the warning, and the metrics."""
@@ -99,14 +99,14 @@ def told_of(
     return run
 
 
-Told = Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]
+Warned = Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]
 
 
-def test_a_hold_is_measured_and_its_function_named(told_of: Told) -> None:
+def test_a_hold_is_measured_and_its_function_named(warned_of: Warned) -> None:
     async def work() -> None:
         hold()
 
-    warning, metrics = told_of(work)
+    warning, metrics = warned_of(work)
 
     assert warning["held_ms"] >= HELD_MS
     assert warning["function"].endswith("test_loop_delay:hold")
@@ -117,7 +117,7 @@ def test_a_hold_is_measured_and_its_function_named(told_of: Told) -> None:
     assert 'headgate_loop_delay_seconds_bucket{le="0.1"}' in metrics
 
 
-def test_a_hold_by_a_request_is_named_by_its_operation(told_of: Told) -> None:
+def test_a_hold_by_a_request_is_named_by_its_operation(warned_of: Warned) -> None:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         hold()
 
@@ -125,67 +125,67 @@ def test_a_hold_by_a_request_is_named_by_its_operation(told_of: Told) -> None:
         scope = {"type": "http", "method": "GET", "path": "/slow"}
         await RequestMetrics(answer, Metrics())(scope, None, None)  # type: ignore[arg-type]
 
-    warning, _ = told_of(work)
+    warning, _ = warned_of(work)
 
     assert warning["operation"] == "GET /slow"
 
 
-def test_a_hold_while_the_gateway_starts_is_named_and_later_ones_are(told_of: Told) -> None:
+def test_a_hold_while_the_gateway_starts_is_named_and_later_ones_are(warned_of: Warned) -> None:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         hold()
 
     async def work() -> None:
         await RequestMetrics(answer, Metrics())({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
 
-    warning, _ = told_of(work)
+    warning, _ = warned_of(work)
 
     assert warning["operation"] == "start or stop"
 
 
-def test_a_hold_by_a_command_is_named_by_it(told_of: Told) -> None:
+def test_a_hold_by_a_command_is_named_by_it(warned_of: Warned) -> None:
     async def work() -> None:
         engine = Engine(MemoryStorage(records_max=1), clock=SlowClock())
         await CommandRunner(engine).run([b"xadd", b"orders", b"*", b"k", b"v"])
 
-    warning, _ = told_of(work)
+    warning, _ = warned_of(work)
 
     assert warning["operation"] == "XADD"
     assert warning["function"] == "headgate.engine.engine:Engine._now_ms"
     assert warning["stack"][0].startswith("headgate.engine.engine:Engine._now_ms:")
 
 
-def test_a_hold_by_a_task_in_the_background_is_named_by_it(told_of: Told) -> None:
+def test_a_hold_by_a_task_in_the_background_is_named_by_it(warned_of: Warned) -> None:
     async def sweep() -> None:
         hold()
 
-    warning, _ = told_of(lambda: asyncio.create_task(sweep()))
+    warning, _ = warned_of(lambda: asyncio.create_task(sweep()))
 
     assert warning["operation"].endswith("sweep")
 
 
-def test_one_warning_tells_of_many_holds(told_of: Told, warnings: Warnings) -> None:
+def test_one_warning_tells_of_many_holds(warned_of: Warned, warnings: Warnings) -> None:
     async def work() -> None:
         for _ in range(HOLD_COUNT):
             hold(SHORT_S)
             await asyncio.sleep(BEAT_S)
 
     began_s = time.perf_counter()
-    told_of(work)
+    warned_of(work)
     took_s = time.perf_counter() - began_s
 
     given = warnings()
     assert sum(1 + warning.get("left_out", 0) for warning in given) >= HOLD_COUNT
-    # The first is told at once, and the last when the loop ends.
+    # The first is warned at once, and the last when the loop ends.
     assert len(given) <= 2 + took_s / WARN_EVERY_S
 
 
-def test_nobody_looks_on_once_the_loop_has_ended(told_of: Told) -> None:
+def test_nobody_looks_on_once_the_loop_has_ended(warned_of: Warned) -> None:
     others = threading.enumerate()
 
     async def work() -> None:
         hold()
 
-    told_of(work)
+    warned_of(work)
 
     assert "loop delay" not in [
         thread.name for thread in threading.enumerate() if thread not in others

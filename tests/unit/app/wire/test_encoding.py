@@ -46,8 +46,8 @@ counts = st.integers(0, 10**6)
 settled = st.lists(st.tuples(ids, st.sampled_from(Outcome)), max_size=4)
 
 
-def read_of(found: list[Entry], gap: Gap | None = None, stream: bytes = b"s") -> StreamRead:
-    return StreamRead(stream, found, MIN_ID, MIN_ID, gap, MIN_ID)
+def read_of(entries: list[Entry], gap: Gap | None = None, stream: bytes = b"s") -> StreamRead:
+    return StreamRead(stream, entries, MIN_ID, MIN_ID, gap, MIN_ID)
 
 
 def assert_says(text: str, model: BaseModel) -> None:
@@ -69,8 +69,8 @@ def test_others_come_between_while_much_is_encoded() -> None:
 
     async def encode() -> bytes:
         counting = asyncio.create_task(count())
-        found = [Entry(EntryId(number, 0), (b"k", b"v")) for number in range(50_000)]
-        text = await json_arrays.array_in_turns(found, encoding.entry_wire)
+        entries = [Entry(EntryId(number, 0), (b"k", b"v")) for number in range(50_000)]
+        text = await json_arrays.array_in_turns(entries, encoding.entry_wire)
         counting.cancel()
         return bytes(text)
 
@@ -92,37 +92,37 @@ async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(entries)
-def test_an_array_made_in_turns(found: list[Entry]) -> None:
-    text = asyncio.run(json_arrays.array_in_turns(found, encoding.entry_wire))
+def test_an_array_made_in_turns(drawn: list[Entry]) -> None:
+    text = asyncio.run(json_arrays.array_in_turns(drawn, encoding.entry_wire))
 
-    assert json.loads(bytes(text)) == [encoding.entry_wire(one) for one in found]
+    assert json.loads(bytes(text)) == [encoding.entry_wire(entry) for entry in drawn]
 
 
 @given(names, entries, counts, st.none() | st.builds(Gap, ids, ids))
-def test_entries_of_a_stream(sub: str, found: list[Entry], credit: int, gap: Gap | None) -> None:
+def test_entries_of_a_stream(sub: str, drawn: list[Entry], credit: int, gap: Gap | None) -> None:
     model = frames.Entries(
         sub=sub,
-        entries=[entry_model(one) for one in found],
+        entries=[entry_model(entry) for entry in drawn],
         credit_left=credit,
         gap=GapModel.of(gap),
     )
 
-    assert_says(encoding.entries_frame(sub, read_of(found, gap), credit_left=credit), model)
+    assert_says(encoding.entries_frame(sub, read_of(drawn, gap), credit_left=credit), model)
 
 
 @given(names, deliveries, st.lists(ids.map(str), max_size=2), counts, st.none() | counts)
 def test_entries_of_a_group(
-    sub: str, found: list[Delivery], gone: list[str], credit: int, lag: int | None
+    sub: str, drawn: list[Delivery], gone: list[str], credit: int, lag: int | None
 ) -> None:
     model = frames.Entries(
         sub=sub,
-        entries=[delivery_model(one) for one in found],
+        entries=[delivery_model(delivery) for delivery in drawn],
         deleted_ids=gone or None,
         credit_left=credit,
         lag=lag,
     )
 
-    text = encoding.deliveries_frame(sub, found, gone, credit_left=credit, lag=lag)
+    text = encoding.deliveries_frame(sub, drawn, gone, credit_left=credit, lag=lag)
 
     assert_says(text, model)
 
@@ -136,16 +136,16 @@ def delivery_model(delivery: Delivery) -> DeliveryModel:
 
 
 @given(entries)
-def test_an_entry_is_what_its_model_says(found: list[Entry]) -> None:
-    for entry in found:
+def test_an_entry_is_what_its_model_says(drawn: list[Entry]) -> None:
+    for entry in drawn:
         wire = encoding.entry_wire(entry)
         assert wire == {"id": str(entry.id), **wire_fields(entry.fields)}
         assert wire == entry_model(entry).model_dump(exclude_unset=True)
 
 
 @given(deliveries)
-def test_a_delivery_is_what_its_model_says(found: list[Delivery]) -> None:
-    for delivery in found:
+def test_a_delivery_is_what_its_model_says(drawn: list[Delivery]) -> None:
+    for delivery in drawn:
         wire = encoding.delivery_wire(delivery)
         assert wire["id"] == str(delivery.id)
         assert wire.items() >= wire_fields(delivery.fields or ()).items()
@@ -158,29 +158,29 @@ def assert_events(sent: bytes, models: Sequence[EntryModel]) -> None:
     """Check events against the models of their entries: the id line, and the data."""
     events = [event.split("\n") for event in sent.decode().split("\n\n")[:-1]]
     for lines, model in zip(events, models, strict=True):
-        said = dict(line.split(": ", 1) for line in lines)
-        assert (said["event"], said["id"]) == ("entry", model.id)
-        assert_says(said["data"], model)
+        fields = dict(line.split(": ", 1) for line in lines)
+        assert (fields["event"], fields["id"]) == ("entry", model.id)
+        assert_says(fields["data"], model)
 
 
 @given(entries)
-def test_events_of_a_stream(found: list[Entry]) -> None:
-    assert_events(event.entry_events(read_of(found)), [entry_model(one) for one in found])
+def test_events_of_a_stream(drawn: list[Entry]) -> None:
+    assert_events(event.entry_events(read_of(drawn)), [entry_model(entry) for entry in drawn])
 
 
 @given(deliveries)
-def test_events_of_a_group(found: list[Delivery]) -> None:
-    models = [delivery_model(one) for one in found]
+def test_events_of_a_group(drawn: list[Delivery]) -> None:
+    models = [delivery_model(delivery) for delivery in drawn]
 
-    assert_events(event.delivery_events(found), models)
+    assert_events(event.delivery_events(drawn), models)
 
 
 @given(st.none() | names, names, settled)
 def test_what_became_of_ids(
-    rid: str | None, sub: str, found: list[tuple[EntryId, Outcome]]
+    rid: str | None, sub: str, drawn: list[tuple[EntryId, Outcome]]
 ) -> None:
-    results = [Settled(id=str(one), outcome=outcome) for one, outcome in found]
-    pairs = [one for one, _ in found], [outcome for _, outcome in found]
+    results = [Settled(id=str(entry_id), outcome=outcome) for entry_id, outcome in drawn]
+    pairs = [entry_id for entry_id, _ in drawn], [outcome for _, outcome in drawn]
 
     acked = encoding.settled_frame("acked", rid, sub, *pairs)
     assert_says("".join(acked), frames.Acked(rid=rid, sub=sub, results=results))
@@ -196,18 +196,19 @@ def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
         return b"%d" % len(encoded)
 
     batches = encoding.LastBatches(encode)
-    found = [Entry(EntryId(1, 0), (b"k", b"v"))]
+    drawn = [Entry(EntryId(1, 0), (b"k", b"v"))]
 
-    texts = [batches.encoded(read_of(found, stream=name)) for name in [b"a", b"b"] * 3]
+    texts = [batches.encoded(read_of(drawn, stream=name)) for name in [b"a", b"b"] * 3]
 
     assert texts == [b"1", b"2"] * 3
 
 
 def test_the_same_ids_in_another_stream_are_other_entries() -> None:
-    one, other = ([Entry(EntryId(1, 0), (b"k", value))] for value in (b"1", b"2"))
+    first, second = ([Entry(EntryId(1, 0), (b"k", value))] for value in (b"1", b"2"))
 
     texts = [
-        encoding.entries_frame("s", read_of(found), credit_left=1) for found in (one, other, one)
+        encoding.entries_frame("s", read_of(entries), credit_left=1)
+        for entries in (first, second, first)
     ]
 
     values = [json.loads(text)["entries"][0]["fields"]["k"] for text in texts]

@@ -22,10 +22,10 @@ MOST = str(U64_MAX)
     ],
 )
 def test_many_are_read_as_each_is(texts: list[str]) -> None:
-    found = parse_ids(texts)
+    ids = parse_ids(texts)
 
-    assert found == [parse_id(text, field="/body/ids/0") for text in texts]
-    assert all(isinstance(one, EntryId) for one in found)
+    assert ids == [parse_id(text, field="/body/ids/0") for text in texts]
+    assert all(isinstance(entry_id, EntryId) for entry_id in ids)
 
 
 @pytest.mark.parametrize(

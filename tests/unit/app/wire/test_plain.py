@@ -27,10 +27,10 @@ ENTRIES = st.one_of(
 
 def modelled(body: bytes) -> list[Draft] | None:
     try:
-        found = [entry.to_draft() for entry in _model.validate_python(json_of(body))]
+        drafts = [entry.to_draft() for entry in _model.validate_python(json_of(body))]
     except (ValidationError, GatewayError, json.JSONDecodeError):
         return None
-    return found
+    return drafts
 
 
 @given(st.lists(ENTRIES, min_size=1, max_size=4))

@@ -18,8 +18,8 @@ from headgate.engine.errors import (
 
 def pointer_of(error: StreamError) -> str | None:
     """Return where the problem of an error points."""
-    found = problem_of(error, "/v1/streams/orders").errors
-    return None if found is None else found[0].pointer
+    errors = problem_of(error, "/v1/streams/orders").errors
+    return None if errors is None else errors[0].pointer
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ from headgate.engine.state.bounds import KeyspaceBounds
 OF_THE_MACHINE = {"memory_bytes_max", "sockets_max"}
 """Limits has them again, as what holds is never left open there."""
 
-SETTINGS_AND_TOLD = {*Settings.__mro__, *Limits.__mro__, *frames.ConnectionLimits.__mro__}
+SETTINGS_AND_LIMITS = {*Settings.__mro__, *Limits.__mro__, *frames.ConnectionLimits.__mro__}
 
 
 @pytest.mark.parametrize("name", Limits.model_fields)
 def test_a_limit_is_defined_once(name: str) -> None:
     places = {
         kind.__name__
-        for kind in SETTINGS_AND_TOLD
+        for kind in SETTINGS_AND_LIMITS
         if issubclass(kind, BaseModel) and name in inspect.get_annotations(kind)
     }
 
@@ -35,22 +35,22 @@ def test_a_limit_is_defined_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", Limits.model_fields)
 def test_a_limit_is_told_in_the_words_of_its_setting(name: str) -> None:
-    told, setting = Limits.model_fields[name], Settings.model_fields[name]
+    limit, setting = Limits.model_fields[name], Settings.model_fields[name]
 
-    assert told.description
-    assert told.description == setting.description
+    assert limit.description
+    assert limit.description == setting.description
 
 
 def test_the_text_of_a_limit_stands_nowhere_else() -> None:
     texts = {field.description for field in ChosenLimits.model_fields.values()}
-    found = [
+    places = [
         node.value
         for path in Path(headgate.app.__path__[0]).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and node.value in texts
     ]
 
-    assert len(found) == len(texts) == len(ChosenLimits.model_fields)
+    assert len(places) == len(texts) == len(ChosenLimits.model_fields)
 
 
 def test_the_engine_has_the_same_defaults() -> None:
@@ -65,10 +65,10 @@ def test_replies_to_commands_have_the_same_defaults() -> None:
     assert Bounds() == (Settings().read_entries_max, Settings().read_bytes_max)
 
 
-@pytest.mark.parametrize("told", [Limits, frames.ConnectionLimits])
-def test_limits_that_hold_are_all_there_and_without_a_choice(told: type[BaseModel]) -> None:
-    schema = told.model_json_schema(mode="serialization")
+@pytest.mark.parametrize("model", [Limits, frames.ConnectionLimits])
+def test_limits_that_hold_are_all_there_and_without_a_choice(model: type[BaseModel]) -> None:
+    schema = model.model_json_schema(mode="serialization")
 
-    assert schema["required"] == list(told.model_fields)
+    assert schema["required"] == list(model.model_fields)
     assert "minimum" not in str(schema)
     assert "default" not in str(schema)
