@@ -103,3 +103,12 @@ def test_what_clients_read_is_no_typo() -> None:
 
     assert "HEADGATE" not in ended.stderr
     assert "port = 9000" in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["host", "port", "data_dir", "fsync", "log_level"])
+def test_a_flag_is_explained_in_the_words_of_its_setting(name: str) -> None:
+    shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).stdout.split())
+
+    setting = Settings.model_fields[name]
+    text = (setting.description or "").replace("`", "")
+    assert f"{text} [default: {setting.default}]" in shown
