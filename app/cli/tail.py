@@ -75,14 +75,14 @@ def command(
 
 @contextmanager
 def _plain(as_json: bool) -> Iterator[Callable[[News], None]]:
-    def tell(news: News) -> None:
+    def show_news(news: News) -> None:
         for note in news.notes:
             click.echo(note, err=True)
         lines = news.entries if as_json else [line_of(json.loads(entry)) for entry in news.entries]
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
 
-    yield tell
+    yield show_news
 
 
 @contextmanager
@@ -90,14 +90,14 @@ def _live(console: Console, stream: str, *, wrap: bool) -> Iterator[Callable[[Ne
     status = _Status(stream)
     with Live(status, console=console, refresh_per_second=4, transient=True):
 
-        def tell(news: News) -> None:
+        def show_news(news: News) -> None:
             status.note(news)
             lines = [Text(note, style="yellow") for note in news.notes]
             lines += [_row(entry, console.width, wrap=wrap) for entry in news.entries]
             if lines:
                 console.print(Group(*lines))
 
-        yield tell
+        yield show_news
 
 
 class _Status:

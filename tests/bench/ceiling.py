@@ -34,7 +34,7 @@ def main() -> None:
         began_s = time.perf_counter()
         with _gateway(data_dir) as (http, process_id):
             print(f"started again in {time.perf_counter() - began_s:.0f} s")
-            _tell(http, process_id)
+            _print_memory(http, process_id)
             print("an append then:", http.post(_entries("new"), json=_entry(0)).status_code)
 
 
@@ -60,7 +60,7 @@ def _fill(http: httpx.Client, process_id: int) -> None:
         answer = http.post(url, content=lines, headers=headers)
         assert answer.status_code == 201, answer.text
     print(f"{ENTRIES} entries in {FULL_STREAMS} streams")
-    _tell(http, process_id)
+    _print_memory(http, process_id)
     names = iter(range(STREAMS))
     taken, refused = 0, ""
     while portion := list(islice(names, 1_000)):
@@ -71,7 +71,7 @@ def _fill(http: httpx.Client, process_id: int) -> None:
         if refused:
             break
     print(f"{taken} of {STREAMS} streams of one entry, then: {refused}")
-    _tell(http, process_id)
+    _print_memory(http, process_id)
 
 
 def _show(http: httpx.Client, process_id: int) -> None:
@@ -87,7 +87,7 @@ def _show(http: httpx.Client, process_id: int) -> None:
     for number in range(2, FULL_STREAMS):
         http.post(f"/v1/streams/full-{number}/trim", json={"max_length": 0}).raise_for_status()
     print(f"{FULL_STREAMS - 1} streams trimmed")
-    _tell(http, process_id)
+    _print_memory(http, process_id)
     print("an append then:", http.post(_entries("new"), json=_entry(0)).status_code)
     print("a new group:", http.put(group, json={"start": "0"}).status_code)
     deliveries = http.post(f"{group}/read?consumer=me", json={"limit": 1000}).json()["entries"]
@@ -106,7 +106,7 @@ def _entries(stream: str) -> str:
     return f"/v1/streams/{stream}/entries"
 
 
-def _tell(http: httpx.Client, process_id: int) -> None:
+def _print_memory(http: httpx.Client, process_id: int) -> None:
     """Print what the gateway says it takes, and what the system says."""
     lines = http.get("/metrics").text.splitlines()
     kinds = {

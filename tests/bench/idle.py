@@ -45,7 +45,7 @@ async def measure() -> list[Figure]:
 async def _connected(port: int, count: int) -> list[ClientConnection]:
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one() -> ClientConnection:
+    async def connected() -> ClientConnection:
         async with room:
             socket = await connect(
                 f"ws://127.0.0.1:{port}/v1/streams/idle/ws",
@@ -58,7 +58,7 @@ async def _connected(port: int, count: int) -> list[ClientConnection]:
             assert json.loads(await socket.recv())["type"] == "state"
             return socket
 
-    return await asyncio.gather(*(one() for _ in range(count)))
+    return await asyncio.gather(*(connected() for _ in range(count)))
 
 
 async def _delivered_s(port: int, sockets: list[ClientConnection]) -> float:

@@ -26,7 +26,7 @@ class _Body(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-class Least:
+class LeastApp:
     """ASGI app: every request appends an entry."""
 
     def __init__(self) -> None:
@@ -58,4 +58,4 @@ class Least:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-app = Least()
+app = LeastApp()

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from tests.crash.history import Id, Settling
-from tests.crash.ledger import Ledger, Left, Telling
+from tests.crash.ledger import Delivery, Ledger, Left
 
 FAILING = "fails"
 """An entry of this value is never acknowledged by anybody."""
@@ -69,7 +69,7 @@ def violations_on_reconnect(ledger: Ledger) -> list[str]:
 
     None is done with that nobody has seen; and rule 5 holds.
     """
-    unseen = ledger.appended.keys() - {delivery.entry_id for delivery in ledger.tellings}
+    unseen = ledger.appended.keys() - {delivery.entry_id for delivery in ledger.deliveries}
     return [
         *(f"1: nobody has seen {entry_id}" for entry_id in sorted(unseen)),
         *_not_counted(ledger),
@@ -118,30 +118,30 @@ def _delivered_after_ack(ledger: Ledger) -> Iterator[str]:
         for each in ledger.settlings
         for entry_id in _effective(each, "acked")
     }
-    for telling in ledger.tellings:
-        at = acked_at.get(telling.entry_id)
-        if at is not None and at < telling.sent_after:
-            yield f"4: {telling}, and it was acknowledged at {at}"
+    for delivery in ledger.deliveries:
+        at = acked_at.get(delivery.entry_id)
+        if at is not None and at < delivery.sent_after:
+            yield f"4: {delivery}, and it was acknowledged at {at}"
 
 
 def _not_counted(ledger: Ledger) -> Iterator[str]:
-    first: dict[tuple[Id, int], Telling] = {}
-    for telling in ledger.tellings:
-        known = first.setdefault((telling.entry_id, telling.delivery_count), telling)
-        if known is telling:
+    first: dict[tuple[Id, int], Delivery] = {}
+    for delivery in ledger.deliveries:
+        known = first.setdefault((delivery.entry_id, delivery.delivery_count), delivery)
+        if known is delivery:
             continue
-        if known.channel is telling.channel:
-            yield f"5: {telling} came twice"
-        elif known.channel.ended_at is None and telling.channel.ended_at is None:
-            yield f"5: {telling} and {known}"
-        if telling.channel.ended_at is None:
-            first[telling.entry_id, telling.delivery_count] = telling
+        if known.channel is delivery.channel:
+            yield f"5: {delivery} came twice"
+        elif known.channel.ended_at is None and delivery.channel.ended_at is None:
+            yield f"5: {delivery} and {known}"
+        if delivery.channel.ended_at is None:
+            first[delivery.entry_id, delivery.delivery_count] = delivery
 
 
 def _two_owners(ledger: Ledger) -> Iterator[str]:
-    tellings: dict[Id, list[Telling]] = defaultdict(list)
-    for telling in ledger.tellings:
-        tellings[telling.entry_id].append(telling)
+    deliveries: dict[Id, list[Delivery]] = defaultdict(list)
+    for delivery in ledger.deliveries:
+        deliveries[delivery.entry_id].append(delivery)
     nacked: dict[tuple[str, Id], list[int]] = defaultdict(list)
     for settling in ledger.settlings:
         for entry_id in settling.ids if settling.kind == "nack" else ():
@@ -152,10 +152,10 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
     for settling in ledger.settlings:
         for entry_id in _effective(settling, "acked", "released"):
             own = [
-                delivery for delivery in tellings[entry_id] if _is_to(delivery, settling.consumer)
+                delivery for delivery in deliveries[entry_id] if _is_to(delivery, settling.consumer)
             ]
             count = max(delivery.delivery_count for delivery in own)
-            for other in tellings[entry_id]:
+            for other in deliveries[entry_id]:
                 if (
                     not _is_to(other, settling.consumer)
                     and other.delivery_count > count
@@ -177,5 +177,5 @@ def _effective(settling: Settling, *outcomes: str) -> list[Id]:
     return [entry_id for entry_id, outcome in settling.outcomes.items() if outcome in outcomes]
 
 
-def _is_to(telling: Telling, consumer: str) -> bool:
-    return telling.channel.consumer == consumer
+def _is_to(delivery: Delivery, consumer: str) -> bool:
+    return delivery.channel.consumer == consumer

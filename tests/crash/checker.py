@@ -1,4 +1,4 @@
-"""Checker: whether what is found after a crash agrees with what clients were told before it."""
+"""Checker: compares what is there after a crash with the answers that clients got before it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from tests.crash.history import Found, History, Id, Taking
+from tests.crash.history import History, Id, State, Taking
 
 
-def violations(history: History, before: Found, after: Found) -> list[str]:
+def violations(history: History, before: State, after: State) -> list[str]:
     """Return what is wrong; nothing, if every promise was kept.
 
     A request that was not answered may have had its effect or not, but no half of it.
@@ -48,7 +48,7 @@ def violations(history: History, before: Found, after: Found) -> list[str]:
         *_gone_since(before, after),
         *_out_of_order(history, after),
         *_acknowledged_in_vain(history, after),
-        *_in_wrong_hands(history, before, after),
+        *_of_another_consumer(history, before, after),
         *_not_accounted_for(history, before, after),
         *_counted_back(history, after),
     ]
@@ -57,7 +57,7 @@ def violations(history: History, before: Found, after: Found) -> list[str]:
 # Entries
 
 
-def _lost_or_changed(history: History, after: Found) -> Iterator[str]:
+def _lost_or_changed(history: History, after: State) -> Iterator[str]:
     for append in history.appends:
         for entry_id, value in zip(append.ids or (), append.values, strict=False):
             stored = after.entries.get(entry_id)
@@ -65,7 +65,7 @@ def _lost_or_changed(history: History, after: Found) -> Iterator[str]:
                 yield f"1: {append.client} was told {entry_id} for {value!r}; it holds {stored!r}"
 
 
-def _torn_batches(history: History, after: Found) -> Iterator[str]:
+def _torn_batches(history: History, after: State) -> Iterator[str]:
     place_of = {value: place for place, value in enumerate(after.entries.values())}
     for append in history.appends:
         places = [place_of[value] for value in append.values if value in place_of]
@@ -74,7 +74,7 @@ def _torn_batches(history: History, after: Found) -> Iterator[str]:
             yield f"2: of {append.values} there is only {len(places)}, or not in one piece"
 
 
-def _doubled_or_made_up(history: History, after: Found) -> Iterator[str]:
+def _doubled_or_made_up(history: History, after: State) -> Iterator[str]:
     sent = {value for append in history.appends for value in append.values}
     for value, count in Counter(after.entries.values()).items():
         if count > 1:
@@ -83,13 +83,13 @@ def _doubled_or_made_up(history: History, after: Found) -> Iterator[str]:
             yield f"4: {value!r} was never sent"
 
 
-def _gone_since(before: Found, after: Found) -> Iterator[str]:
+def _gone_since(before: State, after: State) -> Iterator[str]:
     for entry_id, value in before.entries.items():
         if after.entries.get(entry_id) != value:
             yield f"5: {entry_id} held {value!r} before, now {after.entries.get(entry_id)!r}"
 
 
-def _out_of_order(history: History, after: Found) -> Iterator[str]:
+def _out_of_order(history: History, after: State) -> Iterator[str]:
     for who, ids in [("the stream", list(after.entries)), *history.answered.items()]:
         for previous, next_one in pairwise(ids):
             if previous >= next_one:
@@ -99,7 +99,7 @@ def _out_of_order(history: History, after: Found) -> Iterator[str]:
 # Deliveries
 
 
-def _acknowledged_in_vain(history: History, after: Found) -> Iterator[str]:
+def _acknowledged_in_vain(history: History, after: State) -> Iterator[str]:
     for entry_id in history.acked.keys() & after.pending.keys():
         yield f"7: {entry_id} was acknowledged, and is pending: {after.pending[entry_id]}"
     for taking in history.takings:
@@ -115,7 +115,7 @@ _NOBODY = "(nobody)"
 _SETTLED = "(settled)"
 
 
-def _in_wrong_hands(history: History, before: Found, after: Found) -> Iterator[str]:
+def _of_another_consumer(history: History, before: State, after: State) -> Iterator[str]:
     """Rules 8 and 9."""
     changes = _changes(history)
     lost_reads = {taking.consumer for taking in history.takings if _is_lost_read(taking)}
@@ -163,7 +163,7 @@ def _last_of(changes: list[Change]) -> set[str]:
     return {state for _, answered, state in changes if answered is None or answered >= last_sent_at}
 
 
-def _not_accounted_for(history: History, before: Found, after: Found) -> Iterator[str]:
+def _not_accounted_for(history: History, before: State, after: State) -> Iterator[str]:
     settlings = [settling for settling in history.settlings if settling.kind == "ack"]
     maybe_acked = {
         entry_id for settling in settlings for entry_id in settling.ids if not settling.outcomes
@@ -177,7 +177,7 @@ def _not_accounted_for(history: History, before: Found, after: Found) -> Iterato
             yield f"10: {entry_id} is pending behind the group's position"
 
 
-def _counted_back(history: History, after: Found) -> Iterator[str]:
+def _counted_back(history: History, after: State) -> Iterator[str]:
     for taking in history.takings:
         for entry_id, count in taking.deliveries.items():
             pending = after.pending.get(entry_id)

@@ -105,10 +105,10 @@ class Consumer:
         self.channels.append(self.ledger.open(name))
         return self.channels[-1]
 
-    def tell(self, entries: list[dict[str, Any]], channel: Channel, sent_after: int) -> None:
+    def deliver(self, entries: list[dict[str, Any]], channel: Channel, sent_after: int) -> None:
         for entry in entries:
             entry_id = id_of(entry["id"])
-            self.ledger.tell(entry_id, entry["deliveries"], channel, sent_after)
+            self.ledger.deliver(entry_id, entry["deliveries"], channel, sent_after)
             if self.ledger.appended.get(entry_id, entry["fields"]["v"]) != entry["fields"]["v"]:
                 self.ledger.wrong_values.append(entry_id)
 
@@ -166,7 +166,7 @@ class Poller(Consumer):
                     await asyncio.sleep(self.random.uniform(0, 0.01))
                     self.die()
                 entries = (await self.wire.answer())["entries"]
-                self.tell(entries, channel, channel.opened_at)
+                self.deliver(entries, channel, channel.opened_at)
                 self.channels.remove(channel)  # answered: it cannot end any more
                 for kind, ids in (await self.look(entries)).items() if entries else ():
                     await self.post(self.wire, kind, ids, name)
@@ -210,7 +210,7 @@ class EventReader(Consumer):
                 wire.close()
 
     async def _take(self, entries: list[dict[str, Any]], channel: Channel) -> None:
-        self.tell(entries, channel, channel.opened_at)
+        self.deliver(entries, channel, channel.opened_at)
         if self.is_slow:
             await asyncio.sleep(SLOW_S * len(entries))
         if entries:
@@ -257,7 +257,7 @@ class ReceiptReader(_Listener):
                 self.ledger.answer(settling, dict.fromkeys(settling.ids, "acked"))
             [channel] = self.channels
             entries = [data for kind, data in events if kind == "entry"]
-            self.tell(entries, channel, channel.opened_at)
+            self.deliver(entries, channel, channel.opened_at)
             sent = [entry["id"] for entry in entries]
 
 
@@ -273,7 +273,7 @@ class ReturningReader(_Listener):
         async for events in self.listen(url, path, **headers):
             [channel] = self.channels
             entries = [data for kind, data in events if kind == "entry"]
-            self.tell(entries, channel, channel.opened_at)
+            self.deliver(entries, channel, channel.opened_at)
             if entries:
                 self.last, is_first = entries[-1]["id"], False
             elif not is_first and not events:  # a heartbeat
@@ -316,7 +316,7 @@ class SocketReader(Consumer):
                 self._channel_of[frame["sub"]] = channel
             case "entries":
                 entries, channel = frame["entries"], self._channel_of[frame["sub"]]
-                self.tell(entries, channel, self._sent_after)
+                self.deliver(entries, channel, self._sent_after)
                 if self.is_slow:
                     await asyncio.sleep(SLOW_S * len(entries))
                 for kind, ids in (await self.look(entries)).items():

@@ -81,7 +81,7 @@ class Pending(NamedTuple):
     delivery_count: int
 
 
-class Found(NamedTuple):
+class State(NamedTuple):
     """What a stream and its group hold."""
 
     entries: dict[Id, str]  # in the order they were read, with their value

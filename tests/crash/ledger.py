@@ -17,7 +17,7 @@ class Channel:
     ended_at: int | None = None  # the consumer dropped it, or found it gone
 
 
-class Telling(NamedTuple):
+class Delivery(NamedTuple):
     """A delivery as a consumer was told of it."""
 
     entry_id: Id
@@ -41,7 +41,7 @@ class Ledger:
 
     appended: dict[Id, str] = field(default_factory=dict)
     channels: list[Channel] = field(default_factory=list)
-    tellings: list[Telling] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
     settlings: list[Settling] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)  # just before a gateway is ended
     wrong_values: list[Id] = field(default_factory=list)
@@ -61,8 +61,8 @@ class Ledger:
         if channel.ended_at is None:
             channel.ended_at = self.tick()
 
-    def tell(self, entry_id: Id, count: int, channel: Channel, sent_after: int) -> None:
-        self.tellings.append(Telling(entry_id, count, channel, sent_after, self.tick()))
+    def deliver(self, entry_id: Id, count: int, channel: Channel, sent_after: int) -> None:
+        self.deliveries.append(Delivery(entry_id, count, channel, sent_after, self.tick()))
 
     def settle(self, consumer: str, kind: str, ids: list[Id]) -> Settling:
         """Note that an ack or a nack is about to be sent."""

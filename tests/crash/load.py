@@ -16,11 +16,11 @@ import httpx
 
 from tests.crash.history import (
     Appending,
-    Found,
     History,
     Id,
     Pending,
     Settling,
+    State,
     Taking,
     id_of,
     text_of,
@@ -179,10 +179,10 @@ class Load:
 
     # What there is
 
-    async def look(self, url: str) -> Found:
+    async def look(self, url: str) -> State:
         """Return what the stream and the group hold; consumers go on from there."""
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-            state = Found(await _entries(http), *await _group(http))
+            state = State(await _entries(http), *await _group(http))
         for consumer in CONSUMERS:
             pending = state.pending.items()
             self._held[consumer] = [

@@ -236,7 +236,7 @@ def report(chaos: Chaos, left: Left, seconds: float) -> None:
     outcomes = Counter(what for settling in ledger.settlings for what in settling.outcomes.values())
     lost = sum(settling.answered_at is None for settling in ledger.settlings)
     print(
-        f"{len(ledger.appended)} entries, {len(ledger.tellings)} deliveries, "
+        f"{len(ledger.appended)} entries, {len(ledger.deliveries)} deliveries, "
         f"{len(left.dead_letters)} dead letters, {seconds:.0f} s\n"
         f"restarts: {dict(chaos.endings)}; consumers: {dict(happened)}\n"
         f"outcomes: {dict(outcomes)}, {lost} answers lost"

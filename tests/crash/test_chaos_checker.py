@@ -22,7 +22,7 @@ def sound() -> tuple[Ledger, Left]:
     for number, consumer in enumerate("ab", 1):
         channel = ledger.open(consumer)
         for entry_id in (GOOD, BAD):
-            ledger.tell(entry_id, number, channel, channel.opened_at)
+            ledger.deliver(entry_id, number, channel, channel.opened_at)
         settle(ledger, consumer, "nack", BAD, "released")
     settle(ledger, "b", "ack", GOOD, "acked")
     settle(ledger, "a", "ack", GOOD, "not_pending")
@@ -33,12 +33,12 @@ def settle(ledger: Ledger, consumer: str, kind: str, entry_id: Id, outcome: str)
     ledger.answer(ledger.settle(consumer, kind, [entry_id]), {entry_id: outcome})
 
 
-def found(ledger: Ledger, left: Left) -> set[str]:
+def rules_broken(ledger: Ledger, left: Left) -> set[str]:
     return {violation.partition(":")[0] for violation in violations(ledger, left, max_deliveries=2)}
 
 
 def test_a_sound_ledger_has_no_violations() -> None:
-    assert found(*sound()) == set()
+    assert rules_broken(*sound()) == set()
 
 
 def acknowledged_twice(ledger: Ledger) -> None:
@@ -55,15 +55,15 @@ def never_settled(ledger: Ledger) -> None:
 
 def delivered_after_its_ack(ledger: Ledger) -> None:
     channel = ledger.open("c")
-    ledger.tell(GOOD, 3, channel, channel.opened_at)
+    ledger.deliver(GOOD, 3, channel, channel.opened_at)
 
 
 def not_counted(ledger: Ledger) -> None:
-    ledger.tell(GOOD, 2, ledger.channels[0], 1)
+    ledger.deliver(GOOD, 2, ledger.channels[0], 1)
 
 
 def twice_through_one_connection(ledger: Ledger) -> None:
-    ledger.tell(GOOD, 2, ledger.channels[1], 1)
+    ledger.deliver(GOOD, 2, ledger.channels[1], 1)
     ledger.end(ledger.channels[1])
 
 
@@ -87,7 +87,7 @@ def settled_by_an_earlier_owner(ledger: Ledger) -> None:
 def test_a_broken_promise_is_found(spoil: Callable[[Ledger], None], rule: str) -> None:
     ledger, left = sound()
     spoil(ledger)
-    assert found(ledger, left) == {rule}
+    assert rules_broken(ledger, left) == {rule}
 
 
 @pytest.mark.parametrize(
@@ -106,30 +106,30 @@ def test_a_broken_promise_is_found(spoil: Callable[[Ledger], None], rule: str) -
 )
 def test_what_is_left_behind_is_found(change: dict[str, object], rules: set[str]) -> None:
     ledger, left = sound()
-    assert found(ledger, left._replace(**change)) == rules  # type: ignore[arg-type]
+    assert rules_broken(ledger, left._replace(**change)) == rules  # type: ignore[arg-type]
 
 
 def test_what_a_lost_answer_may_have_done_is_allowed() -> None:
     ledger, left = sound()
     ledger.appended[3, 0] = "v"
     ledger.settle("a", "ack", [(3, 0)])
-    assert found(ledger, left) == set()
+    assert rules_broken(ledger, left) == set()
 
 
 def test_a_count_comes_again_after_a_connection_has_ended() -> None:
     ledger, left = sound()
     ledger.end(ledger.channels[0])
-    ledger.tell(GOOD, 1, ledger.open("c"), 1)
-    assert found(ledger, left) == set()
+    ledger.deliver(GOOD, 1, ledger.open("c"), 1)
+    assert rules_broken(ledger, left) == set()
 
 
 def receipts() -> Ledger:
     """One entry that was followed by something, and one that was not: its connection broke."""
     ledger = Ledger(appended={GOOD: "v", BAD: "v"})
     channel = ledger.open("r")
-    ledger.tell(GOOD, 1, channel, channel.opened_at)
+    ledger.deliver(GOOD, 1, channel, channel.opened_at)
     settle(ledger, "r", "ack", GOOD, "acked")
-    ledger.tell(BAD, 1, channel, channel.opened_at)
+    ledger.deliver(BAD, 1, channel, channel.opened_at)
     ledger.end(channel)
     return ledger
 
@@ -137,14 +137,14 @@ def receipts() -> Ledger:
 def test_what_is_done_with_as_it_is_sent_may_come_again_if_its_connection_broke() -> None:
     ledger = receipts()
     channel = ledger.open("r")
-    ledger.tell(BAD, 1, channel, channel.opened_at)
+    ledger.deliver(BAD, 1, channel, channel.opened_at)
     assert violations_on_receipt(ledger) == []
 
 
 def test_what_was_followed_by_something_must_not_come_again() -> None:
     ledger = receipts()
     channel = ledger.open("r")
-    ledger.tell(GOOD, 2, channel, channel.opened_at)
+    ledger.deliver(GOOD, 2, channel, channel.opened_at)
     assert [violation.partition(":")[0] for violation in violations_on_receipt(ledger)] == ["4"]
     settle(ledger, "r", "ack", GOOD, "acked")
     assert "1" in [violation.partition(":")[0] for violation in violations_on_receipt(ledger)]

@@ -5,19 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from tests.crash.checker import violations
-from tests.crash.history import Appending, Found, History, Id, Pending, Settling, Taking
+from tests.crash.history import Appending, History, Id, Pending, Settling, State, Taking
 
 A, B, C, D = (1, 0), (2, 0), (3, 0), (4, 0)
 
 
-def found(
+def state_of(
     entries: dict[Id, str], pending: dict[Id, Pending] | None = None, position: Id = (0, 0)
-) -> Found:
-    return Found(dict(entries), dict(pending or {}), position)
+) -> State:
+    return State(dict(entries), dict(pending or {}), position)
 
 
-BEFORE = found({A: "a"}, {A: Pending("c0", 1)}, A)
-AFTER = found({A: "a", B: "b", C: "c", D: "d"}, {A: Pending("c0", 1), B: Pending("c1", 1)}, C)
+BEFORE = state_of({A: "a"}, {A: Pending("c0", 1)}, A)
+AFTER = state_of({A: "a", B: "b", C: "c", D: "d"}, {A: Pending("c0", 1), B: Pending("c1", 1)}, C)
 
 
 def history() -> History:
@@ -40,7 +40,7 @@ def history() -> History:
     )
 
 
-def rules(changed: History, before: Found = BEFORE, after: Found = AFTER) -> set[str]:
+def rules(changed: History, before: State = BEFORE, after: State = AFTER) -> set[str]:
     return {text.partition(":")[0] for text in violations(changed, before, after)}
 
 
@@ -68,8 +68,8 @@ def test_what_was_promised_is_there() -> None:
         (lambda after: after.pending.update({B: Pending("c1", 0)}), "11"),
     ],
 )
-def test_a_promise_that_was_broken_is_named(change: Callable[[Found], object], rule: str) -> None:
-    after = found(*AFTER)
+def test_a_promise_that_was_broken_is_named(change: Callable[[State], object], rule: str) -> None:
+    after = state_of(*AFTER)
     change(after)
     assert rule in rules(history(), after=after)
 
@@ -90,17 +90,17 @@ def test_a_request_without_an_answer_may_have_had_its_effect_or_not() -> None:
     for pending in ({**AFTER.pending, B: Pending("c2", 2)}, AFTER.pending):
         claimed = history()
         claimed.takings.append(Taking("c2", 16, [B]))
-        assert violations(claimed, BEFORE, found(AFTER.entries, pending, C)) == []
+        assert violations(claimed, BEFORE, state_of(AFTER.entries, pending, C)) == []
     for held in (Pending("c1", 1), None, Pending(None, 1)):
         settled = history()
         settled.settlings.append(Settling("c1", "nack", [B], 16))
         settled.settlings.append(Settling("c1", "ack", [B], 17))
         pending = {A: AFTER.pending[A]} | ({} if held is None else {B: held})
-        assert violations(settled, BEFORE, found(AFTER.entries, pending, C)) == []
+        assert violations(settled, BEFORE, state_of(AFTER.entries, pending, C)) == []
     read = history()
     read.takings.append(Taking("c2", 16))
     pending = {**AFTER.pending, D: Pending("c2", 1)}
-    assert violations(read, BEFORE, found(AFTER.entries, pending, D)) == []
+    assert violations(read, BEFORE, state_of(AFTER.entries, pending, D)) == []
 
 
 def test_of_two_answered_requests_at_once_either_may_have_been_the_last() -> None:
@@ -108,7 +108,7 @@ def test_of_two_answered_requests_at_once_either_may_have_been_the_last() -> Non
     overlapping.takings.append(Taking("c2", 10, [B], answered_at=12, deliveries={B: 2}))
     for owner in ("c1", "c2"):
         pending = {**AFTER.pending, B: Pending(owner, 2)}
-        assert violations(overlapping, BEFORE, found(AFTER.entries, pending, C)) == []
+        assert violations(overlapping, BEFORE, state_of(AFTER.entries, pending, C)) == []
     assert "8, 9" in rules(
-        overlapping, after=found(AFTER.entries, {**AFTER.pending, B: Pending("c0", 2)}, C)
+        overlapping, after=state_of(AFTER.entries, {**AFTER.pending, B: Pending("c0", 2)}, C)
     )

@@ -15,7 +15,7 @@ import pytest
 from tests.api.conftest import until
 from tests.crash.checker import violations
 from tests.crash.gateway import Gateway
-from tests.crash.history import Found, History
+from tests.crash.history import History, State
 from tests.crash.load import Load, begin
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "30"))
@@ -100,7 +100,7 @@ async def until_rewritten(data_dir: Path) -> None:
         await until(lambda: not snapshots(data_dir) <= known, REWRITE_S)
 
 
-def is_load(load: Load, state: Found) -> bool:
+def is_load(load: Load, state: State) -> bool:
     """Tell whether there was something to break."""
     return (
         load.answer_count > 10 * ROUNDS

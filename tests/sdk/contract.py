@@ -161,7 +161,7 @@ class _Comparison:
             if all(reasons):
                 what = "is not taken any more" if is_sent else "may be answered now"
                 alike = [each for each in reasons if not any(": type " in text for text in each)]
-                yield from min(alike, key=len, default=[f"{place}: {_told(narrow)} {what}"])
+                yield from min(alike, key=len, default=[f"{place}: {_kind_of(narrow)} {what}"])
 
 
 def _schemas(document: Node) -> Node:
@@ -198,7 +198,7 @@ def _type_breaks(old: Node, new: Node, place: str, *, is_sent: bool) -> Iterator
     narrow, wide = _types(sent), _types(taken)
     fits = not wide or (narrow and narrow <= wide | ({"integer"} if "number" in wide else set()))
     if not fits:
-        yield f"{place}: type {_told(old)} became {_told(new)}"
+        yield f"{place}: type {_kind_of(old)} became {_kind_of(new)}"
     elif old.get("format", new.get("format")) != new.get("format", old.get("format")):
         yield f"{place}: format {old['format']} became {new['format']}"
     choices = set(map(str, _choices(taken)))
@@ -223,5 +223,5 @@ def _bound_breaks(old: Node, new: Node, place: str) -> Iterator[str]:
         yield f"{place}: pattern {old.get('pattern', 'none')} became {new['pattern']}"
 
 
-def _told(schema: Node) -> str:
+def _kind_of(schema: Node) -> str:
     return " or ".join(sorted(_types(schema))) or schema.get("$ref", "anything").rpartition("/")[2]

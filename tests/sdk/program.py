@@ -16,22 +16,22 @@ class Program:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self.said: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []
 
     def all(self, key: str) -> list[Any]:
-        """Return everything it has said under a key."""
-        return [line[key] for line in self.said if key in line]
+        """Return everything that it has said under a key."""
+        return [line[key] for line in self.lines if key in line]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return as soon as what it said makes the condition true."""
+        """Return as soon as its lines make the condition true."""
         assert self._process.stdout is not None
         async with asyncio.timeout(WITHIN_S):
             while not condition():
                 line = await self._process.stdout.readline()
-                assert line, f"it has ended, and said {self.said}"
-                self.said.append(json.loads(line))
+                assert line, f"it has ended, and said {self.lines}"
+                self.lines.append(json.loads(line))
 
-    async def tell(self, line: str) -> None:
+    async def write_line(self, line: str) -> None:
         """Write a line to it."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n".encode())
@@ -43,7 +43,7 @@ class Program:
         self._process.stdin.close()
         async with asyncio.timeout(WITHIN_S):
             remaining, _ = await self._process.communicate()
-        self.said += [json.loads(line) for line in remaining.splitlines()]
+        self.lines += [json.loads(line) for line in remaining.splitlines()]
         assert self._process.returncode == 0
 
 

@@ -196,7 +196,7 @@ async def test_the_typescript_client_works_on_after_a_restart(
         await gateway.start()
         ids += await gateway.append(5)
         await program.until(lambda: len(set(program.all("acked"))) == len(ids))
-        await program.tell("hello")
+        await program.write_line("hello")
         await program.until(lambda: bool(program.all("appended")))
         [[appended]] = program.all("appended")
         ids.append(appended)
@@ -211,7 +211,7 @@ async def test_the_typescript_client_works_on_after_a_restart(
     assert set(program.all("outcome")) == {"acked"}
     assert (group["pending"], group["lag"]) == (0, 0)
     assert program.all("ended") == ["group_not_found"]
-    assert {"state": "closed", "code": 1000} in program.said
+    assert {"state": "closed", "code": 1000} in program.lines
 
 
 async def test_the_snippet_of_the_typescript_client_runs_as_it_stands(
@@ -247,7 +247,7 @@ async def test_appends_wait_for_a_connection_in_their_order(
         await program.until(lambda: len(program.all("appended")) == 2)
         await gateway.stop()
         await program.until(lambda: "lost" in program.all("state"))
-        await program.tell("while it is away")
+        await program.write_line("while it is away")
         await gateway.start()
         await program.until(lambda: len(program.all("appended")) == 3)
         async with httpx.AsyncClient(base_url=gateway.url) as client:

@@ -44,7 +44,7 @@ SETTINGS: Mapping[str, object] = {
     "loop_delay_warn_ms": 10,
     "connections_max": 20_000,
 }
-_TOLD_AFTER_S = 1.2
+_WARNED_AFTER_S = 1.2
 """A warning comes within about a second."""
 _CALM_S = 0.05
 _START_S_MAX = 300.0
@@ -160,7 +160,7 @@ async def _result(
     target.let_go()
     grown_bytes = memory.grown_bytes()
     if held_ms > long_ms:
-        await asyncio.sleep(_TOLD_AFTER_S)
+        await asyncio.sleep(_WARNED_AFTER_S)
     holder = _holder(target.gateway.log_lines[line_count:])
     return Result(case.name, outcome, is_fine, elapsed_s, max(held_ms, 0), grown_bytes, holder)
 
@@ -186,10 +186,10 @@ async def _outcome(case: Case, target: Target, case_s_max: float) -> tuple[str, 
         return f"{error!r:.100}", False
     if not isinstance(answer, Answer):
         return "", True
-    return f"{answer.status} {_said(answer)}".strip(), answer.status < 500
+    return f"{answer.status} {_reason(answer)}".strip(), answer.status < 500
 
 
-def _said(answer: Answer) -> str:
+def _reason(answer: Answer) -> str:
     """Return what a refusal says."""
     if answer.status < 400:
         return ""

@@ -1,8 +1,9 @@
 """The rules of the project that no other tool checks. Each message says what to do instead."""
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,40 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
+
+NAMED = ["app/bulk", "app/cli", "app/http", "app/runtime", "app/transport", "app/wire"]
+NAMED += ["engine/journal", "engine/state", "examples", "pipeline", "tests/bench", "tests/crash"]
+NAMED += ["tests/e2e", "tests/pipeline", "tests/sdk", "tests/stalls"]
+"""Folders whose names are checked."""
+
+INSTEAD_OF_PART = {
+    "aside": "in_thread, or the place where it goes",
+    "buried": "dead_letter",
+    "bury": "dead_letter",
+    "hand": "what it points at, or the clock",
+    "house": "housekeeping",
+    "lane": "wait_queue",
+    "shadow": "tombstone",
+    "told": "on_claim, on_event: when it is called; or warned, reported",
+    "unasked": "what is sent: heartbeat, notice",
+}
+"""Words that no name has in it, with what to say instead: figures of speech."""
+
+INSTEAD_OF = {
+    "found": "what was found: entry, group, match",
+    "least": "minimum, or a name that ends in _min",
+    "letter": "dead_letter",
+    "most": "limit, or a name that ends in _max",
+    "one": "what it is: entry, group, result",
+    "rest": "delay, remaining or next_part",
+    "said": "what said it: output, answer, problem, headers",
+    "some": "what these are some of: portion, batch",
+    "tell": "on_claim, on_event: when it is called; or report, warn",
+}
+"""Words that say nothing when they are the whole name, with what to say instead."""
+
+NAMES_IN_JSON = {"pipeline/jobs/doctor.py": {"found"}}
+"""Names that users read, so they stay."""
 
 FORMS = ["app/live/frames.py", "app/routes/events.py", "app/wire/schemas/"]
 """Models of what is on the wire have the name of what they are a form of."""
@@ -95,3 +130,66 @@ def test_no_docstring_repeats_a_name() -> None:
         and (ast.get_docstring(node) or "") in EMPTY_DOCSTRINGS
     ]
     assert not empty, f"{empty}: say what it does, or say nothing"
+
+
+@pytest.mark.parametrize("folder", NAMED)
+def test_a_name_says_what_a_thing_is(folder: str) -> None:
+    wrong = [
+        f"{path}:{line}: {name}: say {instead}"
+        for path, module in sources(folder)
+        for line, name in names_in(module)
+        if (instead := instead_of(name)) and name not in NAMES_IN_JSON.get(path, ())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_wrong"),
+    [
+        ("lane", True),
+        ("_lanes", True),
+        ("LaneKey", True),
+        ("of_lane", True),
+        ("plane", False),
+        ("found", True),
+        ("_Found", True),
+        ("letters", True),
+        ("dead_letters", False),
+        ("StreamNotFound", False),
+        ("at_least", False),
+    ],
+)
+def test_banned_words_are_found_in_names(name: str, is_wrong: bool) -> None:
+    assert bool(instead_of(name)) == is_wrong
+
+
+def names_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the names that a file defines, with their lines; those of tests are sentences."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef(name=name) if name.startswith("test_"):
+                continue
+            case ast.AsyncFunctionDef(name=name) if name.startswith("test_"):
+                continue
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield node.lineno, name
+            case ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case ast.ExceptHandler(name=str(name)):
+                yield node.lineno, name
+
+
+def instead_of(name: str) -> str | None:
+    """Return what to say instead of a name; None if it is well."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_").split("_")
+    if len(words) == 1 and (instead := _plural(words[0], INSTEAD_OF)):
+        return instead
+    return next(filter(None, (_plural(word, INSTEAD_OF_PART) for word in words)), None)
+
+
+def _plural(word: str, instead: Mapping[str, str]) -> str | None:
+    return instead.get(word) or instead.get(word.removesuffix("s"))
