@@ -1,7 +1,7 @@
-"""Descriptors: some kept open for nothing, so that the engine can open a file when none are left.
+"""Descriptors: spare file descriptors, so that the engine can open a file when none are left.
 
-A process that has as many connections as it may have descriptors can accept no more of them. The
-journal must go on all the same: it needs one now and then, for a segment or a rewrite.
+A process that has used up its descriptors can accept no more connections. The journal must go on:
+it needs a descriptor now and then, for a segment or a rewrite.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ T = TypeVar("T")
 
 
 def none_are_left(error: OSError) -> bool:
-    """Tell whether something failed because no more descriptors can be had."""
+    """Tell whether an error means that no descriptors are left."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class SpareDescriptors:
-    """Descriptors of nothing. Threads may share them."""
+    """Descriptors that are open and unused. Threads may share them."""
 
     def __init__(self, count: int = SPARE_DESCRIPTORS) -> None:
-        """Keep so many open, or as many as there are."""
+        """Open so many, or as many as the system allows."""
         self._count = count
         self._kept: list[int] = []
         self._refill()
 
     def use(self, act: Callable[[], T]) -> T:
-        """Do something that opens a file; if no descriptor is left, try again with a spare one."""
+        """Call a function that opens a file; if no descriptor is left, free one and call again."""
         try:
             return act()
         except OSError as error:

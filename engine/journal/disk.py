@@ -1,9 +1,9 @@
-"""Disk: one directory of files, and the only way the engine touches it.
+"""Disk: one directory of files. The engine has no other way to its files.
 
-What was appended is safe once `sync` has returned; until then a crash may take any part of it. A
-name that appeared or went is safe once `sync_names` has returned. Everything raises `OSError`, in
-the system's words. One kind of it is final: a sync that failed says nothing of what it lost, nor
-does a later one that works.
+Appended data is safe once `sync` has returned; before that, a crash may take any part of it. A file
+that was made, renamed or removed is safely so once `sync_names` has returned. Every method raises
+`OSError`, with the system's text. A failed sync is final: it does not say what was lost, and a
+later sync that works does not say so either.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ RESERVE = "reserve"
 
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
-_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW  # no file of the engine's is a link to somebody else's
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW  # a link may lead to a file of somebody else
 
 
 class SyncError(OSError):
-    """A sync failed: nothing is known of what was written since the last one."""
+    """A sync failed: what was written since the last one may be lost."""
 
 
 def is_full(error: OSError) -> bool:
-    """Tell whether something failed because there is no room."""
+    """Tell whether an error means that there is no room."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -56,15 +56,15 @@ class Disk(Protocol):
         ...
 
     def free_bytes(self) -> int:
-        """Return how much more fits, with what is reserved."""
+        """Return how many bytes fit, those that are reserved included."""
         ...
 
     def reserve(self, size_bytes: int) -> None:
-        """Keep room that nobody else can take; what is kept already counts."""
+        """Reserve so many bytes of the disk in all."""
         ...
 
     def give_up_reserve(self) -> bool:
-        """Let what is written from now on take that room; tells whether there was any."""
+        """Free the reserved room for writes; tells whether there was any."""
         ...
 
     def open(self, name: str) -> BinaryIO:
@@ -72,23 +72,23 @@ class Disk(Protocol):
         ...
 
     def append(self, name: str, data: bytes) -> None:
-        """Write behind what a file holds; it is made if it is not there."""
+        """Append to a file; it is made if it does not exist."""
         ...
 
     def sync(self, name: str) -> None:
-        """Make what was appended to a file safe. Raises `SyncError`."""
+        """Sync what was appended to a file. Raises `SyncError`."""
         ...
 
     def sync_names(self) -> None:
-        """Make safe which files there are. Raises `SyncError`."""
+        """Sync the names of the files. Raises `SyncError`."""
         ...
 
     def truncate(self, name: str, size_bytes: int) -> None:
-        """Cut a file, and make that safe."""
+        """Cut a file to a length, and sync it."""
         ...
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name, at once; a file that had it is gone."""
+        """Rename a file atomically; it replaces a file of that name."""
         ...
 
     def remove(self, name: str) -> None:
@@ -96,15 +96,15 @@ class Disk(Protocol):
         ...
 
     async def in_thread(self, act: Callable[[], T]) -> T:
-        """Do something with this disk while the event loop goes on."""
+        """Call a function while the event loop goes on."""
         ...
 
     async def wait_idle(self) -> None:
-        """Return when nothing goes on aside any more; nothing may be begun from here on."""
+        """Return when no thread works on this disk any more; no call may begin from here on."""
         ...
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Release the directory."""
         ...
 
 
@@ -112,11 +112,11 @@ class SystemDisk:
     """A directory of the machine, held by this process alone."""
 
     def __init__(self, directory: Path, *, is_shared: bool = False) -> None:
-        """Make the directory if need be, and take hold of it.
+        """Make the directory if need be, and lock it.
 
         Args:
             directory: where the files are.
-            is_shared: do not take hold: another process does, and knows of this one.
+            is_shared: do not lock it: another process holds the lock, and knows of this one.
 
         Raises:
             Unavailable: another process holds it.
@@ -142,12 +142,12 @@ class SystemDisk:
         return self._path(name).stat().st_size
 
     def free_bytes(self) -> int:
-        """Return how much more fits, with what is reserved."""
+        """Return how many bytes fit, those that are reserved included."""
         statistics = os.fstatvfs(self._itself)
         return statistics.f_bavail * statistics.f_frsize + self._reserved_bytes
 
     def reserve(self, size_bytes: int) -> None:
-        """Keep room in a file, so that nobody else takes it; what is kept already counts."""
+        """Reserve so many bytes of the disk in all, in a file, so that nobody else takes them."""
         if size_bytes <= self._reserved_bytes:
             return
         descriptor = self._open(RESERVE, os.O_WRONLY | os.O_CREAT)
@@ -162,7 +162,7 @@ class SystemDisk:
         self._reserved_bytes = size_bytes
 
     def give_up_reserve(self) -> bool:
-        """Remove that file, if it is there: what is written from now on may take its room."""
+        """Remove the file that reserves room, if it exists, so that writes may take its room."""
         if not self._reserved_bytes:
             return False
         self._reserved_bytes = 0
@@ -175,27 +175,27 @@ class SystemDisk:
         return os.fdopen(self._open(name, os.O_RDONLY), "rb")
 
     def append(self, name: str, data: bytes) -> None:
-        """Write behind what a file holds; it is made if it is not there."""
+        """Append to a file; it is made if it does not exist."""
         descriptor = self._descriptor(name)
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
 
     def sync(self, name: str) -> None:
-        """Make what was appended to a file safe."""
+        """Sync what was appended to a file."""
         _sync(self._descriptor(name))
 
     def sync_names(self) -> None:
-        """Make safe which files there are."""
+        """Sync the names of the files."""
         _sync(self._itself)
 
     def truncate(self, name: str, size_bytes: int) -> None:
-        """Cut a file, and make that safe."""
+        """Cut a file to a length, and sync it."""
         os.ftruncate(self._descriptor(name), size_bytes)
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name, at once; a file that had it is gone."""
+        """Rename a file atomically; it replaces a file of that name."""
         self._path(name).rename(self._path(to))
         self._let_go(to)
         if name in self._files:
@@ -207,18 +207,18 @@ class SystemDisk:
         self._let_go(name)
 
     async def in_thread(self, act: Callable[[], T]) -> T:
-        """Do something with this disk in a thread."""
+        """Call a function in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, act)
 
     async def wait_idle(self) -> None:
-        """Return when nothing goes on aside any more; nothing may be begun from here on.
+        """Return when no thread works on this disk any more; no call may begin from here on.
 
         A thread does not end with the task that waited for it.
         """
         await asyncio.to_thread(self._threads.shutdown)
 
     def close(self) -> None:
-        """Let go of the directory; what still runs aside is waited for."""
+        """Release the directory, after the threads have ended."""
         self._threads.shutdown()
         if self._is_closed:
             return
@@ -237,7 +237,7 @@ class SystemDisk:
         """Return the descriptor of a file, which nobody else may read from now on."""
         path = self._path(name)
         descriptor = self.spare.use(lambda: os.open(path, flags | _FLAGS, _FILE_MODE))
-        if os.fstat(descriptor).st_mode & 0o077:  # of a version that did not mind
+        if os.fstat(descriptor).st_mode & 0o077:  # an older version made it for all to read
             with suppress(OSError):
                 os.fchmod(descriptor, _FILE_MODE)
         return descriptor

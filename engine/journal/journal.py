@@ -1,19 +1,20 @@
-"""Journal: every record on disk, in segments that are only ever appended to.
+"""Journal: every record on disk, in segments that only grow.
 
-Records that arrive while the disk is busy go down together in the next block, so one fsync serves
+Records that arrive while the disk is busy go into the next block together, so one fsync serves
 every request in flight (group commit).
 
 What can go wrong:
 
-- A sync *fails*. Nothing is known then of what was written, so nothing is taken any more.
-- Anything else has a *fault*: a write, a segment that should begin. It is undone and tried again,
-  until it works. Meanwhile no record is taken; after a while what waits to be written is given up,
-  and the engine goes back to what is durable, so that it can be read.
-- There is a *shortage* of room. Records that take room are refused until there is more.
+- A sync *fails*. Then nobody knows which of the writes are on disk, so the journal accepts nothing
+  more.
+- Anything else is a *fault*: a write, or the start of a segment. The journal undoes it and tries
+  again until it works. Meanwhile it accepts no record. After a while it gives up the records that
+  wait, and the engine goes back to what is durable, so that it can be read.
+- There is a *shortage* of room. The journal refuses records that take room until there is more.
 
-A *rewrite* replaces history by a snapshot. The journal goes on in a new segment; the segments
-before it, which nobody touches any more, are read and written down as a snapshot by somebody else
-(`Rewriter`), so no request waits for it. Once the snapshot is in place they go.
+A *rewrite* replaces history by a snapshot. The journal goes on in a new segment. Nothing is written
+to the segments before it any more: the `Rewriter` reads them and writes the snapshot, so no request
+waits for it. Once the snapshot is in place, they go.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ REDIS_GROWTH = Growth()
 
 
 Rewriter = Callable[[int], Awaitable[None]]
-"""Writes the snapshot of everything up to a position, from files nobody touches any more."""
+"""Writes the snapshot of everything up to a position, from files that do not change any more."""
 
 OnEvent = Callable[[str, Mapping[str, object]], None]
 """Is called with an event and its facts, for the log."""
@@ -130,7 +131,7 @@ class Journal:
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._is_settling = False  # some of those who wait are told in the next turn
+        self._is_settling = False  # some of those who wait are woken in the next turn
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
         self._is_closed = asyncio.Event()
@@ -168,12 +169,12 @@ class Journal:
 
     @property
     def failure(self) -> str | None:
-        """Return why nothing is taken any more, None if all is well."""
+        """Return why no record is accepted any more; None if all is well."""
         return self._failure or (_CLOSED if self._is_closed.is_set() else None)
 
     @property
     def refusal(self) -> str | None:
-        """Return why not everything is taken, for now or for ever, None if all is well."""
+        """Return why some or all records are refused, for now or for ever; None if all is well."""
         return self._refusal
 
     @property
@@ -198,7 +199,7 @@ class Journal:
         )
 
     def append(self, record: list[Command]) -> int:
-        """Take a record behind all others; returns its position.
+        """Append a record; returns its position.
 
         Raises:
             Unavailable: the disk does not take it, or the journal is closed.
@@ -211,7 +212,7 @@ class Journal:
         return self.position
 
     def check(self, record: list[Command]) -> None:
-        """Raise `Unavailable` unless a record would be taken."""
+        """Raise `Unavailable` if `append` would refuse a record."""
         if self._refusal is None or not record:
             return
         is_only_short = self.failure is None and self._fault is None
@@ -219,7 +220,7 @@ class Journal:
             raise Unavailable(self._refusal)
 
     def abandon(self, reason: str) -> None:
-        """Take nothing any more, and write nothing of what is not being written."""
+        """Accept no records any more, and give up those that are not being written."""
         self._failure = reason
         self._on_event("journal abandoned", {"reason": reason, "position": self.durable_position})
         self._drop(reason)
@@ -242,7 +243,7 @@ class Journal:
         """Write what is appended, until closed.
 
         Args:
-            go_back: told the state that is durable when records behind it were given up.
+            go_back: is called with the durable state when records behind it were given up.
 
         Raises:
             Unavailable: the disk has failed; nothing is taken any more.
@@ -269,7 +270,7 @@ class Journal:
             raise Unavailable(self._failure)
 
     async def close(self) -> None:
-        """Write what is left, force it to disk whatever the policy, end `run`, and let go."""
+        """Write what is left, sync it under every policy, end `run`, and close the files."""
         self._closing.set()
         self._wake.set()
         await self._is_closed.wait()
@@ -279,7 +280,7 @@ class Journal:
     # Rewrites
 
     def start_rewrite(self) -> bool:
-        """Begin to replace history by a snapshot; false if one is being made already.
+        """Begin to replace history by a snapshot; false if a rewrite is running already.
 
         Raises:
             Unavailable: the disk has failed, or is not written to.
@@ -319,11 +320,11 @@ class Journal:
         """Write a snapshot of what is recorded, and remove what it replaces.
 
         1. Ask for a new segment. Everything recorded so far is in closed segments then, which
-           nobody touches any more; `through` is its last position.
+           which do not change any more; `through` is their last position.
         2. Let a process make the snapshot of them. Records go on into the new segment meanwhile.
         3. Once the snapshot is there under its name, and safe, remove the segments and the
            snapshot before it.
-        4. Take account of what is left; the new segment has grown meanwhile.
+        4. Note the sizes of what is left; the new segment has grown meanwhile.
 
         At each moment the files stand for all that was acknowledged: the old ones go only when the
         new one is safe.
@@ -358,7 +359,7 @@ class Journal:
         return self._size_bytes * 100 // base_bytes - 100 >= growth.percentage
 
     def _is_short_of_room(self) -> bool:
-        """OnEvent whether room is short, and a snapshot may be smaller than what there is."""
+        """Tell whether room is short and a snapshot may be smaller than the files."""
         return self._shortage is not None and self.durable_position > self._rewritten
 
     # Writing
@@ -374,9 +375,9 @@ class Journal:
                 await self._bear(error, go_back)
 
     async def _do_next(self) -> bool:
-        """Do one step of writing, or wait for one to do; tells whether that was the last.
+        """Do one step of writing, or wait until there is one; tells whether it was the last.
 
-        What comes first is done first, so that each step finds what it needs:
+        The steps are in this order, so that each finds what it needs:
 
         1. Without a segment: mend what recovery has found torn, and begin one.
         2. Behind a write that failed: cut the segment back to its last whole block.
@@ -415,7 +416,7 @@ class Journal:
         self._end_fault()
 
     async def _write(self) -> None:
-        """Write one block of what is waiting; if nothing is, an empty one, to see that it works."""
+        """Write the waiting records as one block; without any, an empty one, to see if it works."""
         if self._sync_lasts_too_long():
             await self._sync_ended.wait()
         records = self._take()
@@ -446,7 +447,7 @@ class Journal:
         self._settle(last)
 
     def _take(self) -> Sequence[bytes]:
-        """Take what goes into one block from what is waiting: at least one record."""
+        """Take the records of one block from those that wait: at least one."""
         size_bytes = 0
         for count, record in enumerate(self._records, 1):
             size_bytes += len(record)
@@ -457,13 +458,13 @@ class Journal:
         return taken
 
     def _settle(self, position: int) -> None:
-        """OnEvent everyone who waits for a position up to this one."""
+        """Wake everyone who waits for a position up to this one."""
         self.durable_position = position
         if not self._is_settling:
             self._settle_in_turns()
 
     def _settle_in_turns(self) -> None:
-        """OnEvent so many of those who wait, and the others in the next turns of the loop."""
+        """Wake some of those who wait, and the others in the next turns of the event loop."""
         waiting, woken_count = self._waiting, 0
         while (
             waiting and waiting[0][0] <= self.durable_position and woken_count < SERVED_AT_ONCE_MAX
@@ -550,10 +551,10 @@ class Journal:
         self._synced = max(self._synced, position)
 
     async def _force(self, act: Callable[[], None]) -> None:
-        """Do what syncs the segment, alone: beside one that fails, another would be for nothing.
+        """Run a sync, one at a time: beside one that fails, another would prove nothing.
 
-        Once one has failed, whoever waits for its end does so until all is over: nothing is tried
-        again, and nothing is written behind what may be lost.
+        After a sync that failed, those who wait for its end wait until the journal closes: nothing
+        is tried again, and nothing is written behind what may be lost.
         """
         await self._until_no_sync()
         self._sync_began_s = _now_s()
@@ -581,7 +582,7 @@ class Journal:
     # What goes wrong
 
     def _fail(self, error: Exception) -> None:
-        """Take nothing any more."""
+        """Accept no records any more."""
         self._failure = f"the journal cannot be written: {_words(error)}"
         self._on_event(
             "journal failed", {"reason": self._failure, "position": self.durable_position}
@@ -589,12 +590,12 @@ class Journal:
         self._drop(self._failure)
 
     def _drop(self, reason: str) -> None:
-        """Let go of what is not written, and tell who waits for it."""
+        """Give up the records that are not written, and wake those who wait for them."""
         self._note_refusal()
         self._records.clear()
         for position, future in self._waiting:
             if not future.done() and position <= self.durable_position:
-                future.set_result(None)  # it was safe, and had not been told yet
+                future.set_result(None)  # it is safe, and its waiter was not woken yet
             elif not future.done():
                 future.set_exception(Unavailable(reason))
         self._waiting.clear()
@@ -603,7 +604,7 @@ class Journal:
         self._refusal = self.failure or self._fault or self._shortage
 
     async def _bear(self, error: OSError, go_back: GoBack) -> None:
-        """Get ready to try again what has not worked; whatever it was, it was undone or will be.
+        """Prepare to try again after an error; what failed was undone, or will be.
 
         Raises:
             OSError: there is no time left for that.
@@ -638,7 +639,7 @@ class Journal:
             self._on_event("journal written again", {"position": self.durable_position})
 
     async def _give_up(self, reason: str, go_back: GoBack) -> None:
-        """Forget what is not durable, here and in the engine; nobody was promised it."""
+        """Forget what is not durable, here and in the engine; nobody was answered with it."""
         self._drop(reason)
         go_back(None)
         durable, is_reported = self.durable_position, False

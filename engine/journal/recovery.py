@@ -1,8 +1,9 @@
 """Recovery: from the files of a directory to the state they stand for.
 
-The newest snapshot is loaded, then the journal's records behind it are applied, in order. Where a
-crash tore the end of the last segment, the torn part was never promised to anybody: it is put aside
-in a file of its own. Anything else that is not as it was written is damage, and nothing is guessed.
+The newest snapshot is loaded. Then the journal's records behind it are applied, in order. If a
+crash tore the end of the last segment, nobody was answered with what is in the torn part: it is cut
+off and kept in a file of its own. Anything else that is not as it was written is damage, and
+recovery does not guess.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ SYNC_BYTES = 4 * 2**20
 """A snapshot is forced to disk in portions of this size (Redis: the same)."""
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes were read, and of how many."""
+"""Is called with the number of bytes read so far, and of all bytes."""
 
 
 def no_progress(done: int, total: int) -> None:
-    """Keep it to oneself."""
+    """Report nothing."""
 
 
 _JOURNAL = "journal-"
 _SNAPSHOT = "snapshot-"
 UNFINISHED = ".new"
-"""How the name of a file ends that nobody reads yet."""
+"""The end of the name of a file that is not complete, so nobody reads it."""
 
 _DIGITS = 20
 
 
 class Torn(NamedTuple):
-    """The end of the last segment, where a crash came between."""
+    """The end of the last segment, which a crash has torn."""
 
     name: str
     offset: int
@@ -125,7 +126,7 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = no_prog
 
 
 def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
-    """Return what the files stand for, and leave them fit to go on with.
+    """Return what the files stand for, and mend them, so that the journal can go on.
 
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
@@ -139,9 +140,9 @@ def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
 def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
     """Return what the files stand for, once all of that is safe. It takes no room.
 
-    A process may have ended between a write and its sync. What it wrote last is there to be read,
-    and what comes next counts on it, so it must not be lost when that is kept; nor may the newest
-    snapshot be, once what it replaces is gone.
+    A process may have ended between a write and its sync. Its last writes can be read, and the next
+    records build on them, so they must be safe before those are. The newest snapshot must be safe
+    before the files that it replaces go.
 
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
@@ -155,9 +156,9 @@ def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
 
 
 def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
-    """Leave files that were loaded fit to go on with; it may be done again if it did not end.
+    """Mend files that were loaded, so that the journal can go on; may be repeated if interrupted.
 
-    A torn tail is put aside; what was replaced by a snapshot, and what is unfinished, is removed.
+    It cuts off a torn tail, and removes unfinished files and those that a snapshot has replaced.
 
     Returns:
         The sizes in bytes of what is in use, by name.
@@ -176,7 +177,7 @@ def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
 
 
 def repair(disk: Disk) -> list[str]:
-    """Save everything up to the first damage; returns the files with what came behind it.
+    """Save everything before the first damage; returns the files that keep what is behind it.
 
     Raises:
         NewerFormat: a file is of a newer version, and not damaged.
@@ -217,7 +218,7 @@ def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
 
 
 def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
-    """Cut a segment before a record; returns the file with the block and what is behind it."""
+    """Cut a segment before a record; returns the file that keeps what was cut off."""
     with disk.open(name) as file:
         header = read_header(file, name, Kind.JOURNAL)
         file.seek(0)
@@ -239,7 +240,7 @@ def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
 
 
 def cut_off(disk: Disk, name: str, offset: int) -> str:
-    """Cut a file, and keep what is cut off in a file of its own; returns that one's name."""
+    """Cut a file, and keep the tail in a file of its own; returns the name of that file."""
     kept = _copy_tail(disk, name, offset)
     if offset == 0:
         disk.remove(name)
@@ -261,7 +262,7 @@ def _copy_tail(disk: Disk, name: str, offset: int) -> str:
 
 
 def _free_name(disk: Disk, wanted: str, tail: bytes) -> str:
-    """Return a name that is free for a tail, so that nothing put aside before is lost."""
+    """Return a free name for a tail, so that no earlier tail is lost."""
     kept, number = wanted, 1
     while kept in disk.names():
         with disk.open(kept) as file:
@@ -275,7 +276,7 @@ def _free_name(disk: Disk, wanted: str, tail: bytes) -> str:
 
 
 def clean(disk: Disk) -> dict[str, int]:
-    """Remove what no recovery will ever read: what a snapshot has replaced, unfinished ones.
+    """Remove files that no recovery will read: unfinished ones, and those a snapshot has replaced.
 
     Segments may begin meanwhile. So only what a single look at the directory has found is judged.
 
@@ -468,7 +469,7 @@ class _Replay:
         return self._through is not None and self.position >= self._through
 
     def _was_safe(self, file: BinaryIO, header: Header | None, offset: int) -> bool:
-        """Tell whether what should stand at `offset` was safe on disk once."""
+        """Tell whether the block that should be at `offset` was safe on disk."""
         if header is None:  # it is safe before any block is written
             return self._disk.size_bytes(self._name) > HEADER_BYTES
         behind = blocks_behind(file, header, offset)

@@ -1,9 +1,10 @@
-"""Rewrite: a snapshot made of files nobody touches any more, in a process of its own.
+"""Rewrite: makes a snapshot from files that do not change any more, in a process of its own.
 
-`python -m MODULE DIRECTORY POSITION` recovers what the directory stood for at a position and writes
-that down as a snapshot. The process that serves requests does not notice: it goes on in segments
-behind that position. It holds the other end of this one's standard input: if it is gone, this one
-ends too, or it would go on beside whoever takes hold of the directory next.
+`python -m MODULE DIRECTORY POSITION` recovers the state that the directory stood for at a position
+and writes it as a snapshot. The process that serves requests is not involved: it goes on in
+segments behind that position. It holds the other end of this process's standard input. When that
+end closes, this process ends as well; otherwise it could work beside the next process that uses the
+directory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NICENESS = 10
 
 
 def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None) -> Rewriter:
-    """Return who writes snapshots of that directory.
+    """Return a function that writes snapshots of a directory.
 
     Args:
         directory: where the files are.
@@ -65,7 +66,7 @@ def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None
 
 
 async def _end_of(beginning: asyncio.Future[Popen[bytes]]) -> tuple[int, bytes]:
-    """Wait for the end of a process that begins; returns its exit code and what it has said."""
+    """Wait for the end of a process that begins; returns its exit code and its output."""
     process = await beginning
     return await asyncio.get_running_loop().run_in_executor(None, _wait, process)
 
@@ -78,7 +79,7 @@ def _wait(process: Popen[bytes]) -> tuple[int, bytes]:
 
 
 def main(directory: str, through: str) -> None:
-    """Write the snapshot, or say in one line why not."""
+    """Write the snapshot, or print in one line why not."""
     threading.Thread(target=_end_with_gateway, daemon=True).start()
     os.nice(_NICENESS)
     gc.disable()  # nothing is garbage in here
@@ -90,7 +91,7 @@ def main(directory: str, through: str) -> None:
 
 
 def _end_with_gateway() -> None:
-    """Wait until nobody holds the other end of standard input, and end."""
+    """End this process when the other end of standard input is closed."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

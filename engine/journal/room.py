@@ -1,8 +1,8 @@
-"""Room: how much of the disk the journal may take, and what is refused once it has that.
+"""Room: how much of the disk the journal may take, and what is refused when room is short.
 
-When room is short only records that take some for good are refused: entries, streams, groups. What
-was there can be read, given to consumers, acknowledged, trimmed and deleted, and a rewrite turns
-that into room. For those records and the rewrite, some of the disk is kept in a file.
+When room is short, only records that take room for good are refused: entries, streams, groups.
+Entries can still be read, delivered, acknowledged, trimmed and deleted, and a rewrite then makes
+room. A file reserves disk space for those records and for the rewrite.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DiskBounds(NamedTuple):
     """How much room there is for the journal."""
 
     size_bytes_max: int | None = None  # of snapshot and segments; None: no bound
-    free_bytes_min: int = 0  # what has to stay free on the disk
+    free_bytes_min: int = 0  # so many bytes of the disk stay free
 
     @property
     def reserve_bytes(self) -> int:
@@ -37,19 +37,19 @@ class DiskBounds(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What a look at the disk has found."""
+    """How much room the disk has."""
 
     free_bytes: int
     shortage: str | None  # why there is not enough, None if there is
 
 
 def takes_room(record: Iterable[c.Command]) -> bool:
-    """Tell whether a record leaves more behind than there was."""
+    """Tell whether a record takes room for good."""
     return any(isinstance(command, _GROWING) for command in record)
 
 
 def look(disk: Disk, bounds: DiskBounds) -> Room:
-    """Look how much room is left on the disk, and keep the reserve if there is enough.
+    """Read how much room the disk has, and make the reserve if there is enough.
 
     Raises:
         OSError: the disk fails.

@@ -1,8 +1,8 @@
 """Snapshot: a whole keyspace as one file, so that the journal before it can go.
 
-The blocks of the file are lists of items. What belongs together follows each other: a stream, then
-its chunks and keys, then each of its groups with what is pending there. The last item counts the
-others, so a file that ends early is known for it. Sealed chunks are written as they lie.
+The blocks of the file are lists of items. A stream is followed by its chunks and keys, then by each
+of its groups with the pending entries. The last item counts the others, so a file that ends early
+is noticed. Sealed chunks are written as they are in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from headgate.engine.state.writers import Commit
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """What belongs to no stream. The first item."""
+    """The first item: what belongs to no stream."""
 
     epoch: int
     defaults: Defaults
@@ -84,11 +84,11 @@ class PendingRow(NamedTuple):
     delivered_at_ms: int
     delivery_count: int
     delayed_until_ms: int
-    is_hidden: bool  # its stream entry is gone, so nobody is given it
+    is_hidden: bool  # its stream entry is gone, so nobody gets it
 
 
 class PendingPage(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """Pending entries of the group before it: those that wait longest first."""
+    """Pending entries of the group before it, the longest waiting first."""
 
     entries: list[PendingRow]
 
@@ -165,7 +165,7 @@ class Loading:
     """A keyspace as it grows item by item."""
 
     def __init__(self, items_max: int | None = None) -> None:
-        """Start with nothing; what comes behind so many items is left out."""
+        """Start empty; items behind the first `items_max` are left out."""
         self._items_max = items_max
         self.keyspace = Keyspace()
         self.item_count = 0
@@ -278,7 +278,7 @@ _PAGE = 4096
 
 
 def _check_chunk(chunk: ChunkState) -> None:
-    """Raise `ValueError` for a chunk that says of itself what cannot be."""
+    """Raise `ValueError` for a chunk whose description contradicts itself."""
     size_bytes = unpacked_bytes(chunk.packed)
     if not 0 <= size_bytes <= _UNPACKED_BYTES_MAX:
         raise ValueError(f"a chunk of {size_bytes} bytes")

@@ -1,9 +1,9 @@
-"""Storage: where records go, and how one learns that they are safe.
+"""Storage: keeps records, and says which of them are durable.
 
 A record is the commands that happen together. Its position is the number of records up to and
-including it. The engine appends and applies at once, and holds its answer until the position the
-answer depends on is durable. Storage turns commands into bytes itself (`commands.encode`): one that
-keeps nothing need not.
+including it. The engine appends and applies at once, and holds its answer until the position that
+the answer depends on is durable. A storage turns commands into bytes itself (`commands.encode`);
+one that keeps nothing need not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ to be, once that can be read."""
 
 
 class Storage(Protocol):
-    """What the engine asks of the place that keeps its records."""
+    """Keeps the records of the engine."""
 
     change_count: int
     """Changes in what was appended, which the engine counts. See `changes`."""
@@ -43,7 +43,7 @@ class Storage(Protocol):
         ...
 
     def append(self, commands: list[Command]) -> int:
-        """Take commands as one record, whole, behind all others; returns its position.
+        """Append commands as one record; returns its position.
 
         Raises:
             Unavailable: this storage takes no records any more.
@@ -59,17 +59,17 @@ class Storage(Protocol):
         ...
 
     def abandon(self, reason: str) -> None:
-        """Take nothing any more, and keep nothing of what is not kept yet."""
+        """Accept no records any more, and give up those that are not kept yet."""
         ...
 
     @property
     def failure(self) -> str | None:
-        """Return why no records are taken any more, None if all is well."""
+        """Return why no records are accepted any more; None if all is well."""
         ...
 
     @property
     def refusal(self) -> str | None:
-        """Return why not all records are taken, for now or for ever, None if all are."""
+        """Return why some or all records are refused, for now or for ever; None if all is well."""
         ...
 
     async def wait_durable(self, position: int) -> None:
@@ -81,10 +81,10 @@ class Storage(Protocol):
         ...
 
     async def run(self, go_back: GoBack) -> None:
-        """Do what makes records durable, until `close`.
+        """Make records durable, until `close`.
 
         Args:
-            go_back: told the state that is durable when records behind it had to be given up.
+            go_back: is called with the durable state when records behind it were given up.
 
         Raises:
             Unavailable: that cannot be done any more.
@@ -92,7 +92,7 @@ class Storage(Protocol):
         ...
 
     async def close(self) -> None:
-        """Make durable what was taken, and end `run`."""
+        """Make the accepted records durable, and end `run`."""
         ...
 
 
@@ -117,7 +117,7 @@ class MemoryStorage:
         return self.position
 
     def append(self, commands: list[Command]) -> int:
-        """Take commands as one record; returns its position."""
+        """Append commands as one record; returns its position."""
         if self.failure is not None:
             raise Unavailable(self.failure)
         if self.records.maxlen != 0:
@@ -131,12 +131,12 @@ class MemoryStorage:
             raise Unavailable(self.failure)
 
     def abandon(self, reason: str) -> None:
-        """Take nothing any more."""
+        """Accept no records any more."""
         self.failure = reason
 
     @property
     def refusal(self) -> str | None:
-        """Return why nothing is taken any more, None if all is well."""
+        """Return why no records are accepted any more; None if all is well."""
         return self.failure
 
     async def wait_durable(self, position: int) -> None:

@@ -1,7 +1,8 @@
-"""Bounds: how many of a thing the state may hold, asked before another one comes to be.
+"""Bounds: how many streams, groups, consumers and producers there may be.
 
-Decisions ask; what was recorded is applied whatever the bounds are now. So what is there goes on
-working when a bound is lowered, and only what is new is refused.
+Decisions check the bounds before they make another one. `apply` does not check: what was recorded
+is applied. So everything that exists goes on when a bound is lowered, and only new things are
+refused.
 """
 
 from __future__ import annotations

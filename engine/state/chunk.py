@@ -1,11 +1,11 @@
-"""Chunk: neighbouring entries in one run. The role of Redis's listpack node.
+"""Chunk: neighbouring entries together. It has the role of Redis's listpack node.
 
-An open chunk is a plain list, fast to append to. A sealed one is one bytes object: its entries as
-rows of msgpack, compressed, so that names and digits that neighbours share are stored once. Rows,
-because msgspec builds them without a line of Python in between: columns pack a quarter smaller and
-take half as long again to read. Where ids are neighbours, as in a batch, only fields are packed: a
-third less, and a fifth slower to read. Reading a sealed chunk unpacks all of it; a small shared
-cache keeps what readers near each other touch.
+An open chunk is a plain list, fast to append to. A sealed chunk is one bytes object: its entries as
+rows of msgpack, compressed, so that names and digits that neighbours share are stored once. msgspec
+builds rows without Python code in between; columns would take a quarter less memory, and reading
+them half as long again. If the ids are neighbours, as in a batch, only the fields are packed: a
+third less memory, and a fifth slower to read. Reading a sealed chunk unpacks all of it; a small
+shared cache keeps the chunks that several readers read at about the same time.
 
 Deleting sets a tombstone. Positions never move while a chunk lives, unless it is mostly dead and
 gets repacked without its dead; its bounds stay what they were, so trimming by whole chunks does

@@ -1,7 +1,7 @@
-"""Dismantling: what is large is freed piece by piece, by whoever has the time.
+"""Dismantling: a large value is freed in small steps, by whoever has the time.
 
-To free a million objects takes a fifth of a second, and the interpreter does it in one go when the
-last reference goes.
+Freeing a million objects takes a fifth of a second. When the last reference goes, the interpreter
+frees them all in one go.
 """
 
 from __future__ import annotations

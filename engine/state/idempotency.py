@@ -1,8 +1,8 @@
 """Idempotency: which appends were made under a key, so that a retry appends nothing (XADD IDMP).
 
-Keys belong to a producer. A producer's keys are bounded in number, oldest out first, and in time:
-by the moment they were used, unlike Redis, which counts from the entry's id and so keeps them for
-ever when ids run ahead of the clock.
+Keys belong to a producer. A producer's keys are bounded in number, and the oldest goes first. They
+are also bounded in time, from the moment of their use. Redis counts from the entry's id, and so
+keeps keys for ever if ids run ahead of the clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keyspace: every stream by name, and `apply`, the only way anything in it ever changes.
+"""Keyspace: every stream by name, and `apply`, the only way to change anything in it.
 
-`apply` takes decided commands, whether they come from a live request or from the journal, and
-cannot fail: what could be wrong was checked when they were decided. No clock, no I/O.
+`apply` takes decided commands, from a live request or from the journal. It cannot fail, because the
+decision has checked everything that could be wrong. No clock, no I/O.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Memory: what the state takes, estimated as it changes.
 
-What the process takes is no measure for a bound: the allocator gives back late what was freed. So
-each thing is counted at what it was measured to cost on a 64-bit CPython, within a fifth.
+The memory of the process is no measure for a bound, because the allocator gives freed memory back
+late. So each thing is counted at the cost that was measured on a 64-bit CPython; the sum is right
+within a fifth.
 
-When memory is full, appends are refused, and whatever else leaves more behind than there was.
-Reads, acknowledgements, trims and deletes go on; new deliveries, which become pending, up to a
-slack above the bound.
+When memory is full, appends are refused, and so is every other change that takes memory for good.
+Reads, acknowledgements, trims and deletes go on. New deliveries make entries pending, so they go on
+up to a slack above the bound.
 """
 
 from __future__ import annotations

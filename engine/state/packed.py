@@ -1,8 +1,9 @@
-"""Packed drafts: a long batch is laid into chunks and packed before its ids are known.
+"""Packed drafts: a long batch is packed into chunks before its ids are known.
 
-To pack a million entries takes a second, and an append must not take that long in one go. So all
-that does not depend on ids is done before, bit by bit; what is left is to say which ids the chunks
-have. The chunks are the batch's own: they do not go on where the stream's last chunk ends.
+Packing a million entries takes a second, and an append must not hold the event loop that long. So
+everything that does not depend on ids is done before, in small steps. The append only says which
+ids the chunks have. The chunks belong to the batch alone: the stream's last chunk does not go on in
+them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Pending entries: delivered, not yet acknowledged. One object, seen from its group and its owner.
+"""Pending entries: delivered, and not acknowledged yet. A group and a consumer share each object.
 
-The group sees its pending entries list (PEL) by id and by delivery time, the consumer its own by
-id. `Pel` keeps the three views equal; nothing else may change a `PendingEntry`. All times here are
-steady (`clock.py`): who sets the wall clock makes nobody wait for longer.
+The group sees its pending entries list (PEL) by id and by delivery time; the consumer sees its own
+entries by id. `Pel` keeps the three views equal, and nothing else may change a `PendingEntry`. All
+times here are steady (`clock.py`), so nobody waits longer when somebody sets the wall clock.
 
-An entry itself says which views it is in: `is_pending`, `owner`, `is_waiting` and `serial` are
-what they go by. Only the group can look one up, so an acknowledgement looks up once and touches a
-single object.
+A pending entry says itself in which views it is, by `is_pending`, `owner`, `is_waiting` and
+`serial`. Only the group can look an entry up. So an acknowledgement costs one search and touches
+one object.
 """
 
 from __future__ import annotations

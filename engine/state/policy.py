@@ -6,7 +6,7 @@ import msgspec
 
 
 class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """The rules of one group; every one may be left out."""
+    """The rules of one group; each may be left out."""
 
     claim_idle_ms: int | None = None  # reads take over what is idle for so long
     max_deliveries: int | None = None  # an entry delivered so often is not delivered again …

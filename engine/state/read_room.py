@@ -1,4 +1,4 @@
-"""Room: how much one read may still take in, as long names take their time, and many short ones."""
+"""Room: how much one read may still return. Long names take time, and so do many short ones."""
 
 from __future__ import annotations
 

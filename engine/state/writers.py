@@ -1,7 +1,7 @@
-"""Writers: which batch each of them has committed last, so that a batch is never written twice.
+"""Writers: the last batch that each writer has committed, so that no batch is written twice.
 
-They are bounded in number and in time, the one that has been silent longest out first. Both follow
-from what was committed, so no record says who is forgotten.
+Writers are bounded in number and in time; the one that has been silent for longest goes first. Both
+follow from the commits, so no record says which writer is forgotten.
 """
 
 from __future__ import annotations
