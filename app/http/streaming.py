@@ -16,6 +16,11 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
 
     All that are ready have their turn before any has a second one. When this ends, so have they.
     """
+    if len(sources) == 1:
+        async with aclosing(sources[0]) as parts:
+            async for part in parts:
+                yield part
+        return
     coming = {asyncio.ensure_future(anext(source)): source for source in sources}
     try:
         while True:

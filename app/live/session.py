@@ -1,389 +1,332 @@
-"""Session: the WebSocket conversation as a state machine. Frames in; frames and intents out.
+"""Session: the WebSocket conversation as a state machine without I/O.
 
-The session keeps what the conversation needs to be fair: which subscriptions there are, which
-entries each was sent and has not settled, and what it was last told about its state. What has to be
-done at the backend comes out as an intent; when it is done, the session is told the outcome and
-says what to answer.
+It has the shape of websockets' own protocol. Whoever has the socket calls `receive` with each frame
+of the client, carries out the intent that comes back, calls `done` with what became of it, calls
+`followed` with what a subscription yields, and after each of them sends what `frames_to_send` has.
+
+What a frame does goes by the state of the subscription that it names:
+
+| frame             | none      | opening   | reading   | holding   | closing   |
+|-------------------|-----------|-----------|-----------|-----------|-----------|
+| subscribe         | → opening | refused   | refused   | refused   | refused   |
+| unsubscribe       | not found | not found | → closing | → closing | not found |
+| credit            | not found | not found | intent    | intent    | not found |
+| ack, nack, extend | not found | not found | refused   | intent    | not found |
+| append, ping      | whatever the state: an intent, a pong                     |
+
+An arrow is an intent, and the next state. `opening` becomes `reading` when the subscription stands
+and nothing in it has to be settled (a stream, or a group without acks), `holding` when something
+has (a group), and `none` if it is refused. `closing` becomes `none` when it is done, and any state
+does when the subscription ends by itself. *Refused* and *not found* are problems: nothing changes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, Literal, NamedTuple, overload
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, ValidationError
 
+from headgate.app.live.answers import OrderedAnswers, Text
+from headgate.app.live.client_frames import (
+    INSTANCE,
+    BadFramesError,
+    append_intent,
+    frame_of,
+    frame_problem,
+    json_object,
+    plain_append_intent,
+    subscribe_intent,
+)
+from headgate.app.live.followed import (
+    ClaimedAway,
+    Ended,
+    Followed,
+    GroupBatch,
+    Ready,
+    State,
+    StreamBatch,
+)
 from headgate.app.live.frames import (
     RID_LENGTH_MAX,
     AckFrame,
-    AnyClientFrame,
+    AppendedFrame,
     AppendFrame,
     Claimed,
+    ClientFrame,
     CreditFrame,
     ExtendFrame,
     NackFrame,
     PingFrame,
     Pong,
     ProblemFrame,
-    State,
+    Subscribed,
     SubscribeFrame,
     SubscriptionFrame,
+    Unsubscribed,
     UnsubscribeFrame,
+    Welcome,
 )
-from headgate.app.live.held import Held, take_away
-from headgate.app.wire.encoding import EntriesText, deliveries_frame, entries_frame, settled_frame
-from headgate.app.wire.ids import parse_after, parse_id, parse_ids
-from headgate.app.wire.names import check_name, text_of
-from headgate.app.wire.plain import plain_append
-from headgate.app.wire.problems import GatewayError, Problem, problem_of, validation_problem
-from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members
-from headgate.engine.entry import Draft, EntryId
+from headgate.app.live.frames import State as StateFrame
+from headgate.app.live.held import Held
+from headgate.app.live.intents import (
+    AckIntent,
+    AppendIntent,
+    CreditIntent,
+    ExtendIntent,
+    Intent,
+    NackIntent,
+    Settlement,
+    SubscribeIntent,
+    UnsubscribeIntent,
+)
+from headgate.app.wire.encoding import deliveries_frame, entries_frame, settled_frame
+from headgate.app.wire.ids import parse_id, parse_ids
+from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError, Problem, place_drafts, problem_of
+from headgate.app.wire.schemas.reads import Gap
+from headgate.engine import errors
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.replies import GroupRead, Outcome, StreamRead
-from headgate.engine.requests import From, NackMode
+from headgate.engine.replies import Outcome
+from headgate.engine.requests import NackMode
 
-INSTANCE = "/v1/ws"
+_BAD_FRAMES_MAX = 1000
+"""Frames in a row that make no sense: then the conversation is over. Each after the first"""
+_BAD_FRAMES_FREE = 100
+_BAD_FRAME_S = 0.002
+"""costs its client so long."""
 
-_SHORT_LENGTH_MAX = 4096
-"""Characters of a frame that is read soon enough as it is."""
-
-_client_frame: TypeAdapter[Any] = TypeAdapter(AnyClientFrame)
-
-StateName = Literal["live", "caught_up", "credit_exhausted", "max_pending"]
-
-
-class NotAFrameError(Exception):
-    """The client sent something that is no JSON object."""
+Refusal = StreamError | GatewayError
 
 
-class SubscribeIntent(NamedTuple):
-    """Intent: begin to read, then call `opened`."""
+class Phase(Enum):
+    """How far a subscription is; one that is not there has none."""
 
-    rid: str | None
-    sub: str
-    stream: bytes
-    group: bytes | None
-    consumer: bytes | None
-    after: EntryId | From
-    credit: int
-    auto_credit: bool
-    claim_idle_ms: int | None
-    on_disconnect: Literal["release", "keep"] | None
-    no_ack: bool
+    OPENING = auto()
+    READING = auto()
+    HOLDING = auto()
+    CLOSING = auto()
 
 
-class UnsubscribeIntent(NamedTuple):
-    """Intent: stop to read, then call `closed`."""
-
-    rid: str | None
-    sub: str
-
-
-class CreditIntent(NamedTuple):
-    """Intent: let more entries come."""
-
-    sub: str
-    entries: int
-
-
-class AppendIntent(NamedTuple):
-    """Intent: append at the backend."""
-
-    rid: str | None
-    stream: bytes
-    drafts: list[Draft]
-
-
-class AckIntent(NamedTuple):
-    """Intent: acknowledge at the backend, then call `settled`."""
-
-    rid: str | None
-    sub: str
-    ids: list[EntryId]
-
-
-class NackIntent(NamedTuple):
-    """Intent: give back at the backend, then call `settled`."""
-
-    rid: str | None
-    sub: str
-    ids: list[EntryId]
-    mode: NackMode
-    delay_ms: int | None
-
-
-class ExtendIntent(NamedTuple):
-    """Intent: extend at the backend, then call `settled`."""
-
-    rid: str | None
-    sub: str
-    ids: list[EntryId]
-
-
-Settlement = AckIntent | NackIntent | ExtendIntent
-Intent = SubscribeIntent | UnsubscribeIntent | CreditIntent | AppendIntent | Settlement
-
-
-@dataclass
-class _Subscription:
-    settles: bool  # entries have to be settled; otherwise they are only read
-    auto_credit: bool  # what is settled gives back its credit
-    state: StateName = "live"  # what the client was last told
-    # Sent and not settled, in the order of sending, each with its delivery count.
-    held: Held = field(default_factory=dict)
+class _Known(NamedTuple):
+    phase: Phase
+    held: Held | None = None  # what it was sent and has to settle
 
 
 class Session:
     """One conversation."""
 
-    def __init__(self, *, subscriptions_max: int, credit_max: int, batch_entries_max: int) -> None:
-        """Start a conversation without subscriptions; the bounds are those told in `welcome`."""
-        self._subscriptions_max = subscriptions_max
-        self._credit_max = credit_max
-        self._batch_entries_max = batch_entries_max
-        self._subscriptions: dict[str, _Subscription] = {}
+    def __init__(self, welcome: Welcome) -> None:
+        """Begin with the first frame, whose limits hold."""
+        self._limits = welcome.limits
+        self._known: dict[str, _Known] = {}
+        self._answers = OrderedAnswers()
+        self._bad_count = 0  # frames in a row that made no sense
+        self.say(welcome)
 
-    def receive(self, text: str) -> Intent | BaseModel:
-        """Take a frame of the client; returns what to do, or what to answer.
+    @property
+    def pause_s(self) -> float:
+        """Return how long to wait for the next frame: who sends nothing but nonsense is slowed."""
+        return _BAD_FRAME_S if self._bad_count > _BAD_FRAMES_FREE else 0
+
+    def frames_to_send(self) -> list[Text]:
+        """Return what is to be sent now, in order; it is not returned again."""
+        return self._answers.take()
+
+    def say(self, frame: BaseModel) -> None:
+        """Send a frame that answers none."""
+        self._answers.say(_text(frame))
+
+    def receive(self, text: str) -> Intent | None:
+        """Take a frame of the client; returns what is to be done for it, if anything is.
 
         Raises:
-            NotAFrameError: the text is no JSON object; there is no talking to this client.
+            BadFramesError: there is no talking to this client.
         """
-        plain = self._plain_append(text) if len(text) > _SHORT_LENGTH_MAX else None
-        if plain is not None:
-            return plain
-        try:
-            value = from_json(text, allow_inf_nan=False, cache_strings="keys")
-        except ValueError:
-            raise NotAFrameError from None
-        if not isinstance(value, dict):
-            raise NotAFrameError
-        try:
-            self._check_count(value)
-            if len(text) > SIZE_BYTES_MIN:
-                check_members(value)
-            return self._intent(_client_frame.validate_python(value))
-        except ValidationError as error:
-            return _problem(value, _frame_problem(error))
-        except (StreamError, GatewayError) as error:
-            return _problem(value, problem_of(error, INSTANCE))
+        intent: Intent | None = plain_append_intent(text, self._limits.batch_entries_max)
+        if intent is None:
+            value = json_object(text)
+            try:
+                frame = frame_of(value, len(text), self._limits.batch_entries_max)
+                intent = self._intent(frame)
+            except ValidationError as error:
+                self._refuse(value, frame_problem(error))
+                return None
+            except (StreamError, GatewayError) as error:
+                self._refuse(value, problem_of(error, INSTANCE))
+                return None
+        self._bad_count = 0
+        if intent is not None and not isinstance(intent, CreditIntent):
+            self._answers.expect(intent)
+        return intent
 
-    def opened(self, intent: SubscribeIntent) -> None:
-        """Note that a subscription stands."""
-        settles = intent.group is not None and not intent.no_ack
-        self._subscriptions[intent.sub] = _Subscription(settles, intent.auto_credit)
+    def subscribe(self, intent: SubscribeIntent) -> None:
+        """Take a subscription that the URL asks for, as if a frame did."""
+        self._known[intent.sub] = _Known(Phase.OPENING)
+        self._answers.expect(intent)
 
-    def closed(self, sub: str) -> Mapping[EntryId, int]:
-        """Forget a subscription; returns what it was sent and has not settled, with its counts."""
-        found = self._subscriptions.pop(sub, None)
-        return {} if found is None else found.held
-
-    def settled(
-        self, intent: Settlement, outcomes: Sequence[Outcome]
-    ) -> tuple[Iterable[str] | None, int]:
-        """Note what became of an intent; returns the answer, if one is due, and credit to add.
-
-        The answer is one frame in parts, as it may be long. The subscription may have ended
-        meanwhile: then there is nothing to note.
-        """
-        subscription = self._subscriptions.get(intent.sub)
-        returned = 0
-        for entry_id, outcome in zip(intent.ids, outcomes, strict=True):
-            if subscription is None or outcome is Outcome.EXTENDED:
-                continue
-            if subscription.held.pop(entry_id, None) is not None and subscription.auto_credit:
-                returned += 1
-        is_ack = isinstance(intent, AckIntent)
-        if is_ack and intent.rid is None and _is_clean(outcomes):
-            return None, returned
-        kind: Literal["acked", "ok"] = "acked" if is_ack else "ok"
-        return settled_frame(kind, intent.rid, intent.sub, intent.ids, outcomes), returned
-
-    def deliver_read(self, sub: str, read: StreamRead, credit: int) -> EntriesText | None:
-        """Return the frame for entries of a stream, sent on so much credit; None for none."""
-        count = len(read.entries)
-        if not count:
-            return None
-        text = entries_frame(sub, read, credit_left=credit - count)
-        return EntriesText(text, count)
-
-    def deliver_group(self, sub: str, read: GroupRead, credit: int) -> EntriesText | None:
-        """Return the frame for deliveries, sent on so much credit and held from now on."""
-        if not read.deliveries:
-            return None
-        alive = [one for one in read.deliveries if one.fields is not None]
-        gone = [str(one.id) for one in read.deliveries if one.fields is None]
-        count = len(alive)
-        subscription = self._subscriptions[sub]
-        if subscription.settles:
-            subscription.held.update({one.id: one.delivery_count for one in alive})
-        text = deliveries_frame(sub, alive, gone, credit_left=credit - count, lag=read.lag)
-        return EntriesText(text, count)
-
-    def taken_over(self, sub: str, counts: Mapping[EntryId, int], by: bytes) -> Claimed | None:
-        """Note that another consumer has entries now; returns the frame if they were held here.
+    @overload
+    def done(self, intent: SubscribeIntent, outcome: Ready | Refusal) -> None: ...
+    @overload
+    def done(self, intent: UnsubscribeIntent | CreditIntent, outcome: None) -> None: ...
+    @overload
+    def done(self, intent: AppendIntent, outcome: Sequence[EntryId] | Refusal) -> None: ...
+    @overload
+    def done(self, intent: Settlement, outcome: Sequence[Outcome] | Refusal) -> None: ...
+    def done(self, intent: Intent, outcome: Any) -> None:
+        """Take what became of an intent, and answer it if an answer is due.
 
         Args:
-            sub: the subscription that held them.
-            counts: their delivery counts before; what came back since has a greater one.
-            by: who has them now.
+            intent: what was to be done, as it was returned.
+            outcome: of a subscription where it begins, of an append its ids, of what settles
+                entries an outcome each; or why it was refused.
         """
-        lost = take_away(self._subscriptions[sub].held, counts)
-        return Claimed(sub=sub, ids=list(map(str, lost)), by=text_of(by)) if lost else None
+        answer: Text | None
+        match intent:
+            case CreditIntent():
+                return
+            case UnsubscribeIntent(rid, sub):
+                self._known.pop(sub, None)
+                answer = _text(Unsubscribed(rid=rid, sub=sub, reason="requested"))
+            case _ if isinstance(outcome, Refusal):
+                answer = self._refused(intent, outcome)
+            case SubscribeIntent():
+                answer = self._subscribed(intent, outcome)
+            case AppendIntent(rid):
+                answer = _text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
+            case _:
+                answer = _settled(intent, outcome)
+        self._answers.done(intent, answer)
 
-    def state_after(self, sub: str, read: StreamRead | GroupRead, credit: int) -> State | None:
-        """Return the frame that tells why nothing comes now, or that it does; None if known."""
-        if credit <= 0:
-            state: StateName = "credit_exhausted"
-        elif isinstance(read, StreamRead):
-            state = "caught_up" if read.next_after >= read.last_id else "live"
-        else:
-            state = read.state.value
-        return self._state(sub, state)
+    def followed(self, sub: str, what: Followed) -> None:
+        """Take what a subscription yields, and tell the client."""
+        match what:
+            case StreamBatch(read, credit_left):
+                if read.entries or read.gap is not None:
+                    self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))
+            case GroupBatch(deliveries, gone, lag, credit_left):
+                if deliveries or gone:
+                    names, left = [str(one) for one in gone], credit_left or 0
+                    self._answers.say(
+                        deliveries_frame(sub, deliveries, names, credit_left=left, lag=lag)
+                    )
+            case State(name):
+                self.say(StateFrame(sub=sub, state=name))
+            case ClaimedAway(ids, by):
+                self.say(Claimed(sub=sub, ids=list(map(str, ids)), by=text_of(by)))
+            case Ended(error):
+                self._known.pop(sub, None)
+                self.say(ProblemFrame(sub=sub, problem=problem_of(error, INSTANCE)))
+                is_gone = isinstance(error, errors.NotFound)
+                self.say(Unsubscribed(sub=sub, reason="gone" if is_gone else "failed"))
 
-    def _state(self, sub: str, state: StateName) -> State | None:
-        subscription = self._subscriptions[sub]
-        if subscription.state == state:
-            return None
-        subscription.state = state
-        return State(sub=sub, state=state)
-
-    def _intent(self, frame: BaseModel) -> Intent | BaseModel:
+    def _intent(self, frame: ClientFrame) -> Intent | None:
         match frame:
             case PingFrame(rid=rid):
-                return Pong(rid=rid)
+                self._answers.answer(_text(Pong(rid=rid)))
+                return None
+            case AppendFrame():
+                return append_intent(frame)
             case SubscribeFrame():
                 return self._subscribe(frame)
             case UnsubscribeFrame(rid=rid, sub=sub):
-                self._subscription(sub)
+                self._known[sub] = self._open(sub)._replace(phase=Phase.CLOSING)
                 return UnsubscribeIntent(rid, sub)
-            case AppendFrame():
-                return self._append(frame)
             case CreditFrame(sub=sub, entries=entries):
-                self._subscription(sub)
+                self._open(sub)
                 return CreditIntent(sub, entries)
             case SubscriptionFrame(sub=sub):
-                return self._settlement(frame, self._subscription(sub))
+                return _settlement(frame, self._open(sub).held)
         raise AssertionError(f"a frame of an unknown type: {frame!r}")
 
-    def _settlement(self, frame: SubscriptionFrame, subscription: _Subscription) -> Settlement:
-        if not subscription.settles:
-            text = f"in subscription {frame.sub!r} there is nothing to settle"
-            raise GatewayError("invalid_request", text, pointer="/body/sub")
-        match frame:
-            case AckFrame(rid=rid, sub=sub):
-                return AckIntent(rid, sub, _acked_ids(frame, subscription))
-            case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms):
-                return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms)
-            case ExtendFrame(rid=rid, sub=sub, ids=ids):
-                return ExtendIntent(rid, sub, parse_ids(ids))
-        raise AssertionError(f"a frame of an unknown type: {frame!r}")
-
-    def _subscription(self, sub: str) -> _Subscription:
-        found = self._subscriptions.get(sub)
-        if found is None:
-            text = f"there is no subscription {sub!r}"
-            raise GatewayError("not_found", text, pointer="/body/sub")
-        return found
+    def _open(self, sub: str) -> _Known:
+        known = self._known.get(sub)
+        if known is None or known.phase in {Phase.OPENING, Phase.CLOSING}:
+            raise no_subscription(sub)
+        return known
 
     def _subscribe(self, frame: SubscribeFrame) -> SubscribeIntent:
-        if frame.sub in self._subscriptions:
+        if frame.sub in self._known:
             text = f"there is a subscription {frame.sub!r} already"
             raise GatewayError("invalid_request", text, pointer="/body/sub")
-        if len(self._subscriptions) >= self._subscriptions_max:
-            text = f"a connection has at most {self._subscriptions_max} subscriptions"
+        if len(self._known) >= self._limits.subscriptions_max:
+            text = f"a connection has at most {self._limits.subscriptions_max} subscriptions"
             raise GatewayError("invalid_request", text, pointer="/body/sub")
-        if frame.credit > self._credit_max:
-            text = f"at most {self._credit_max}, not {frame.credit}"
-            raise GatewayError("invalid_request", text, pointer="/body/credit")
-        _check_needs_group(frame)
-        return SubscribeIntent(
-            frame.rid,
-            frame.sub,
-            check_name(frame.stream, pointer="/body/stream"),
-            None if frame.group is None else check_name(frame.group, pointer="/body/group"),
-            _name_or_none(frame.consumer, "/body/consumer"),
-            parse_after(frame.after, field="/body/after"),
-            frame.credit,
-            frame.auto_credit,
-            frame.claim_idle_ms,
-            frame.on_disconnect,
-            no_ack=frame.ack == "none",
+        intent = subscribe_intent(frame, self._limits.credit_max)
+        self._known[intent.sub] = _Known(Phase.OPENING)
+        return intent
+
+    def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> str:
+        phase = Phase.READING if ready.held is None else Phase.HOLDING
+        self._known[intent.sub] = _Known(phase, ready.held)
+        return _text(
+            Subscribed(
+                rid=intent.rid,
+                sub=intent.sub,
+                position=str(ready.position),
+                consumer=None if ready.consumer is None else text_of(ready.consumer),
+                pending=ready.pending_count,
+                gap=Gap.of(ready.gap),
+            )
         )
 
-    def _plain_append(self, text: str) -> AppendIntent | None:
-        """Take a frame that appends plain entries; None if it does not, or something is wrong."""
-        found = plain_append(text, self._batch_entries_max)
-        if found is None or len(found.rid or "") > RID_LENGTH_MAX:
-            return None
-        with suppress(StreamError, GatewayError):
-            return AppendIntent(
-                found.rid, check_name(found.stream, pointer="/body/stream"), found.drafts
-            )
+    def _refused(self, intent: Intent, error: Refusal) -> str:
+        if isinstance(intent, SubscribeIntent):
+            del self._known[intent.sub]
+        if isinstance(error, StreamError):
+            place_drafts(error, lambda index: ("entries", index))
+        sub = None if isinstance(intent, AppendIntent) else intent.sub
+        rid = None if isinstance(intent, CreditIntent) else intent.rid
+        return _text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
+
+    def _refuse(self, value: dict[str, Any], problem: Problem) -> None:
+        """Answer a frame that is wrong, so that its client can tell which one it was."""
+        rid, sub = _short(value.get("rid")), _short(value.get("sub"))
+        self._answers.answer(_text(ProblemFrame(rid=rid, sub=sub, problem=problem)))
+        self._bad_count += 1
+        if self._bad_count > _BAD_FRAMES_MAX:
+            raise BadFramesError(f"{self._bad_count} frames in a row made no sense")
+
+
+def _text(frame: BaseModel) -> str:
+    return frame.model_dump_json(exclude_none=True, by_alias=True)
+
+
+def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Text | None:
+    is_ack = isinstance(intent, AckIntent)
+    if is_ack and intent.rid is None and all(one is Outcome.ACKED for one in outcomes):
         return None
-
-    def _check_count(self, value: dict[str, Any]) -> None:
-        """Refuse too many entries before they are looked at."""
-        entries = value.get("entries")
-        if isinstance(entries, list) and len(entries) > self._batch_entries_max:
-            text = f"at most {self._batch_entries_max} entries, not {len(entries)}"
-            raise GatewayError("invalid_request", text, pointer="/body/entries")
-
-    def _append(self, frame: AppendFrame) -> AppendIntent:
-        drafts = [
-            entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)
-        ]
-        return AppendIntent(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
+    kind: Literal["acked", "ok"] = "acked" if is_ack else "ok"
+    return settled_frame(kind, intent.rid, intent.sub, intent.ids, outcomes)
 
 
-_GROUP_ONLY = ("consumer", "claim_idle_ms", "on_disconnect")
+def no_subscription(sub: str) -> GatewayError:
+    """Return what to answer to a frame about a subscription that is not there."""
+    return GatewayError("not_found", f"there is no subscription {sub!r}", pointer="/body/sub")
 
 
-def _check_needs_group(frame: SubscribeFrame) -> None:
-    """Refuse what has no meaning for this kind of subscription: it would be ignored."""
-    if frame.group is not None:
-        if "after" in frame.model_fields_set:
-            text = "a group has its own position; its consumers cannot choose one"
-            raise GatewayError("invalid_request", text, pointer="/body/after")
-        return
-    named = [name for name in _GROUP_ONLY if getattr(frame, name) is not None]
-    if frame.ack == "none":
-        named.append("ack")
-    if named:
-        text = "this is for subscriptions to a group"
-        raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
+def _settlement(frame: SubscriptionFrame, held: Held | None) -> Settlement:
+    if held is None:
+        text = f"in subscription {frame.sub!r} there is nothing to settle"
+        raise GatewayError("invalid_request", text, pointer="/body/sub")
+    match frame:
+        case AckFrame(rid=rid, sub=sub):
+            return AckIntent(rid, sub, _acked_ids(frame, held))
+        case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms):
+            return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms)
+        case ExtendFrame(rid=rid, sub=sub, ids=ids):
+            return ExtendIntent(rid, sub, parse_ids(ids))
+    raise AssertionError(f"a frame of an unknown type: {frame!r}")
 
 
-def _name_or_none(name: str | None, pointer: str) -> bytes | None:
-    return None if name is None else check_name(name, pointer=pointer)
-
-
-def _acked_ids(frame: AckFrame, subscription: _Subscription) -> list[EntryId]:
+def _acked_ids(frame: AckFrame, held: Held) -> list[EntryId]:
     if (frame.ids is None) == (frame.up_to is None):
         raise GatewayError("invalid_request", "give ids or up_to", pointer="/body/ids")
     if frame.ids is not None:
         return parse_ids(frame.ids)
-    up_to = parse_id(frame.up_to or "", field="/body/up_to")
-    return [entry_id for entry_id in subscription.held if entry_id <= up_to]
+    return held.up_to(parse_id(frame.up_to or "", field="/body/up_to"))
 
 
-def _is_clean(outcomes: Sequence[Outcome]) -> bool:
-    return all(outcome is Outcome.ACKED for outcome in outcomes)
-
-
-def _problem(value: dict[str, Any], problem: Problem) -> ProblemFrame:
-    """Return the answer to a frame that is wrong, so that its client can tell which one it was."""
-    rid, sub = value.get("rid"), value.get("sub")
-    return ProblemFrame(
-        rid=rid if isinstance(rid, str) and len(rid) <= RID_LENGTH_MAX else None,
-        sub=sub if isinstance(sub, str) and len(sub) <= RID_LENGTH_MAX else None,
-        problem=problem,
-    )
-
-
-def _frame_problem(error: ValidationError) -> Problem:
-    found = error.errors(include_url=False, include_input=False)
-    for one in found:  # the first part is the frame type, which the client knows
-        one["loc"] = one["loc"][1:] or ("type",)
-    return validation_problem(found, INSTANCE, prefix="/body")
+def _short(text: object) -> str | None:
+    """Return a rid or a name as a frame has it, if it has one that can be repeated."""
+    return text if isinstance(text, str) and len(text) <= RID_LENGTH_MAX else None

@@ -1,9 +1,8 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, nullcontext
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import BaseModel, Field
@@ -20,11 +19,12 @@ from headgate.app.http.dependencies import (
 )
 from headgate.app.http.operation import Operation, path_of
 from headgate.app.http.parameters import pure
-from headgate.app.http.streaming import PatientResponse, merged
+from headgate.app.http.streaming import PatientResponse
+from headgate.app.live import followed
 from headgate.app.live.event import delivery_events, entry_events, event
-from headgate.app.live.follow import follow_group, follow_stream
-from headgate.app.live.held import Held, take_away
+from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
+from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
@@ -36,8 +36,9 @@ from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.replies import GroupState, StreamRead, Takeover
-from headgate.engine.requests import From, GroupCursor, GroupRequest, PendingRequest, StreamCursor
+from headgate.engine.replies import Gap as EngineGap
+from headgate.engine.replies import GroupInfo, StreamRead
+from headgate.engine.requests import From, StreamCursor
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -45,6 +46,10 @@ _HEARTBEAT = b": heartbeat\n\n"
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _RETURN_MS = 100
 """How soon a browser comes back that has only to acknowledge."""
+
+_FULL = followed.State("max_pending")
+
+AckMode = Literal["explicit", "on_receipt", "on_reconnect"]
 
 _EVENT_STREAM: dict[int | str, dict[str, object]] = {
     200: {
@@ -154,13 +159,14 @@ async def stream_events(
     `caught_up {at}` · `draining {reconnect_after_ms}` · `problem {…}`. A comment every 15 s keeps
     the connection open.
     """
-    after, resumed = cursor
+    after, is_resumed = cursor
     gateway = gateway_of(request)
     gateway.check_room()
     beat_ms = gateway.limits.heartbeat_ms
-    reads = follow_stream(backend, StreamCursor(stream, after), credit=None, beat_ms=beat_ms)
-    parts = _stream_parts(gateway, await anext(reads), reads, resumed=resumed)
-    return EventStream(_stream_events(gateway, path_of(request.scope), parts), gateway.limits)
+    subscription = StreamSubscription(backend, StreamCursor(stream, after), beat_ms=beat_ms)
+    ready = await subscription.open()
+    encoder = _Encoder(gateway, path_of(request.scope), subscription, ready, is_resumed=is_resumed)
+    return EventStream(encoder.events(), gateway.limits)
 
 
 @router.get(
@@ -201,7 +207,7 @@ async def group_events(
         ),
     ] = None,
     ack: Annotated[
-        Literal["explicit", "on_receipt", "on_reconnect"],
+        AckMode,
         Query(
             description="`explicit`: by POST. `on_receipt`: an entry is done with once it is sent. "
             "`on_reconnect`: the `Last-Event-ID` of the next connection acknowledges up to it; "
@@ -225,28 +231,51 @@ async def group_events(
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
     gateway.check_room()
-    policy = (await backend.group(stream, group)).policy
+    info = await backend.group(stream, group)
     _check_is_asked_for(request)
-    subscriber = Subscriber.named_or_new(
-        stream,
-        group,
-        consumer,
+    subscription = _group_subscription(
+        gateway,
+        (stream, group, consumer),
+        info,
         on_disconnect="keep" if ack == "on_reconnect" else on_disconnect,
-        policy=policy,
-        random=gateway.random,
-    )
-    if ack == "on_reconnect" and seen is not None:
-        await backend.ack_through(stream, group, subscriber.consumer, seen)
-    wanted = GroupRequest(
-        subscriber.group,
-        subscriber.consumer,
-        [GroupCursor(subscriber.stream)],
         claim_idle_ms=claim_idle_ms,
-        claim_released=True,
         max_pending=credit,
     )
-    conversation = _GroupEvents(gateway, path_of(request.scope), subscriber, wanted, ack)
-    return EventStream(conversation.parts(), limits)
+    if ack == "on_reconnect" and seen is not None:
+        await subscription.ack_through(seen)
+    ready = await subscription.open()
+    encoder = _Encoder(
+        gateway,
+        path_of(request.scope),
+        subscription,
+        ready,
+        is_resumed=bool(ready.pending_count),
+        ack=ack,
+    )
+    return EventStream(encoder.events(), limits)
+
+
+def _group_subscription(
+    gateway: Gateway,
+    names: tuple[bytes, bytes, bytes | None],
+    info: GroupInfo,
+    *,
+    on_disconnect: OnDisconnect | None,
+    claim_idle_ms: int | None,
+    max_pending: int,
+) -> GroupSubscription:
+    subscriber = Subscriber.named_or_new(
+        *names, on_disconnect=on_disconnect, policy=info.policy, random=gateway.random
+    )
+    return GroupSubscription(
+        gateway.backend,
+        gateway.claim_feed,
+        subscriber,
+        info,
+        claim_idle_ms=claim_idle_ms,
+        max_pending=max_pending,
+        beat_ms=gateway.limits.heartbeat_ms,
+    )
 
 
 def _check_is_asked_for(request: Request) -> None:
@@ -276,153 +305,94 @@ def _check_is_asked_for(request: Request) -> None:
         raise GatewayError("origin_refused", text, pointer="/header/Referer")
 
 
-async def _stream_events(
-    gateway: Gateway, path: str, reading: AsyncGenerator[bytes, None]
-) -> AsyncGenerator[bytes, None]:
-    with gateway.metrics.connection("sse"):
-        try:
-            async with aclosing(merged(reading, _until_end(gateway))) as parts:
-                async for part in parts:
-                    yield part
-        except StreamError as error:
-            yield _last_event(gateway, error, path)
-
-
-async def _stream_parts(
-    gateway: Gateway, read: StreamRead, later: AsyncIterator[StreamRead], *, resumed: bool
-) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a stream; what was read first was read before the answer began."""
-    is_first, caught_up = True, False
-    while True:
-        if is_first or read.gap is not None:
-            gap = Gap.of(read.gap)
-            ready = Ready(position=str(read.after), resumed=resumed, gap=gap)
-            yield event("ready", ready, retry_ms=gateway.reconnect_after_ms())
-        if read.entries:
-            gateway.metrics.delivered.labels("sse").inc(len(read.entries))
-            yield entry_events(read)
-        at_end = not read.entries or read.next_after >= read.last_id
-        if at_end and not caught_up:
-            yield event("caught_up", CaughtUp(at=str(read.next_after)))
-        elif not read.entries:
-            yield _HEARTBEAT
-        is_first, caught_up = False, at_end
-        read = await anext(later)
-
-
-class _GroupEvents:
-    """One connection of a consumer."""
+class _Encoder:
+    """One connection: what its subscription yields, as events."""
 
     def __init__(
         self,
         gateway: Gateway,
         path: str,
-        subscriber: Subscriber,
-        request: GroupRequest,
-        ack: Literal["explicit", "on_receipt", "on_reconnect"],
+        subscription: Subscription,
+        ready: followed.Ready,
+        *,
+        is_resumed: bool,
+        ack: AckMode = "explicit",
     ) -> None:
         self._gateway = gateway
-        self._backend = gateway.backend
         self._path = path
-        self._subscriber = subscriber
-        self._names = subscriber.stream, subscriber.group
-        self._request = request
+        self._subscription = subscription
+        self._ready = ready
+        self._is_resumed = is_resumed
         self._ack = ack
-        # Sent and, as far as we know, not settled; with their delivery counts.
-        self._held: Held = {}
+        self._gap = ready.gap  # the last that was told
+        self._delivered = gateway.metrics.delivered.labels("sse")
 
-    async def parts(self) -> AsyncGenerator[bytes, None]:
-        """Yield the connection's events until it ends; then give back what was not settled."""
-        consumer, feed = self._subscriber.consumer, self._gateway.claim_feed
-        claims = nullcontext(_nothing()) if feed is None else feed.claims(*self._names, consumer)
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        """Yield events until the subscription ends, or has to."""
+        until = self._gateway.wait_connection_end
         with self._gateway.metrics.connection("sse"):
             try:
-                yield await self._ready()
-                async with claims as takeovers:
-                    sources = self._reading(), self._losing(takeovers), _until_end(self._gateway)
-                    async with aclosing(merged(*sources)) as parts:
-                        async for part, ids in parts:
+                yield self._ready_event(self._ready.position, self._ready.gap)
+                async with aclosing(self._subscription.follow(until=until)) as coming:
+                    async for what in coming:
+                        part = await self._encoded(what)
+                        if part:
                             yield part
-                            if ids and self._ack == "on_receipt":
-                                await self._backend.ack(*self._names, ids, consumer=consumer)
-                                self._forget(ids)
+                        if self._ack == "on_receipt" and isinstance(what, followed.GroupBatch):
+                            await self._acknowledge(what)
+                        if self._ack == "on_reconnect" and what == _FULL:
+                            return  # only a new connection acknowledges
             except StreamError as error:
-                yield _last_event(self._gateway, error, self._path)
-            finally:
-                await self._subscriber.leave(self._backend, self._held)
+                yield self._last_event(error)
 
-    async def _reading(self) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
-        """Yield parts with the ids of the entries in them."""
-        caught_up = False
-        beat_ms = self._gateway.limits.heartbeat_ms
-        async for read in follow_group(self._backend, self._request, credit=None, beat_ms=beat_ms):
-            ids = [one.id for one in read.deliveries]
-            self._held.update({one.id: one.delivery_count for one in read.deliveries})
-            deliveries = [one for one in read.deliveries if one.fields is not None]
-            if deliveries:
-                self._gateway.metrics.delivered.labels("sse").inc(len(deliveries))
-                yield delivery_events(deliveries), ids
-            at_end = read.state is GroupState.CAUGHT_UP
-            if at_end and not caught_up:
-                position = (await self._backend.group(*self._names)).last_id
-                yield event("caught_up", CaughtUp(at=str(position))), []
-            elif not deliveries:
-                yield _HEARTBEAT, []
-            caught_up = at_end
-            if read.state is GroupState.MAX_PENDING and self._ack == "on_reconnect":
-                yield f"retry: {_RETURN_MS}\n\n".encode(), []
-                return  # only a new connection acknowledges
-            if len(self._held) > 2 * (self._request.max_pending or 0):
-                await self._look_what_is_held()
+    async def _acknowledge(self, batch: followed.GroupBatch) -> None:
+        assert isinstance(self._subscription, GroupSubscription)
+        ids = [one.id for one in batch.deliveries] + batch.gone
+        if ids:
+            await self._subscription.ack(ids)
 
-    async def _losing(
-        self, takeovers: AsyncIterator[Takeover]
-    ) -> AsyncGenerator[tuple[bytes, list[EntryId]], None]:
-        """Yield what another consumer has taken over."""
-        async for takeover in takeovers:
-            lost = take_away(self._held, takeover.counts)
-            if lost:
-                claimed = ClaimedAway(ids=list(map(str, lost)), by=text_of(takeover.by))
-                yield event("claimed", claimed), []
+    async def _encoded(self, what: followed.Followed) -> bytes:
+        match what:
+            case followed.StreamBatch(read):
+                return self._entries(read)
+            case followed.GroupBatch(deliveries):
+                self._delivered.inc(len(deliveries))
+                return delivery_events(deliveries) or _HEARTBEAT
+            case followed.State("caught_up"):
+                at = await self._subscription.position()
+                return event("caught_up", CaughtUp(at=str(at)))
+            case followed.State("max_pending") if self._ack == "on_reconnect":
+                return f"retry: {_RETURN_MS}\n\n".encode()
+            case followed.State():
+                return b""
+            case followed.ClaimedAway(ids, by):
+                return event("claimed", ClaimedAway(ids=list(map(str, ids)), by=text_of(by)))
+            case followed.Ended(error):
+                return self._last_event(error)
 
-    async def _ready(self) -> bytes:
-        info = await self._backend.group(*self._names)
-        own = PendingRequest(consumer=self._subscriber.consumer, limit=1)
-        pending = await self._backend.pending(*self._names, own)
-        ready = Ready(
-            position=str(info.last_id),
-            resumed=bool(pending),
-            consumer=self._subscriber.consumer.decode(),
-        )
+    def _entries(self, read: StreamRead) -> bytes:
+        """Return the events of a batch; before them what was missed, if that is news."""
+        news = b""
+        if read.gap is not None and read.gap != self._gap:
+            self._gap = read.gap
+            news = self._ready_event(read.after, read.gap)
+        if not read.entries:
+            return news or _HEARTBEAT
+        self._delivered.inc(len(read.entries))
+        return news + entry_events(read)
+
+    def _ready_event(self, position: EntryId, gap: EngineGap | None) -> bytes:
+        consumer = self._ready.consumer
+        ready = Ready(position=str(position), resumed=self._is_resumed)
+        if consumer is None:
+            ready.gap = Gap.of(gap)
+        else:
+            ready.consumer = text_of(consumer)
         return event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
 
-    async def _look_what_is_held(self) -> None:
-        """Forget what is pending no more: it was acknowledged by POST."""
-        most = self._gateway.limits.credit_max
-        own = PendingRequest(consumer=self._subscriber.consumer, limit=most)
-        pending = {item.id for item in await self._backend.pending(*self._names, own)}
-        self._forget([entry_id for entry_id in self._held if entry_id not in pending])
-
-    def _forget(self, ids: Sequence[EntryId]) -> None:
-        for entry_id in ids:
-            self._held.pop(entry_id, None)
-
-
-async def _nothing() -> AsyncIterator[Takeover]:
-    """Yield nothing, without end."""
-    await asyncio.get_running_loop().create_future()
-    raise AssertionError
-    yield
-
-
-async def _until_end(gateway: Gateway) -> AsyncGenerator[Any, None]:
-    """Yield nothing, and raise `Draining` when the connection must end."""
-    await gateway.wait_connection_end()
-    raise errors.Draining
-    yield  # it is a source like the others
-
-
-def _last_event(gateway: Gateway, error: StreamError, path: str) -> bytes:
-    if isinstance(error, errors.Draining):
-        return event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
-    return event("problem", problem_of(error, path))
+    def _last_event(self, error: StreamError) -> bytes:
+        if isinstance(error, errors.Draining):
+            return event(
+                "draining", Draining(reconnect_after_ms=self._gateway.reconnect_after_ms())
+            )
+        return event("problem", problem_of(error, self._path))

@@ -11,9 +11,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
-from headgate.app.live.connection import TRY_LATER, Connection
+from headgate.app.live.client_frames import INSTANCE
+from headgate.app.live.closing import TRY_LATER
+from headgate.app.live.connection import Connection
 from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
-from headgate.app.live.session import INSTANCE, SubscribeIntent
+from headgate.app.live.intents import SubscribeIntent
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of

@@ -7,7 +7,7 @@ entries, so the batch of a stream that was encoded last is remembered.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -22,13 +22,6 @@ _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class EntriesText(NamedTuple):
-    """A frame of entries, ready to be sent."""
-
-    text: str
-    entry_count: int
 
 
 T = TypeVar("T", bound=Sized)

@@ -5,6 +5,7 @@ import gc
 import json
 from typing import Any
 
+import pytest
 from fastapi import WebSocket
 
 from headgate.app.live.connection import Connection
@@ -13,32 +14,111 @@ from headgate.engine.requests import ClaimRequest
 from tests.api.conftest import Live
 
 
+class Client:
+    """A client without a network: what it says is there at once."""
+
+    def __init__(self, live: Live) -> None:
+        self.frames: list[dict[str, Any]] = []  # what was heard
+        self._said: asyncio.Queue[Any] = asyncio.Queue()
+        self._has_heard = asyncio.Event()
+        socket = WebSocket({"type": "websocket", "headers": []}, self._said.get, self._hear)
+        self._said.put_nowait({"type": "websocket.connect"})
+        self.serving = asyncio.create_task(self._serve(socket, live))
+
+    def say(self, **frame: Any) -> None:
+        self._said.put_nowait({"type": "websocket.receive", "text": json.dumps(frame)})
+
+    def has(self, kind: str) -> bool:
+        return any(one["type"] == kind for one in self.frames)
+
+    async def hear(self) -> None:
+        """Wait for a frame."""
+        self._has_heard.clear()
+        async with asyncio.timeout(10):
+            await self._has_heard.wait()
+
+    async def heard(self, kind: str) -> None:
+        while not self.has(kind):
+            await self.hear()
+
+    def hang_up(self) -> None:
+        self._said.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    async def leave(self) -> None:
+        self.hang_up()
+        await self.serving
+
+    async def _serve(self, socket: WebSocket, live: Live) -> None:
+        await socket.accept()
+        await Connection(socket, live.gateway).serve()
+
+    async def _hear(self, message: Any) -> None:
+        if message["type"] == "websocket.send":
+            self.frames.append(json.loads(message["text"]))
+        elif message["type"] == "websocket.close":
+            self.frames.append({"type": "close", "code": message["code"]})
+        self._has_heard.set()
+
+
 async def test_a_client_may_leave_at_the_moment_its_entries_are_taken_over(live: Live) -> None:
     await live.create_group("orders", "billing")
     [entry_id] = await live.append("orders", "a")
-    from_client: asyncio.Queue[Any] = asyncio.Queue()
-    has_it = asyncio.Event()
+    client = Client(live)
+    client.say(type="subscribe", sub="1", stream="orders", group="billing", consumer="first")
+    await client.heard("entries")
 
-    async def send(message: Any) -> None:
-        if entry_id in message.get("text", ""):
-            has_it.set()
-
-    from_client.put_nowait({"type": "websocket.connect"})
-    socket = WebSocket({"type": "websocket", "headers": []}, from_client.get, send)
-    await socket.accept()
-    subscribe = {"type": "subscribe", "sub": "1", "stream": "orders", "group": "billing"}
-    text = json.dumps(subscribe | {"consumer": "first"})
-    from_client.put_nowait({"type": "websocket.receive", "text": text})
-    serving = asyncio.create_task(Connection(socket, live.gateway).serve())
-    await has_it.wait()
-
-    from_client.put_nowait({"type": "websocket.disconnect", "code": 1006})
+    client.hang_up()
     await asyncio.sleep(0)  # it is noticed; the conversation ends with the next turn of the loop
     ms, seq = map(int, entry_id.split("-"))
     ids, wanted = [EntryId(ms, seq)], ClaimRequest(0)
     await live.gateway.backend.claim(b"orders", b"billing", b"second", ids, wanted)
-    await serving
+    await client.serving
 
     gc.collect()  # a coroutine that never began would be warned of, which is an error
     pending = await live.http.get("/v1/streams/orders/groups/billing/pending")
     assert [entry["consumer"] for entry in pending.json()["pending"]] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("source", "frame", "answer"),
+    [
+        ({}, {"type": "credit", "sub": "1", "entries": 5}, None),
+        ({}, {"type": "unsubscribe", "rid": "r", "sub": "1"}, "unsubscribed"),
+        (
+            {"group": "billing"},
+            {"type": "ack", "rid": "r", "sub": "1", "ids": ["1-0"]},
+            "problem",
+        ),
+    ],
+)
+async def test_a_subscription_may_end_while_a_frame_about_it_waits_for_an_append(
+    live: Live, source: dict[str, str], frame: dict[str, Any], answer: str | None
+) -> None:
+    await live.create_group("orders", "billing")
+    client = Client(live)
+    client.say(type="subscribe", sub="1", stream="orders", **source)
+    await client.heard("subscribed")
+    await live.until_waiting(1)
+
+    client.say(type="append", stream="others", entries=[{"fields": {"v": "1"}}])
+    client.say(**frame)
+    await live.gateway.backend.delete_stream(b"orders")
+    client.say(type="ping", rid="still here")
+
+    while not client.has("pong"):
+        await client.hear()
+    answers = [one["type"] for one in client.frames if one.get("rid") == "r"]
+    assert answers == ([] if answer is None else [answer])
+    assert client.has("appended")
+    await client.leave()
+
+
+async def test_what_was_answered_last_is_sent_before_the_end(live: Live) -> None:
+    client = Client(live)
+    for number in range(1001):
+        client.say(type="nonsense", rid=str(number))
+
+    await client.serving
+
+    refused = [one["rid"] for one in client.frames if "rid" in one]
+    assert refused == [str(number) for number in range(1001)]

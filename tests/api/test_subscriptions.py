@@ -366,3 +366,29 @@ async def test_a_connection_that_ends_while_it_unsubscribes_strands_nothing(orde
         assert [entry["id"] for entry in got["entries"]] == [entry_id]
         await orders.outcomes("ack", "orders", "billing", [entry_id])
     assert (await orders.group("orders", "billing"))["consumers"] == 1
+
+
+async def test_who_has_read_all_there_is_has_caught_up_though_the_last_entry_is_deleted(
+    live: Live,
+) -> None:
+    kept, deleted = await live.append("orders", "1", "2")
+    await live.http.delete(f"/v1/streams/orders/entries/{deleted}")
+
+    async with frames_of(live, f"{STREAM}?after=0") as frames:
+        await frames.next("subscribed")
+        assert await frames.ids(1) == [kept]
+        await frames.states("caught_up")
+
+
+async def test_what_trimming_took_is_told_though_nothing_comes_behind_it(live: Live) -> None:
+    ids = await live.append("orders", "1", "2", "3")
+
+    async with frames_of(live, f"{STREAM}?after=0&credit=1") as frames:
+        await frames.next("subscribed")
+        assert await frames.ids(1) == ids[:1]
+        await live.http.post("/v1/streams/orders/trim", json={"max_length": 0})
+        await frames.send(type="credit", entries=5)
+        frame = await frames.next("entries")
+        assert (frame["entries"], frame["credit_left"]) == ([], 5)
+        assert frame["gap"] == {"from": ids[0], "to": ids[2]}
+        await frames.states("caught_up")

@@ -1,28 +1,39 @@
 """Session: the WebSocket conversation without a socket. Frames in, frames and intents out."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from headgate.app.live.frames import Acked, Entries, Ok, Pong, ProblemFrame
-from headgate.app.live.session import (
+from headgate.app.live.answers import Text
+from headgate.app.live.client_frames import BadFramesError
+from headgate.app.live.followed import (
+    ClaimedAway,
+    Ended,
+    GroupBatch,
+    Ready,
+    State,
+    StateName,
+    StreamBatch,
+)
+from headgate.app.live.frames import ConnectionLimits, Entries, Welcome
+from headgate.app.live.held import Held
+from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
     CreditIntent,
     ExtendIntent,
     Intent,
     NackIntent,
-    NotAFrameError,
-    Session,
     SubscribeIntent,
     UnsubscribeIntent,
 )
+from headgate.app.live.session import Session
+from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.replies import Delivery, GroupRead, GroupState, Outcome, StreamRead
+from headgate.engine.errors import Invalid, StreamError, StreamNotFound, Unavailable
+from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
 from headgate.engine.requests import From, NackMode
 
 ACKED, CLAIMED, NOT_PENDING = Outcome.ACKED, Outcome.CLAIMED, Outcome.NOT_PENDING
@@ -33,55 +44,72 @@ STREAM = SubscribeIntent(
 )
 GROUP = STREAM._replace(sub="g", group=b"billing", consumer=b"me", auto_credit=True)
 
+LIMITS = ConnectionLimits(
+    subscriptions_max=3,
+    credit_max=100,
+    frame_bytes_max=2**20,
+    batch_entries_max=2,
+    send_ms_max=10_000,
+    connection_ms_max=None,
+)
+
 
 def new_session() -> Session:
-    return Session(subscriptions_max=3, credit_max=100, batch_entries_max=2)
-
-
-def group_session(*held: int, auto_credit: bool = True) -> Session:
-    """Return a conversation with a stream as `s`, and a group as `g` that holds `1-0`, …"""
-    session = new_session()
-    session.opened(STREAM)
-    session.opened(GROUP._replace(auto_credit=auto_credit))
-    session.deliver_group("g", delivered(*held), credit=64)
+    """Return a conversation whose first frame is sent."""
+    session = Session(Welcome(connection="1", heartbeat_ms=1, limits=LIMITS))
+    session.frames_to_send()
     return session
 
 
-def held(session: Session) -> list[EntryId]:
-    """End the subscription to the group; returns what it held."""
-    return list(session.closed("g"))
+def opened(session: Session, intent: SubscribeIntent, *held: int) -> Held:
+    """Subscribe; returns what is held."""
+    mine = Held()
+    mine.add(deliveries(*held))
+    session.subscribe(intent)
+    settles = intent.group is not None and not intent.no_ack
+    session.done(intent, Ready(EntryId(0, 0), held=mine if settles else None))
+    session.frames_to_send()
+    return mine
 
 
-def stream_read(*numbers: int, last: int) -> StreamRead:
-    entries = [Entry(entry_id, (b"k", b"\xff")) for entry_id in ids(*numbers)]
-    return StreamRead(
-        b"orders",
-        entries,
-        EntryId(max(numbers, default=0), 0),
-        EntryId(last, 0),
-        None,
-        EntryId(0, 0),
-    )
+def group_session(*held: int) -> Session:
+    """Return a conversation with a stream as `s`, and a group as `g` that holds `1-0`, …"""
+    session = new_session()
+    opened(session, STREAM)
+    opened(session, GROUP, *held)
+    return session
 
 
-def delivered(*numbers: int, gone: Sequence[int] = ()) -> GroupRead:
-    deliveries = [
-        Delivery(EntryId(ms, 0), None if ms in gone else (b"k", b"v"), 0, 0, None)
-        for ms in sorted([*numbers, *gone])
-    ]
-    return GroupRead(b"orders", deliveries, True, 7, len(deliveries), GroupState.LIVE)
+def deliveries(*numbers: int) -> list[Delivery]:
+    return [Delivery(EntryId(ms, 0), (b"k", b"v"), 0, 0, None) for ms in numbers]
 
 
-def receive(session: Session, frame: Any) -> Intent | BaseModel:
+def receive(session: Session, frame: Any) -> Intent | None:
     return session.receive(frame if isinstance(frame, str) else json.dumps(frame))
+
+
+def said(session: Session) -> list[dict[str, Any]]:
+    """Return the frames that are to be sent."""
+
+    def whole(text: Text) -> str:
+        return text if isinstance(text, str) else "".join(text)
+
+    return [json.loads(whole(text)) for text in session.frames_to_send()]
+
+
+def answer_to(session: Session, frame: Any) -> dict[str, Any]:
+    """Return what a frame is answered with at once."""
+    assert receive(session, frame) is None
+    [answer] = said(session)
+    return answer
 
 
 def problem_of(session: Session, frame: Any) -> tuple[str | None, str, str | None]:
     """Return rid, code and pointer of the problem a frame is answered with."""
-    answer = receive(session, frame)
-    assert isinstance(answer, ProblemFrame), answer
-    errors = answer.problem.errors
-    return answer.rid, answer.problem.code, errors[0].pointer if errors else None
+    answer = answer_to(session, frame)
+    assert answer["type"] == "problem", answer
+    pointers = [error["pointer"] for error in answer["problem"].get("errors", [])]
+    return answer.get("rid"), answer["problem"]["code"], pointers[0] if pointers else None
 
 
 def ids(*numbers: int) -> list[EntryId]:
@@ -169,7 +197,7 @@ def test_a_frame_says_what_to_do(frame: dict[str, Any], intent: Intent) -> None:
 
 def test_a_subscription_that_is_not_named_is_that_of_the_short_form() -> None:
     session = new_session()
-    session.opened(GROUP._replace(sub="0"))
+    opened(session, GROUP._replace(sub="0"))
 
     assert receive(session, {"type": "credit", "entries": 5}) == CreditIntent("0", 5)
     assert receive(session, {"type": "ack", "ids": ["1-0"]}) == AckIntent(None, "0", ids(1))
@@ -229,33 +257,27 @@ def test_a_wrong_append_is_told_what_is_wrong(
 
 @pytest.mark.parametrize("rid", [None, "", "r" * 64])
 def test_a_ping_is_answered_at_once(rid: str | None) -> None:
-    frame = {"type": "ping"} if rid is None else {"type": "ping", "rid": rid}
+    named = {} if rid is None else {"rid": rid}
 
-    assert receive(new_session(), frame) == Pong(rid=rid)
+    assert answer_to(new_session(), {"type": "ping", **named}) == {"type": "pong", **named}
 
 
-def test_up_to_acknowledges_what_is_held_so_far() -> None:
-    session = group_session(1, 2, 3)
-    session.deliver_group("g", delivered(0), credit=1)  # claimed: older than what came before
-
+def test_up_to_acknowledges_what_is_held_when_it_is_said() -> None:
+    session = new_session()
+    held = opened(session, GROUP, 1, 2, 3, 0)  # the last was claimed: older than what came before
     frame = {"type": "ack", "sub": "g"}
-    assert receive(session, {**frame, "up_to": "2-0"}) == AckIntent(None, "g", ids(1, 2, 0))
-    assert receive(session, {**frame, "up_to": "0-0"}) == AckIntent(None, "g", ids(0))
 
+    intent = receive(session, {**frame, "up_to": "2-0"})
+    held.add(deliveries(1))
 
-def test_up_to_leaves_alone_what_is_settled() -> None:
-    session = group_session(1, 2)
-    session.settled(AckIntent(None, "g", ids(1)), [ACKED])
-
-    assert receive(session, {"type": "ack", "sub": "g", "up_to": "2-0"}) == AckIntent(
-        None, "g", ids(2)
-    )
+    assert intent == AckIntent(None, "g", ids(1, 2, 0))
+    held.settle(ids(1), [ACKED])
+    assert receive(session, {**frame, "up_to": "1-0"}) == AckIntent(None, "g", ids(0))
 
 
 def test_up_to_leaves_alone_what_other_subscriptions_hold() -> None:
     session = group_session(1, 2)
-    session.opened(GROUP._replace(sub="h"))
-    session.deliver_group("h", delivered(0), credit=1)
+    opened(session, GROUP._replace(sub="h"), 0)
 
     assert receive(session, {"type": "ack", "sub": "h", "up_to": "9-0"}) == AckIntent(
         None, "h", ids(0)
@@ -266,7 +288,7 @@ def test_up_to_leaves_alone_what_other_subscriptions_hold() -> None:
 @pytest.mark.parametrize("sub", ["s", "n"])
 def test_where_nothing_is_pending_there_is_nothing_to_settle(kind: str, sub: str) -> None:
     session = group_session()
-    session.opened(GROUP._replace(sub="n", no_ack=True))
+    opened(session, GROUP._replace(sub="n", no_ack=True))
 
     problem = problem_of(session, {"type": kind, "rid": "r", "sub": sub, "ids": ["1-0"]})
 
@@ -358,33 +380,21 @@ NACK = {"type": "nack", "sub": "g", "ids": ["1-0"]}
 def test_a_wrong_frame_is_answered_with_a_problem_that_points_at_it(
     frame: Any, code: str, pointer: str
 ) -> None:
-    session = group_session(1)
-
-    _, found, where = problem_of(session, frame)
+    _, found, where = problem_of(group_session(1), frame)
 
     assert (found, where) == (code, pointer)
-    assert held(session) == ids(1)
-
-
-@pytest.mark.parametrize("kind", ["unsubscribe", "credit", "ack", "nack", "extend"])
-def test_a_subscription_that_is_not_there_is_not_found(kind: str) -> None:
-    more = {"unsubscribe": {}, "credit": {"entries": 1}}.get(kind, {"ids": ["1-0"]})
-    session = group_session()
-
-    answer = receive(session, {"type": kind, "sub": "x", **more})
-
-    assert isinstance(answer, ProblemFrame)
-    assert (answer.sub, answer.problem.code) == ("x", "not_found")
-    session.closed("s")
-    assert problem_of(session, {"type": kind, "sub": "s", **more})[1:] == ("not_found", "/body/sub")
 
 
 def test_there_are_no_more_subscriptions_than_were_promised() -> None:
     session = group_session()
-    session.opened(STREAM._replace(sub="t"))
+    opened(session, STREAM._replace(sub="t"))
 
     assert problem_of(session, SUBSCRIBE)[1:] == ("invalid_request", "/body/sub")
-    session.closed("t")
+    session.followed("t", Ended(StreamNotFound(b"orders")))
+    opening = receive(session, SUBSCRIBE)
+    assert isinstance(opening, SubscribeIntent)
+    assert receive(session, {**SUBSCRIBE, "sub": "y"}) is None  # one that is opening counts
+    session.done(opening, StreamNotFound(b"orders"))
     assert isinstance(receive(session, SUBSCRIBE), SubscribeIntent)
 
 
@@ -399,18 +409,16 @@ def test_there_are_no_more_subscriptions_than_were_promised() -> None:
     ],
 )
 def test_a_problem_carries_the_rid_and_the_subscription_of_its_frame(frame: dict[str, Any]) -> None:
-    answer = receive(group_session(), frame)
+    answer = answer_to(group_session(), frame)
 
-    assert isinstance(answer, ProblemFrame)
-    assert (answer.rid, answer.sub) == ("r", "g")
+    assert (answer["type"], answer["rid"], answer["sub"]) == ("problem", "r", "g")
 
 
 @pytest.mark.parametrize("wrong", [5, None, "r" * 65])
 def test_a_rid_or_subscription_that_cannot_be_read_is_left_out(wrong: Any) -> None:
-    answer = receive(new_session(), {"type": "ping", "rid": wrong, "sub": wrong})
+    answer = answer_to(new_session(), {"type": "ping", "rid": wrong, "sub": wrong})
 
-    assert isinstance(answer, ProblemFrame)
-    assert (answer.rid, answer.sub) == (None, None)
+    assert answer.keys() == {"type", "problem"}
 
 
 @pytest.mark.parametrize(
@@ -418,216 +426,357 @@ def test_a_rid_or_subscription_that_cannot_be_read_is_left_out(wrong: Any) -> No
     ["", "{", "ping", "[]", "null", "5", '"ping"', '{"rid":"\\ud800"}', "[" * 10_000, "{} {}"],
 )
 def test_what_is_no_json_object_ends_the_conversation(text: str) -> None:
-    with pytest.raises(NotAFrameError):
+    with pytest.raises(BadFramesError):
         group_session().receive(text)
+
+
+def test_who_says_nothing_but_nonsense_is_slowed_and_then_ended() -> None:
+    session = new_session()
+    for _ in range(100):
+        session.receive("{}")
+    assert session.pause_s == 0
+    session.receive("{}")
+    assert session.pause_s > 0
+
+    session.receive('{"type":"ping"}')
+    assert session.pause_s == 0
+    for _ in range(1000):
+        session.receive("{}")
+    with pytest.raises(BadFramesError):
+        session.receive("{}")
+
+
+# The table: each state of a subscription, and each frame about it
+
+
+class Conversation:
+    """A conversation whose subscription `x` is in a state."""
+
+    def __init__(self, state: str) -> None:
+        self.session = new_session()
+        self.pending: SubscribeIntent | UnsubscribeIntent | None = None
+        intent = (STREAM if state == "reading" else GROUP)._replace(sub="x")
+        if state == "opening":
+            self.pending = intent
+            self.session.subscribe(intent)
+        elif state != "none":
+            opened(self.session, intent)
+        if state == "closing":
+            closing = receive(self.session, {"type": "unsubscribe", "sub": "x"})
+            assert isinstance(closing, UnsubscribeIntent)
+            self.pending = closing
+
+    def last_said(self) -> dict[str, Any]:
+        """Return the last answer, once what is under way is done."""
+        if isinstance(self.pending, SubscribeIntent):
+            self.session.done(self.pending, Ready(EntryId(0, 0)))
+        elif self.pending is not None:
+            self.session.done(self.pending, None)
+        return said(self.session)[-1]
+
+
+STATES = ["none", "opening", "reading", "holding", "closing"]
+NOT_FOUND, REFUSED = "not_found", "invalid_request"
+SETTLING = (NOT_FOUND, NOT_FOUND, REFUSED, None, NOT_FOUND)
+TABLE: list[tuple[dict[str, Any], type[Any], tuple[str | None, ...]]] = [
+    (SUBSCRIBE, SubscribeIntent, (None, REFUSED, REFUSED, REFUSED, REFUSED)),
+    (
+        {"type": "unsubscribe"},
+        UnsubscribeIntent,
+        (NOT_FOUND, NOT_FOUND, None, None, NOT_FOUND),
+    ),
+    (
+        {"type": "credit", "entries": 1},
+        CreditIntent,
+        (NOT_FOUND, NOT_FOUND, None, None, NOT_FOUND),
+    ),
+    ({"type": "ack", "ids": ["1-0"]}, AckIntent, SETTLING),
+    ({"type": "nack", "ids": ["1-0"]}, NackIntent, SETTLING),
+    ({"type": "extend", "ids": ["1-0"]}, ExtendIntent, SETTLING),
+    (APPEND, AppendIntent, (None,) * 5),
+]
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "state", "code"),
+    [
+        (frame, kind, state, code)
+        for frame, kind, codes in TABLE
+        for state, code in zip(STATES, codes, strict=True)
+    ],
+)
+def test_what_a_frame_does_goes_by_the_state_of_its_subscription(
+    frame: dict[str, Any], kind: type[Any], state: str, code: str | None
+) -> None:
+    conversation = Conversation(state)
+    named = frame if frame is APPEND else {**frame, "sub": "x"}
+
+    intent = receive(conversation.session, named)
+
+    if code is None:
+        assert isinstance(intent, kind)
+        return
+    assert intent is None
+    answer = conversation.last_said()
+    assert (answer["type"], answer["sub"]) == ("problem", "x")
+    assert answer["problem"]["code"] == code
+    assert [error["pointer"] for error in answer["problem"]["errors"]] == ["/body/sub"]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_ping_is_answered_in_any_state(state: str) -> None:
+    conversation = Conversation(state)
+
+    assert receive(conversation.session, {"type": "ping"}) is None
+    assert conversation.last_said() == {"type": "pong"}
+
+
+@pytest.mark.parametrize("state", ["reading", "holding", "closing"])
+def test_a_subscription_that_ends_by_itself_is_there_no_more(state: str) -> None:
+    conversation = Conversation(state)
+
+    conversation.session.followed("x", Ended(StreamNotFound(b"orders")))
+
+    assert isinstance(receive(conversation.session, SUBSCRIBE), SubscribeIntent)
 
 
 # What becomes of it
 
 
-def test_what_is_settled_is_held_no_more_and_returns_its_credit() -> None:
-    session = group_session(1, 2, 3)
-
-    answer, returned = session.settled(AckIntent("r", "g", ids(2, 1)), [ACKED, ACKED])
-
-    assert held(session) == ids(3)
-    assert returned == 2
-    assert answer is not None
-    assert json.loads("".join(answer)) == {
-        "type": "acked",
-        "rid": "r",
-        "sub": "g",
-        "results": [{"id": "2-0", "outcome": "acked"}, {"id": "1-0", "outcome": "acked"}],
-    }
-
-
-def test_without_auto_credit_nothing_returns() -> None:
-    session = group_session(1, auto_credit=False)
-
-    assert session.settled(AckIntent(None, "g", ids(1)), [ACKED]) == (None, 0)
-    assert held(session) == []
-
-
-@pytest.mark.parametrize("outcome", [CLAIMED, NOT_PENDING])
-def test_what_is_lost_is_held_no_more_and_returns_its_credit(outcome: Outcome) -> None:
-    session = group_session(1)
-
-    answer, returned = session.settled(AckIntent(None, "g", ids(1)), [outcome])
-
-    assert (held(session), returned) == ([], 1)
-    assert answer is not None  # bad news is told even if nobody asked
-
-
-def test_what_was_not_held_returns_no_credit() -> None:
-    session = group_session(1)
-
-    assert session.settled(AckIntent(None, "g", ids(9, 1, 1)), [ACKED, ACKED, ACKED]) == (None, 1)
-    assert session.settled(AckIntent(None, "g", ids(1)), [ACKED]) == (None, 0)
-
-
-def test_what_is_given_back_is_held_no_more() -> None:
-    session = group_session(1, 2)
-
-    nack = NackIntent("r", "g", ids(1), NackMode.FAIL, None)
-    answer, returned = session.settled(nack, [Outcome.RELEASED])
-
-    assert (held(session), returned) == (ids(2), 1)
-    assert answer is not None
-    assert Ok.model_validate_json("".join(answer)).rid == "r"
-
-
-def test_what_is_extended_is_still_held() -> None:
-    session = group_session(1, 2)
-
-    answer, returned = session.settled(
-        ExtendIntent("r", "g", ids(1, 2)), [Outcome.EXTENDED, CLAIMED]
-    )
-
-    assert (held(session), returned) == (ids(1), 1)
-    assert answer is not None
-    results = Ok.model_validate_json("".join(answer)).results
-    assert [one.outcome for one in results] == [Outcome.EXTENDED, CLAIMED]
-
-
-def test_a_repeated_ack_returns_credit_once() -> None:
-    session = group_session(1)
-    ack = AckIntent("r", "g", ids(1))
-
-    first = session.settled(ack, [ACKED])[1]
-    second = session.settled(ack, [NOT_PENDING])[1]
-
-    assert (first, second) == (1, 0)
-
-
-def test_what_is_settled_after_its_subscription_ended_is_answered_and_returns_nothing() -> None:
-    session = group_session(1)
-    session.closed("g")  # its stream was deleted while the ack was under way
-
-    answer, returned = session.settled(AckIntent("r", "g", ids(1)), [ACKED])
-
-    assert returned == 0
-    assert answer is not None
-    acked = Acked.model_validate_json("".join(answer))
-    assert (acked.rid, acked.results[0].outcome) == ("r", ACKED)
-
-
-def test_what_another_consumer_took_over_is_held_no_more() -> None:
-    session = group_session(1, 2, 3)
-
-    claimed = session.taken_over("g", dict.fromkeys(ids(3, 1, 9), 1), b"thief")
-
-    assert claimed is not None
-    assert (claimed.sub, claimed.ids, claimed.by) == ("g", ["3-0", "1-0"], "thief")
-    assert session.taken_over("g", dict.fromkeys(ids(1), 1), b"thief") is None
-    assert session.settled(AckIntent(None, "g", ids(1)), [CLAIMED])[1] == 0
-    assert held(session) == ids(2)
-
-
-def test_the_end_of_a_subscription_tells_what_was_held_and_how_often_it_was_delivered() -> None:
-    session = group_session(1, 2)
-    again = Delivery(EntryId(1, 0), (b"k", b"v"), 5, 4, None)
-    session.deliver_group("g", delivered()._replace(deliveries=[again]), credit=10)
-
-    assert session.closed("g") == {EntryId(1, 0): 5, EntryId(2, 0): 1}
-    assert session.closed("g") == {}
-    assert session.closed("s") == {}
-
-
-# What is sent
-
-
-def test_entries_of_a_stream_are_sent_and_not_held() -> None:
-    session = group_session()
-
-    frame = session.deliver_read("s", stream_read(1, 2, last=2), credit=5)
-
-    assert frame is not None
-    assert frame.entry_count == 2
-    assert json.loads(frame.text) == {
-        "type": "entries",
-        "sub": "s",
-        "entries": [{"id": f"{ms}-0", "fields": {"k": "/w=="}, "base64": ["k"]} for ms in (1, 2)],
-        "credit_left": 3,
-    }
-    assert session.closed("s") == {}
-
-
-def test_of_nothing_no_frame_is_made() -> None:
-    session = group_session()
-
-    assert session.deliver_read("s", stream_read(last=2), credit=5) is None
-    assert session.deliver_group("g", delivered(), credit=5) is None
-
-
-def test_deliveries_are_held_in_the_order_of_sending() -> None:
-    session = group_session()
-
-    sent = session.deliver_group("g", delivered(2, 3), credit=10)
-    session.deliver_group("g", delivered(1), credit=8)
-
-    assert sent is not None
-    frame = Entries.model_validate_json(sent.text)
-    assert (frame.sub, frame.credit_left, frame.lag, frame.deleted_ids) == ("g", 8, 7, None)
-    assert [entry.id for entry in frame.entries] == ["2-0", "3-0"]
-    assert held(session) == ids(2, 3, 1)
-
-
-def test_what_needs_no_ack_is_not_held() -> None:
+def test_what_stands_is_told_with_its_position() -> None:
     session = new_session()
-    session.opened(GROUP._replace(no_ack=True))
+    stream = receive(session, {**SUBSCRIBE, "rid": "1"})
+    group = receive(session, {**SUBSCRIBE, "rid": "2", "sub": "y", "group": "billing"})
+    assert isinstance(stream, SubscribeIntent)
+    assert isinstance(group, SubscribeIntent)
 
-    session.deliver_group("g", delivered(1), credit=10)
+    session.done(stream, Ready(EntryId(7, 1), gap=Gap(EntryId(3, 0), EntryId(5, 0))))
+    session.done(group, Ready(EntryId(7, 0), consumer=b"me", pending_count=2, held=Held()))
 
-    assert held(session) == []
+    assert said(session) == [
+        {
+            "type": "subscribed",
+            "rid": "1",
+            "sub": "x",
+            "position": "7-1",
+            "gap": {"from": "3-0", "to": "5-0"},
+        },
+        {
+            "type": "subscribed",
+            "rid": "2",
+            "sub": "y",
+            "position": "7-0",
+            "consumer": "me",
+            "pending": 2,
+        },
+    ]
 
 
-def test_what_is_gone_from_the_stream_is_named_costs_nothing_and_is_not_held() -> None:
-    session = group_session()
+@pytest.mark.parametrize(
+    "error", [StreamNotFound(b"orders"), GatewayError("too_large", "no", pointer="/body")]
+)
+@pytest.mark.parametrize("frame", [SUBSCRIBE, APPEND, {"type": "ack", "sub": "g", "ids": ["1"]}])
+def test_what_is_refused_is_answered_with_a_problem(
+    frame: dict[str, Any], error: StreamNotFound | GatewayError
+) -> None:
+    session = group_session(1)
+    intent = receive(session, {**frame, "rid": "r"})
+    assert isinstance(intent, SubscribeIntent | AppendIntent | AckIntent)
 
-    sent = session.deliver_group("g", delivered(1, gone=[2]), credit=10)
+    session.done(intent, error)
 
-    assert sent is not None
-    frame = Entries.model_validate_json(sent.text)
-    assert sent.entry_count == 1
-    assert (frame.deleted_ids, frame.credit_left) == (["2-0"], 9)
-    assert held(session) == ids(1)
+    [answer] = said(session)
+    assert (answer["type"], answer["rid"], answer.get("sub")) == ("problem", "r", frame.get("sub"))
 
 
-def test_what_is_delivered_again_is_held_once() -> None:
+def test_what_is_wrong_with_an_entry_of_an_append_is_placed_in_its_frame() -> None:
+    session = new_session()
+    intent = receive(session, APPEND)
+    assert isinstance(intent, AppendIntent)
+    error = Invalid("an entry is too large")
+    error.location = ("drafts", 3, "fields")
+
+    session.done(intent, error)
+
+    [answer] = said(session)
+    assert answer["problem"]["errors"][0]["pointer"] == "/body/entries/3/fields"
+
+
+def test_what_is_settled_is_answered_id_by_id() -> None:
     session = group_session(1, 2)
+    ack = receive(session, {"type": "ack", "rid": "r", "sub": "g", "ids": ["2-0", "1-0"]})
+    assert isinstance(ack, AckIntent)
 
-    session.deliver_group("g", delivered(1), credit=10)
+    session.done(ack, [ACKED, CLAIMED])
 
-    assert session.settled(AckIntent(None, "g", ids(1)), [ACKED])[1] == 1
-    assert held(session) == ids(2)
+    assert said(session) == [
+        {
+            "type": "acked",
+            "rid": "r",
+            "sub": "g",
+            "results": [
+                {"id": "2-0", "outcome": "acked"},
+                {"id": "1-0", "outcome": "claimed"},
+            ],
+        }
+    ]
 
 
-def test_a_state_is_told_once_when_it_changes() -> None:
+@pytest.mark.parametrize(
+    ("rid", "outcome", "is_answered"),
+    [
+        (None, ACKED, False),
+        ("r", ACKED, True),
+        (None, CLAIMED, True),  # bad news is told even if nobody asked
+        (None, NOT_PENDING, True),
+    ],
+)
+def test_an_ack_that_nobody_asks_about_is_answered_if_it_failed(
+    rid: str | None, outcome: Outcome, is_answered: bool
+) -> None:
+    session = group_session(1)
+    ack = receive(session, {"type": "ack", "rid": rid, "sub": "g", "ids": ["1-0"]})
+    assert isinstance(ack, AckIntent)
+
+    session.done(ack, [outcome])
+
+    assert [one["type"] for one in said(session)] == ["acked"] * is_answered
+
+
+@pytest.mark.parametrize(
+    ("frame", "outcome"),
+    [
+        ({"type": "nack", "sub": "g", "ids": ["1-0"]}, Outcome.RELEASED),
+        ({"type": "extend", "sub": "g", "ids": ["1-0"]}, Outcome.EXTENDED),
+    ],
+)
+def test_a_nack_and_an_extend_are_always_answered(frame: dict[str, Any], outcome: Outcome) -> None:
+    session = group_session(1)
+    intent = receive(session, frame)
+    assert isinstance(intent, NackIntent | ExtendIntent)
+
+    session.done(intent, [outcome])
+
+    [answer] = said(session)
+    assert (answer["type"], answer["results"][0]["outcome"]) == ("ok", outcome)
+
+
+def test_an_ack_is_answered_though_its_subscription_has_ended_meanwhile() -> None:
+    session = group_session(1)
+    ack = receive(session, {"type": "ack", "rid": "r", "sub": "g", "ids": ["1-0"]})
+    assert isinstance(ack, AckIntent)
+    session.followed("g", Ended(StreamNotFound(b"orders")))
+    said(session)
+
+    session.done(ack, [ACKED])
+
+    assert [(one["type"], one["rid"]) for one in said(session)] == [("acked", "r")]
+
+
+def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> None:
+    session = group_session(1)
+    first = receive(session, {**APPEND, "rid": "1"})
+    second = receive(session, {**APPEND, "rid": "2"})
+    receive(session, {"type": "ping", "rid": "3"})
+    receive(session, {"type": "nonsense", "rid": "4"})
+    assert isinstance(first, AppendIntent)
+    assert isinstance(second, AppendIntent)
+
+    session.done(second, ids(2))
+    session.followed("g", State("caught_up"))  # this is no answer, and waits for none
+    before = said(session)
+    session.done(first, ids(1))
+
+    assert [one["type"] for one in before] == ["state"]
+    assert [(one["type"], one["rid"]) for one in said(session)] == [
+        ("appended", "1"),
+        ("appended", "2"),
+        ("pong", "3"),
+        ("problem", "4"),
+    ]
+
+
+# What a subscription yields
+
+
+def stream_read(*numbers: int, gap: Gap | None = None) -> StreamRead:
+    entries = [Entry(entry_id, (b"k", b"\xff")) for entry_id in ids(*numbers)]
+    last = EntryId(max(numbers, default=0), 0)
+    return StreamRead(b"orders", entries, last, last, gap, EntryId(0, 0))
+
+
+def test_entries_of_a_stream_are_a_frame() -> None:
     session = group_session()
 
-    def state(*numbers: int, last: int, credit: int = 5) -> str | None:
-        told = session.state_after("s", stream_read(*numbers, last=last), credit)
-        if told is None:
-            return None
-        assert told.sub == "s"
-        return told.state
+    session.followed("s", StreamBatch(stream_read(1, 2), credit_left=3))
 
-    assert state(1, last=9) is None  # a subscription begins live
-    assert state(9, last=9) == "caught_up"
-    assert state(9, last=9) is None
-    assert state(8, last=9, credit=0) == "credit_exhausted"
-    assert state(8, last=9, credit=0) is None
-    assert state(8, last=9) == "live"
+    assert said(session) == [
+        {
+            "type": "entries",
+            "sub": "s",
+            "entries": [
+                {"id": f"{ms}-0", "fields": {"k": "/w=="}, "base64": ["k"]} for ms in (1, 2)
+            ],
+            "credit_left": 3,
+        }
+    ]
 
 
-@pytest.mark.parametrize("found", [GroupState.CAUGHT_UP, GroupState.MAX_PENDING])
-def test_a_group_says_itself_in_what_state_it_is(found: GroupState) -> None:
+def test_deliveries_of_a_group_are_a_frame_that_names_what_is_gone() -> None:
     session = group_session()
-    read = delivered()._replace(state=found)
 
-    told = session.state_after("g", read, 5)
+    session.followed("g", GroupBatch(deliveries(2, 3), ids(1), lag=7, credit_left=8))
 
-    assert told is not None
-    assert (told.sub, told.state) == ("g", found.value)
-    assert session.state_after("g", read, 5) is None
-    assert session.state_after("s", stream_read(1, last=2), 5) is None  # each has its own
+    [text] = session.frames_to_send()
+    assert isinstance(text, str)
+    frame = Entries.model_validate_json(text)
+    assert (frame.sub, frame.credit_left, frame.lag, frame.deleted_ids) == ("g", 8, 7, ["1-0"])
+    assert [entry.id for entry in frame.entries] == ["2-0", "3-0"]
+
+
+def test_of_nothing_no_frame_is_made_but_of_what_was_missed() -> None:
+    session = group_session()
+
+    session.followed("s", StreamBatch(stream_read(), credit_left=5))
+    session.followed("g", GroupBatch([], [], lag=0, credit_left=5))
+    assert said(session) == []
+    gap = Gap(EntryId(1, 0), EntryId(2, 0))
+    session.followed("s", StreamBatch(stream_read(gap=gap), credit_left=5))
+    [frame] = said(session)
+    assert (frame["entries"], frame["gap"]) == ([], {"from": "1-0", "to": "2-0"})
+
+
+@pytest.mark.parametrize("name", ["live", "caught_up", "credit_exhausted", "max_pending"])
+def test_a_state_is_a_frame(name: StateName) -> None:
+    session = group_session()
+
+    session.followed("g", State(name))
+
+    assert said(session) == [{"type": "state", "sub": "g", "state": name}]
+
+
+def test_what_was_claimed_is_a_frame() -> None:
+    session = group_session()
+
+    session.followed("g", ClaimedAway(ids(3, 1), b"thief"))
+
+    assert said(session) == [{"type": "claimed", "sub": "g", "ids": ["3-0", "1-0"], "by": "thief"}]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (StreamNotFound(b"orders"), "stream_not_found", "gone"),
+        (Unavailable("no disk"), "unavailable", "failed"),
+    ],
+)
+def test_the_end_of_a_subscription_is_a_problem_and_a_frame(
+    error: StreamError, code: str, reason: str
+) -> None:
+    session = group_session()
+
+    session.followed("g", Ended(error))
+
+    problem, ended = said(session)
+    assert (problem["type"], problem["sub"], problem["problem"]["code"]) == ("problem", "g", code)
+    assert ended == {"type": "unsubscribed", "sub": "g", "reason": reason}

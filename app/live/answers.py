@@ -1,0 +1,60 @@
+"""Answers: what is to be said, where each answer waits for those to earlier frames."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from headgate.app.live.intents import Intent
+
+Text = str | Iterator[str]
+"""A frame; one that may be long comes in parts, with time for others in between."""
+
+
+class _Due:
+    """An answer that has its place; what it says may not be known yet."""
+
+    __slots__ = ("intent", "is_known", "text")
+
+    def __init__(self, intent: Intent | None, text: Text | None = None) -> None:
+        self.intent = intent
+        self.text = text
+        self.is_known = intent is None
+
+
+class OrderedAnswers:
+    """What is to be said to a client, in order."""
+
+    def __init__(self) -> None:
+        """Start with nothing to say."""
+        self._due: deque[_Due] = deque()
+        self._said: list[Text] = []
+
+    def say(self, text: Text) -> None:
+        """Say what is no answer: it waits for none."""
+        self._said.append(text)
+
+    def answer(self, text: Text) -> None:
+        """Answer a frame at once, but behind the answers to those before it."""
+        if self._due:
+            self._due.append(_Due(None, text))
+        else:
+            self._said.append(text)
+
+    def expect(self, intent: Intent) -> None:
+        """Keep the place of the answer to a frame for which something is to be done."""
+        self._due.append(_Due(intent))
+
+    def done(self, intent: Intent, text: Text | None) -> None:
+        """Answer a frame for which everything is done; None: there is nothing to answer."""
+        for due in self._due:
+            if due.intent is intent:
+                due.text, due.is_known = text, True
+                break
+        while self._due and self._due[0].is_known:
+            first = self._due.popleft()
+            if first.text is not None:
+                self._said.append(first.text)
+
+    def take(self) -> list[Text]:
+        """Return what can be said now; it is not returned again."""
+        said, self._said = self._said, []
+        return said

@@ -1,0 +1,68 @@
+"""Closing: how a client is told why its WebSocket ends, and whether to come back."""
+
+from collections.abc import Callable
+
+from pydantic import BaseModel, ValidationError
+
+from headgate.app.live.client_frames import INSTANCE, BadFramesError
+from headgate.app.live.frames import Draining, ProblemFrame
+from headgate.app.wire.problems import (
+    GatewayError,
+    Problem,
+    make_problem,
+    problem_of,
+    validation_problem,
+)
+from headgate.engine import errors
+from headgate.engine.errors import StreamError
+
+FAILED = 1011
+RESTARTING = 1012
+TRY_LATER = 1013
+BAD_FRAME = 4400
+GONE = 4404
+SLOW = 4508
+
+
+class CloseError(Exception):
+    """The connection is over, for a reason the client is told."""
+
+    def __init__(self, code: int, *last_words: BaseModel) -> None:
+        """Keep the close code, and the frames to send before it."""
+        super().__init__(code)
+        self.code = code
+        self.last_words = last_words
+
+
+def ending_of(error: Exception, reconnect_after_ms: Callable[[], int]) -> CloseError | None:
+    """Return how the client is told of an error that ends its connection.
+
+    Args:
+        error: what was raised.
+        reconnect_after_ms: returns when to come back, if the gateway stops.
+
+    Returns:
+        None if nobody expected such an error.
+    """
+    match error:
+        case CloseError():
+            return error
+        case errors.Draining():
+            return CloseError(RESTARTING, Draining(reconnect_after_ms=reconnect_after_ms()))
+        case BadFramesError():
+            problem = make_problem("malformed", str(error), INSTANCE)
+            return CloseError(BAD_FRAME, ProblemFrame(problem=problem))
+        case ValidationError():
+            details = error.errors(include_url=False, include_input=False)
+            problem = validation_problem(details, INSTANCE, prefix="/query")
+            return CloseError(BAD_FRAME, ProblemFrame(problem=problem))
+        case GatewayError() | StreamError():
+            problem = problem_of(error, INSTANCE)
+            return CloseError(_code_of(problem), ProblemFrame(problem=problem))
+    return None
+
+
+def _code_of(problem: Problem) -> int:
+    if problem.status == 404:
+        return GONE
+    return TRY_LATER if problem.retryable else BAD_FRAME

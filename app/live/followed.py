@@ -1,0 +1,58 @@
+"""Followed: what a subscription yields, as plain values. Events and frames are made of them."""
+
+from typing import Literal, NamedTuple
+
+from headgate.app.live.held import Held
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import Delivery, Gap, StreamRead
+
+StateName = Literal["live", "caught_up", "credit_exhausted", "max_pending"]
+
+
+class Ready(NamedTuple):
+    """Reading may begin."""
+
+    position: EntryId  # entries come from behind this one
+    gap: Gap | None = None  # what trimming took before the first of them
+    consumer: bytes | None = None  # who reads, if a group is read
+    pending_count: int | None = None  # what this consumer holds already
+    held: Held | None = None  # what it is sent and has to settle, as it goes on; None: nothing is
+
+
+class StreamBatch(NamedTuple):
+    """Entries of a stream, or what trimming took; neither means that nothing came for a while."""
+
+    read: StreamRead
+    credit_left: int | None  # None: it is not bounded
+
+
+class GroupBatch(NamedTuple):
+    """Deliveries of a group; none means that nothing came for a while."""
+
+    deliveries: list[Delivery]  # their entries are there
+    gone: list[EntryId]  # were pending, and are not in the stream any more
+    lag: int | None
+    credit_left: int | None  # None: it is not bounded
+
+
+class ClaimedAway(NamedTuple):
+    """Entries that were held, and that another consumer has now."""
+
+    ids: list[EntryId]
+    by: bytes
+
+
+class State(NamedTuple):
+    """Why nothing comes, or that it does again: told when it changes. It begins as `live`."""
+
+    name: StateName
+
+
+class Ended(NamedTuple):
+    """The subscription is over, and nothing comes behind this."""
+
+    error: StreamError
+
+
+Followed = StreamBatch | GroupBatch | ClaimedAway | State | Ended

@@ -1,0 +1,206 @@
+"""Group subscription: following a group as one of its consumers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from headgate.app.backends.port import Backend, ClaimFeed
+from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready, State
+from headgate.app.live.held import Held
+from headgate.app.live.subscriber import Subscriber
+from headgate.app.live.subscription import BATCH_BYTES_MAX, Credit, Subscription
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.replies import GroupInfo, GroupRead, Outcome, Takeover
+from headgate.engine.requests import GroupCursor, GroupRequest, NackMode, PendingRequest
+
+_CAUGHT_UP = State("caught_up")
+
+_PENDING_PAGE = 5_000
+"""Pending entries that are asked for at once."""
+
+
+class GroupSubscription(Subscription):
+    """What a consumer holds already, then what is idle enough or new, and then what comes."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        claim_feed: ClaimFeed | None,
+        subscriber: Subscriber,
+        info: GroupInfo,
+        *,
+        claim_idle_ms: int | None = None,
+        max_pending: int | None = None,
+        no_ack: bool = False,
+        auto_credit: bool = False,
+        credit: Credit | None = None,
+        beat_ms: int | None = None,
+    ) -> None:
+        """Get ready to read as a consumer. See `Subscription`.
+
+        Args:
+            backend: where to read.
+            claim_feed: tells what others claim, if anything does.
+            subscriber: who reads.
+            info: the group as it is.
+            claim_idle_ms: also take entries pending and idle for so long.
+            max_pending: so many unacknowledged entries at most.
+            no_ack: entries are done with as they are delivered.
+            auto_credit: what is settled gives its credit back.
+            credit: what the reader will take; None is any number.
+            beat_ms: an empty batch comes after so much silence; None: never.
+        """
+        super().__init__(backend, credit=credit, beat_ms=beat_ms)
+        self._claim_feed = claim_feed
+        self._subscriber = subscriber
+        self._names = subscriber.stream, subscriber.group
+        self._consumer = subscriber.consumer
+        self._position = info.last_id
+        self._request = GroupRequest(
+            subscriber.group,
+            subscriber.consumer,
+            [],
+            claim_idle_ms=claim_idle_ms,
+            claim_released=True,
+            claim_own=False,
+            no_ack=no_ack,
+            max_pending=max_pending,
+            size_bytes_max=BATCH_BYTES_MAX,
+        )
+        self._auto_credit = auto_credit
+        self._held = Held()
+        self._held_expected = max_pending or (0 if credit is None else credit.available)
+        self._exits = AsyncExitStack()
+
+    async def open(self) -> Ready:
+        """See what the consumer holds already. See `Subscription.open`."""
+        mine = await self._backend.consumer(*self._names, self._consumer)
+        return Ready(
+            self._position,
+            None,
+            self._consumer,
+            0 if mine is None else mine.pending_count,
+            None if self._request.no_ack else self._held,
+        )
+
+    async def position(self) -> EntryId:
+        """Return the id behind which the group's next new entry comes."""
+        return (await self._backend.group(*self._names)).last_id
+
+    async def ack_through(self, seen: EntryId) -> None:
+        """Acknowledge what the consumer was sent up to an entry. See `Backend.ack_through`."""
+        await self._backend.ack_through(*self._names, self._consumer, seen)
+
+    async def ack(self, ids: Sequence[EntryId]) -> list[Outcome]:
+        """Acknowledge entries; an outcome per id."""
+        outcomes = await self._backend.ack(*self._names, ids, consumer=self._consumer)
+        return self._settled(ids, outcomes)
+
+    async def nack(
+        self, ids: Sequence[EntryId], mode: NackMode, delay_ms: int | None
+    ) -> list[Outcome]:
+        """Give entries back, for anybody but for so long; an outcome per id."""
+        outcomes = await self._backend.nack(
+            *self._names, ids, mode=mode, delay_ms=delay_ms, consumer=self._consumer
+        )
+        return self._settled(ids, outcomes)
+
+    async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
+        """Restart the idle clock of entries; an outcome per id."""
+        outcomes = await self._backend.extend(*self._names, ids, consumer=self._consumer)
+        return self._settled(ids, outcomes)
+
+    def _settled(self, ids: Sequence[EntryId], outcomes: list[Outcome]) -> list[Outcome]:
+        settled_count = self._held.settle(ids, outcomes)
+        if self._auto_credit:
+            self.add_credit(settled_count)
+        return outcomes
+
+    async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
+        sources = [self._reading()]
+        if self._claim_feed is not None and not self._request.no_ack:
+            claims = self._claim_feed.claims(*self._names, self._consumer)
+            takeovers = await self._exits.enter_async_context(claims)
+            sources.append(self._losing(takeovers))
+        return sources
+
+    async def _leave(self) -> None:
+        await _whole(self._give_back())
+
+    async def _give_back(self) -> None:
+        await self._exits.aclose()
+        await self._subscriber.leave(self._backend, self._held.counts)
+
+    async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:
+        async for takeover in takeovers:
+            lost = self._held.take_away(takeover.counts)
+            if lost:
+                yield ClaimedAway(lost, takeover.by)
+
+    async def _reading(self) -> AsyncGenerator[Followed, None]:
+        async for read in self._reads():
+            alive = [one for one in read.deliveries if one.fields is not None]
+            gone = [one.id for one in read.deliveries if one.fields is None]
+            if not self._request.no_ack:
+                self._held.add(alive)
+            if read.deliveries:
+                yield GroupBatch(alive, gone, read.lag, self._spend(len(alive)))
+            change = self._state_change(read.state.value)
+            if change is not None:
+                yield change
+            if not read.deliveries and change != _CAUGHT_UP:
+                yield GroupBatch([], [], read.lag, self._spend(0))
+            if gone:  # it would only use up what the consumer may hold
+                await self._backend.ack(*self._names, gone, consumer=self._consumer)
+            if len(self._held) > 2 * self._held_expected:
+                await self._look_what_is_held()
+
+    async def _reads(self) -> AsyncGenerator[GroupRead, None]:
+        """Yield reads: first of what the consumer holds, page by page, then of what comes."""
+        after: EntryId | None = MIN_ID
+        while after is not None:
+            read = await self._read(after, self._beat_ms)
+            if read.deliveries or not read.served:
+                yield read
+            await asyncio.sleep(0)
+            after = read.deliveries[-1].id if read.deliveries else None if read.served else after
+        wait_ms: int | None = 0
+        while True:
+            yield await self._read(None, wait_ms)
+            await asyncio.sleep(0)
+            wait_ms = self._beat_ms
+
+    async def _read(self, after: EntryId | None, wait_ms: int | None) -> GroupRead:
+        cursor = GroupCursor(self._subscriber.stream, after)
+        request = self._request._replace(cursors=[cursor], limit=await self._entries_max())
+        [read] = await self._backend.read_group(request, wait_ms=wait_ms)
+        return read
+
+    async def _look_what_is_held(self) -> None:
+        """Forget what is pending no more: it was settled elsewhere."""
+        start, end = min(self._held.counts), max(self._held.counts)
+        pending: list[EntryId] = []
+        while True:
+            request = PendingRequest(start, end, _PENDING_PAGE, self._consumer)
+            page = await self._backend.pending(*self._names, request)
+            pending += [item.id for item in page]
+            if len(page) < _PENDING_PAGE or pending[-1] == end:
+                break
+            start = pending[-1].next()
+        self._held.keep(pending)
+        self._held_expected = max(self._held_expected, len(self._held))
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Do something to its end: if the caller is cancelled, that waits."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

@@ -1,0 +1,74 @@
+"""Intents: what a conversation wants done that it cannot do itself."""
+
+from typing import Literal, NamedTuple
+
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.requests import From, NackMode
+
+
+class SubscribeIntent(NamedTuple):
+    """Open a subscription, and follow it once the outcome is told."""
+
+    rid: str | None
+    sub: str
+    stream: bytes
+    group: bytes | None
+    consumer: bytes | None
+    after: EntryId | From
+    credit: int
+    auto_credit: bool
+    claim_idle_ms: int | None
+    on_disconnect: Literal["release", "keep"] | None
+    no_ack: bool
+
+
+class UnsubscribeIntent(NamedTuple):
+    """End a subscription."""
+
+    rid: str | None
+    sub: str
+
+
+class CreditIntent(NamedTuple):
+    """Let more entries come."""
+
+    sub: str
+    entries: int
+
+
+class AppendIntent(NamedTuple):
+    """Append entries."""
+
+    rid: str | None
+    stream: bytes
+    drafts: list[Draft]
+
+
+class AckIntent(NamedTuple):
+    """Acknowledge entries of a subscription."""
+
+    rid: str | None
+    sub: str
+    ids: list[EntryId]
+
+
+class NackIntent(NamedTuple):
+    """Give entries of a subscription back."""
+
+    rid: str | None
+    sub: str
+    ids: list[EntryId]
+    mode: NackMode
+    delay_ms: int | None
+
+
+class ExtendIntent(NamedTuple):
+    """Restart the idle clock of entries of a subscription."""
+
+    rid: str | None
+    sub: str
+    ids: list[EntryId]
+
+
+Settlement = AckIntent | NackIntent | ExtendIntent
+Intent = SubscribeIntent | UnsubscribeIntent | CreditIntent | AppendIntent | Settlement

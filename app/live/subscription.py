@@ -1,0 +1,211 @@
+"""Subscription: the one model of following, for events and sockets alike.
+
+A stream or a group in, values of `followed` out, without end. Who encodes them knows nothing else:
+what the reader still takes (credit), what it holds, what others claimed from it, whether it has
+caught up, and what is given back in the end stands here and in `group_subscription`.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from headgate.app.backends.port import Backend
+from headgate.app.http.streaming import merged
+from headgate.app.live.followed import Ended, Followed, Ready, State, StateName, StreamBatch
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import Draining, StreamError
+from headgate.engine.replies import StreamRead
+from headgate.engine.requests import From, StreamCursor
+
+BATCH_ENTRIES_MAX = 250
+"""Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""
+
+BATCH_BYTES_MAX = 2**20
+"""Names and values in one batch, but for its first entry."""
+
+
+class Credit:
+    """How many entries may still be sent."""
+
+    def __init__(self, available: int, *, most: int) -> None:
+        """Start with `available`, never to hold more than `most`."""
+        self.available = available
+        self._most = most
+        self._added = asyncio.Event()
+
+    def add(self, entries: int) -> None:
+        """Let so many more come; what is above the bound is cut off."""
+        self.available = min(self.available + entries, self._most)
+        self._added.set()
+
+    def spend(self, entries: int) -> None:
+        """Note that so many are sent."""
+        self.available -= entries
+
+    async def wait_available(self) -> int:
+        """Wait until there is credit; returns how much."""
+        while self.available <= 0:
+            self._added.clear()
+            await self._added.wait()
+        return self.available
+
+
+class Subscription(ABC):
+    """One reader. `open` it, then follow it once, until it ends or is closed.
+
+    Args:
+        backend: where to read.
+        credit: what the reader will take; None is any number.
+        beat_ms: an empty batch comes after so much silence; None: never.
+    """
+
+    def __init__(self, backend: Backend, *, credit: Credit | None, beat_ms: int | None) -> None:
+        """Get ready; nothing is read yet."""
+        self._backend = backend
+        self._credit = credit
+        self._beat_ms = beat_ms
+        self._state: StateName = "live"
+
+    @abstractmethod
+    async def open(self) -> Ready:
+        """Find the place where reading begins. Nothing has to be undone if it is not followed.
+
+        Raises:
+            NotFound: the stream or the group is missing.
+        """
+
+    @abstractmethod
+    async def position(self) -> EntryId:
+        """Return up to where has been read.
+
+        Raises:
+            NotFound: the stream or the group is missing.
+        """
+
+    async def follow(
+        self, *, until: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncGenerator[Followed, None]:
+        """Yield what comes; `Ended` is the last. When this is closed, what was held goes back.
+
+        Args:
+            until: returns when the subscription has to end: with `Draining`.
+        """
+        try:
+            sources = await self._sources()
+            if until is not None:
+                sources.append(_ending(until))
+            async with aclosing(merged(*sources)) as coming:
+                async for one in coming:
+                    yield one
+        except StreamError as error:
+            yield Ended(error)
+        finally:
+            await self._leave()
+
+    @abstractmethod
+    async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
+        """Return what comes, from each side from which it does."""
+
+    @abstractmethod
+    async def _leave(self) -> None:
+        """Undo what the end of the subscription has to undo."""
+
+    def add_credit(self, entries: int) -> None:
+        """Let so many more entries come."""
+        if self._credit is not None:
+            self._credit.add(entries)
+
+    async def _entries_max(self) -> int:
+        """Return how many entries the next batch may have, once it may have any."""
+        if self._credit is None:
+            return BATCH_ENTRIES_MAX
+        return min(BATCH_ENTRIES_MAX, await self._credit.wait_available())
+
+    def _spend(self, entries: int) -> int | None:
+        """Note that so many are sent now; returns the credit that is left."""
+        if self._credit is None:
+            return None
+        self._credit.spend(entries)
+        return self._credit.available
+
+    def _state_change(self, state: StateName) -> State | None:
+        """Return why nothing comes, or that it does; None if that has been told."""
+        if self._credit is not None and self._credit.available <= 0:
+            state = "credit_exhausted"
+        if self._state == state:
+            return None
+        self._state = state
+        return State(state)
+
+
+class StreamSubscription(Subscription):
+    """What a stream has after a cursor, and then what comes."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        cursor: StreamCursor,
+        *,
+        credit: Credit | None = None,
+        beat_ms: int | None = None,
+    ) -> None:
+        """Get ready to read after a cursor. See `Subscription`."""
+        super().__init__(backend, credit=credit, beat_ms=beat_ms)
+        self._cursor = cursor
+        self._first: StreamRead | None = None
+
+    async def open(self) -> Ready:
+        """Read for the first time. See `Subscription.open`."""
+        self._first = read = await self._read(wait_ms=0)
+        is_last = self._cursor.after is From.LAST and bool(read.entries)
+        after = read.entries[0].id.previous() if is_last else read.after
+        return Ready(after, read.gap)
+
+    async def position(self) -> EntryId:
+        """Return the id behind which the next entry comes."""
+        assert isinstance(self._cursor.after, EntryId)
+        return self._cursor.after
+
+    async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
+        return [self._reading()]
+
+    async def _leave(self) -> None:
+        """Leave nothing behind: nobody is given what is only read."""
+
+    async def _reading(self) -> AsyncGenerator[Followed, None]:
+        read, self._first = self._first, None
+        assert read is not None
+        while True:
+            self._cursor = StreamCursor(self._cursor.stream, read.next_after)
+            count = len(read.entries)
+            if count or read.gap is not None:
+                yield StreamBatch(read, self._spend(count))
+            # What is at the end of the stream may be deleted: then nothing comes though its last id
+            # is above.
+            at_end = not count or read.next_after >= read.last_id
+            change = self._state_change("caught_up" if at_end else "live")
+            if change is not None:
+                yield change
+            elif not count and read.gap is None:
+                yield StreamBatch(read, self._spend(0))
+            # Others come between, and one that is cancelled ends here. Those who follow side by
+            # side are at the same place meanwhile, so each place is read once for all of them.
+            await asyncio.sleep(0)
+            read = await self._read(wait_ms=self._beat_ms if at_end else 0)
+
+    async def _read(self, *, wait_ms: int | None) -> StreamRead:
+        [read] = await self._backend.read(
+            [self._cursor],
+            limit=await self._entries_max(),
+            size_bytes_max=BATCH_BYTES_MAX,
+            wait_ms=wait_ms,
+        )
+        return read
+
+
+async def _ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Followed, None]:
+    """Yield nothing, and raise `Draining` when it is time."""
+    await until()
+    raise Draining
+    yield  # it is a source like the others

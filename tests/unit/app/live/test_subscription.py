@@ -1,0 +1,388 @@
+"""Subscription: following a stream or a group, without a connection."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from headgate.app.live.followed import (
+    ClaimedAway,
+    Ended,
+    Followed,
+    GroupBatch,
+    State,
+    StreamBatch,
+)
+from headgate.app.live.group_subscription import GroupSubscription
+from headgate.app.live.subscriber import Subscriber
+from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import Draining, GroupNotFound, StreamNotFound
+from headgate.engine.replies import Outcome
+from headgate.engine.requests import (
+    ClaimRequest,
+    From,
+    NackMode,
+    References,
+    StreamCursor,
+    TrimRequest,
+)
+from tests.unit.driver import Driver, G, S, entry_id
+
+CAUGHT_UP, EXHAUSTED = State("caught_up"), State("credit_exhausted")
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Driver]:
+    """An engine that runs, with entries 1 to 3 and a group that has seen none of them."""
+    driver = Driver()
+    await driver.start(1, 2, 3)
+    running = asyncio.create_task(driver.run())
+    yield driver
+    assert driver.waiter_count == 0, "a subscription left a read behind"
+    await driver.close()
+    await running
+
+
+class Reader:
+    """Takes what a subscription yields, one after the other."""
+
+    def __init__(self, coming: AsyncGenerator[Followed, None]) -> None:
+        self._coming = coming
+
+    async def next(self) -> Any:
+        """Return what comes next: of batches the numbers, with what is left of the credit."""
+        async with asyncio.timeout(10):
+            what = await anext(self._coming)
+        match what:
+            case StreamBatch(read, left):
+                return [entry.id.ms for entry in read.entries], left
+            case GroupBatch(deliveries, _, _, left):
+                return [one.id.ms for one in deliveries], left
+        return what
+
+    async def entries(self) -> list[int]:
+        """Return the numbers of the next batch that has any."""
+        what = await self.next()
+        while isinstance(what, State) or not what[0]:
+            what = await self.next()
+        found: list[int] = what[0]
+        return found
+
+    async def ended(self) -> Any:
+        """Return why it ends, which must be what comes next."""
+        what = await self.next()
+        assert isinstance(what, Ended)
+        with pytest.raises(StopAsyncIteration):
+            await anext(self._coming)
+        return type(what.error)
+
+
+@asynccontextmanager
+async def reading(subscription: Subscription, **until: Any) -> AsyncIterator[Reader]:
+    await subscription.open()
+    async with aclosing(subscription.follow(**until)) as coming:
+        yield Reader(coming)
+
+
+def stream(
+    engine: Driver,
+    after: EntryId | From = MIN_ID,
+    credit: int | None = None,
+    beat_ms: int | None = None,
+) -> StreamSubscription:
+    given = None if credit is None else Credit(credit, most=10)
+    return StreamSubscription(engine, StreamCursor(S, after), credit=given, beat_ms=beat_ms)
+
+
+async def group(
+    engine: Driver,
+    consumer: bytes | None = b"a",
+    credit: int | None = None,
+    *,
+    keeps: bool = False,
+    **terms: Any,
+) -> GroupSubscription:
+    info = await engine.group(S, G)
+    subscriber = Subscriber.named_or_new(
+        S,
+        G,
+        consumer,
+        on_disconnect="keep" if keeps else None,
+        policy=info.policy,
+        random=Random(1),
+    )
+    given = None if credit is None else Credit(credit, most=10)
+    return GroupSubscription(engine, engine, subscriber, info, credit=given, **terms)
+
+
+async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
+    """Begin to wait for what comes next, until the read is blocked."""
+    coming = asyncio.create_task(reader.next())
+    async with asyncio.timeout(10):
+        while engine.waiter_count == 0:
+            await asyncio.sleep(0)
+    return coming
+
+
+# A stream
+
+
+async def test_a_stream_comes_from_its_cursor_on_and_then_live(engine: Driver) -> None:
+    async with reading(stream(engine, entry_id(1))) as reader:
+        assert await reader.next() == ([2, 3], None)
+        assert await reader.next() == CAUGHT_UP
+        coming = await blocked(engine, reader)
+        await engine.put(4)
+        assert await coming == ([4], None)
+
+
+@pytest.mark.parametrize(
+    ("after", "position", "numbers"),
+    [
+        (entry_id(2), entry_id(2), [3]),
+        (From.NOW, entry_id(3), [4]),
+        (From.LAST, entry_id(3).previous(), [3]),
+    ],
+)
+async def test_where_reading_begins_is_an_id(
+    engine: Driver, after: EntryId | From, position: EntryId, numbers: list[int]
+) -> None:
+    subscription = stream(engine, after)
+    ready = await subscription.open()
+    await engine.put(4)
+    async with aclosing(subscription.follow()) as coming:
+        assert await Reader(coming).entries() == numbers
+    assert ready.position == position
+
+
+async def test_without_credit_nothing_is_read(engine: Driver) -> None:
+    subscription = stream(engine, credit=2)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1, 2], 0)
+        assert await reader.next() == EXHAUSTED
+        coming = asyncio.create_task(reader.next())
+        await asyncio.sleep(0)
+        assert engine.waiter_count == 0
+        subscription.add_credit(5)
+        assert await coming == ([3], 4)
+        assert await reader.next() == CAUGHT_UP
+
+
+async def test_credit_does_not_grow_above_its_bound(engine: Driver) -> None:
+    subscription = stream(engine, credit=1)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1], 0)
+        subscription.add_credit(1_000)
+        assert await reader.next() == ([2, 3], 8)
+
+
+async def test_silence_is_an_empty_batch(engine: Driver) -> None:
+    async with reading(stream(engine, From.NOW, beat_ms=1)) as reader:
+        assert await reader.next() == CAUGHT_UP
+        assert await reader.next() == ([], None)
+        assert await reader.next() == ([], None)
+
+
+async def test_what_trimming_took_is_told_with_what_is_left(engine: Driver) -> None:
+    subscription = stream(engine, entry_id(1), credit=1)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([2], 0)
+        assert await reader.next() == EXHAUSTED
+        await engine.trim(S, TrimRequest(0))
+        subscription.add_credit(1)
+        assert await reader.next() == ([], 1)  # a gap, and nothing behind it
+        assert await reader.next() == CAUGHT_UP
+        assert await subscription.position() == entry_id(3)
+
+
+async def test_a_reader_of_all_there_is_has_caught_up_though_the_last_is_deleted(
+    engine: Driver,
+) -> None:
+    await engine.delete(S, [entry_id(3)], References.KEEP)
+    async with reading(stream(engine)) as reader:
+        assert await reader.next() == ([1, 2], None)
+        assert await reader.next() == CAUGHT_UP
+
+
+async def test_a_stream_that_goes_ends_its_subscription(engine: Driver) -> None:
+    async with reading(stream(engine, From.NOW)) as reader:
+        assert await reader.next() == CAUGHT_UP
+        coming = asyncio.create_task(reader.ended())
+        await asyncio.sleep(0)
+        await engine.delete_stream(S)
+        assert await coming is StreamNotFound
+
+
+async def test_a_stream_that_is_missing_cannot_be_opened(engine: Driver) -> None:
+    await engine.delete_stream(S)
+    with pytest.raises(StreamNotFound):
+        await stream(engine).open()
+
+
+async def test_a_subscription_ends_when_it_has_to(engine: Driver) -> None:
+    over = asyncio.Event()
+
+    async def until() -> None:
+        await over.wait()
+
+    for subscription in (stream(engine, From.NOW), await group(engine)):
+        over.clear()
+        async with reading(subscription, until=until) as reader:
+            while await reader.next() != CAUGHT_UP:
+                pass
+            over.set()
+            assert await reader.ended() is Draining
+
+
+# A group
+
+
+async def test_a_consumer_gets_its_own_then_what_is_new(engine: Driver) -> None:
+    await engine.take(b"a", 1)
+    subscription = await group(engine)
+    assert (await subscription.open()).pending_count == 1
+    async with aclosing(subscription.follow()) as coming:
+        reader = Reader(coming)
+        assert await reader.next() == ([1], None)
+        assert await reader.next() == ([2, 3], None)
+        assert await reader.next() == CAUGHT_UP
+        waiting = await blocked(engine, reader)
+        await engine.put(4)
+        assert await waiting == ([4], None)
+        assert await subscription.position() == entry_id(4)
+
+
+async def test_what_was_not_settled_goes_back_at_the_end_uncounted(engine: Driver) -> None:
+    subscription = await group(engine)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1, 2, 3], None)
+        assert await subscription.ack([entry_id(1)]) == [Outcome.ACKED]
+
+    [read] = await engine.take(b"b", released=True)
+    assert [(one.id.ms, one.delivery_count) for one in read.deliveries] == [(2, 1), (3, 1)]
+
+
+async def test_a_consumer_may_keep_what_it_holds(engine: Driver) -> None:
+    async with reading(await group(engine, keeps=True)) as reader:
+        assert await reader.next() == ([1, 2, 3], None)
+
+    assert await engine.held_numbers(b"a") == [1, 2, 3]
+
+
+async def test_a_consumer_without_a_name_is_removed_in_the_end(engine: Driver) -> None:
+    async with reading(await group(engine, None)) as reader:
+        assert await reader.next() == ([1, 2, 3], None)
+        [consumer] = await engine.consumers(S, G)
+        assert consumer.pending_count == 3
+
+    assert await engine.consumers(S, G) == []
+    assert [item.consumer for item in await engine.held()] == [None] * 3
+
+
+async def test_what_is_given_back_in_the_end_is_so_though_the_reader_is_cancelled(
+    engine: Driver,
+) -> None:
+    async def follow() -> None:
+        async with reading(await group(engine, None)) as reader:
+            await reader.next()
+            has_read.set()
+            await asyncio.Event().wait()
+
+    has_read = asyncio.Event()
+    following = asyncio.create_task(follow())
+    await has_read.wait()
+    for _ in range(3):
+        following.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait((following,))
+
+    assert await engine.consumers(S, G) == []
+
+
+async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(
+    engine: Driver,
+) -> None:
+    subscription = await group(engine, credit=1, auto_credit=True)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1], 0)
+        assert await reader.next() == EXHAUSTED
+        assert await subscription.extend([entry_id(1)]) == [Outcome.EXTENDED]
+        assert await subscription.nack([entry_id(1)], NackMode.FATAL, 60_000) == [Outcome.RELEASED]
+        assert await reader.entries() == [2]
+        await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
+        assert await reader.entries() == [3]
+
+
+async def test_a_consumer_that_holds_what_it_may_is_told(engine: Driver) -> None:
+    subscription = await group(engine, max_pending=2, beat_ms=1)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1, 2], None)
+        assert await reader.next() == State("max_pending")
+        assert await reader.next() == ([], None)  # silence
+        await engine.ack(S, G, [entry_id(1)])
+        assert await reader.entries() == [3]
+
+
+async def test_who_held_an_entry_is_told_that_another_has_it(engine: Driver) -> None:
+    subscription = await group(engine, keeps=True)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1, 2, 3], None)
+        assert await reader.next() == CAUGHT_UP
+        coming = await blocked(engine, reader)
+        await engine.claim(S, G, b"b", [entry_id(1), entry_id(3)], ClaimRequest(0))
+        assert await coming == ClaimedAway([entry_id(1), entry_id(3)], b"b")
+        assert await subscription.ack([entry_id(1), entry_id(2)]) == [
+            Outcome.CLAIMED,
+            Outcome.ACKED,
+        ]
+
+
+async def test_what_needs_no_ack_is_not_held(engine: Driver) -> None:
+    subscription = await group(engine, no_ack=True)
+    assert (await subscription.open()).held is None
+    async with aclosing(subscription.follow()) as coming:
+        assert await Reader(coming).next() == ([1, 2, 3], None)
+
+    assert await engine.held() == []
+
+
+async def test_what_is_gone_from_the_stream_is_named_and_acknowledged(engine: Driver) -> None:
+    await engine.take(b"a")
+    await engine.delete(S, [entry_id(1), entry_id(3)], References.KEEP)
+    subscription = await group(engine, credit=5)
+    await subscription.open()
+    async with aclosing(subscription.follow()) as coming:
+        batch = await anext(coming)
+        assert isinstance(batch, GroupBatch)
+        assert [one.id.ms for one in batch.deliveries] == [2]
+        assert (batch.gone, batch.credit_left) == ([entry_id(1), entry_id(3)], 4)
+        assert await anext(coming) == CAUGHT_UP
+        assert await engine.held_numbers() == [2]
+
+
+async def test_what_was_settled_elsewhere_is_forgotten(engine: Driver) -> None:
+    subscription = await group(engine, max_pending=2)
+    ready = await subscription.open()
+    async with aclosing(subscription.follow()) as coming:
+        for number in range(1, 20):
+            await engine.put(number + 10)
+            batch = await anext(coming)
+            while not isinstance(batch, GroupBatch):
+                batch = await anext(coming)
+            await engine.ack(S, G, [one.id for one in batch.deliveries])
+    assert ready.held is not None
+    assert len(ready.held) <= 5
+
+
+async def test_a_group_that_goes_ends_its_subscription(engine: Driver) -> None:
+    async with reading(await group(engine, keeps=True)) as reader:
+        await reader.next()
+        assert await reader.next() == CAUGHT_UP
+        coming = asyncio.create_task(reader.ended())
+        await asyncio.sleep(0)
+        await engine.destroy_group(S, G)
+        assert await coming is GroupNotFound
