@@ -10,7 +10,7 @@ URL_VARIABLE = "HEADGATE_URL"
 
 
 def url_of(text: str | None) -> str:
-    """Return the base URL that a text says; `localhost:8080` will do.
+    """Return the base URL that a text says; `localhost:8080` is enough.
 
     Args:
         text: None: it is what the variable `HEADGATE_URL` says, or else the port of this machine

@@ -1,6 +1,6 @@
 """What `.option(…)` takes: one table, read once, on the driver.
 
-Option names are case-insensitive, as everywhere in Spark; they are said here as people write them.
+Option names are case-insensitive, as everywhere in Spark; here they are as people write them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ WRITING = _BOTH | {
 
 
 class OptionError(ValueError):
-    """An option is unknown or says something it cannot say."""
+    """An option is unknown or has a bad value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
         is_query: of a streaming query; None: not known yet.
 
     Raises:
-        OptionError: one is unknown, missing, or says what it cannot say.
+        OptionError: one is unknown, missing, or has a bad value.
         OffsetError: an offset or a time is none.
     """
     given = _Given(options, READING, "reading")
@@ -149,7 +149,7 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
         is_query: of a streaming query.
 
     Raises:
-        OptionError: one is unknown or says what it cannot say.
+        OptionError: one is unknown or has a bad value.
     """
     # Spark hands a query's own options to its sink as well.
     ours = {name: text for name, text in options.items() if name not in _OF_SPARK}

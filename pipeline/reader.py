@@ -1,4 +1,4 @@
-"""Readers of streams: of what is there, and of what comes.
+"""Readers of streams: one reads what is there now, one reads what comes.
 
 Planning runs on the driver and asks the gateway how far to read; what one task reads is a range of
 ids, which stays the same however often the task is tried.
@@ -72,7 +72,7 @@ class Task(InputPartition):
 
 
 class _Reader:
-    """What reading a batch and reading a query have in common.
+    """The common part of reading a batch and reading a query.
 
     Planning runs on the driver, `read` in a task: the object is pickled in between.
     """
@@ -257,7 +257,7 @@ class _Reader:
 
 
 class BatchReader(_Reader, DataSourceReader):
-    """Reads what is there when the query is planned."""
+    """Reads the entries that are there when the query is planned."""
 
     _bounds = Bounds()
 
@@ -303,7 +303,7 @@ class FilteringReader(BatchReader):
 
 
 class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what comes, micro-batch by micro-batch."""
+    """Reads entries as they come, micro-batch by micro-batch."""
 
     def __init__(self, options: ReadOptions, rows: Rows) -> None:
         super().__init__(options, rows)

@@ -55,7 +55,7 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """What writing a batch and writing a query have in common."""
+    """The common part of writing a batch and writing a query."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -133,7 +133,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Forget what was staged, if a task got far enough to say for whom."""
+        """Forget what was staged, if a task got far enough to name the writer."""
         for message in messages:
             if isinstance(message, Written):
                 self._abort(message.writer, batchId)

@@ -24,7 +24,7 @@ from headgate.engine.journal.disk import SystemDisk
     help="Save everything up to the damage; what comes behind it is put into files of its own.",
 )
 def command(data_dir: Path, repair: bool) -> None:
-    """Read a data directory as a start would, and say what is there.
+    """Read a data directory as a start does, and report what is there.
 
     Ends with 1 if it is damaged and was not repaired.
     """

@@ -69,7 +69,7 @@ def _allowed(field: FieldInfo) -> str:
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{member.value}`" for member in kind)
     if get_origin(kind) is list:
-        return "a list, parted by commas; the flag may be repeated"
+        return "a list, separated by commas; the flag may be repeated"
     minimum = next(
         (bound.ge for bound in field.metadata if isinstance(bound, annotated_types.Ge)), None
     )

@@ -1,7 +1,7 @@
 """The `headgate` command: its subcommands in sections, each loaded when it is asked for.
 
-Those that only call a gateway start several times faster without the gateway's own code, which a
-key pressed for completion notices.
+Commands that only call a gateway do not import the gateway's own code, so they start several times
+faster. A user who presses a key for completion notices that.
 """
 
 from importlib import import_module
@@ -48,7 +48,7 @@ class Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; Ctrl-C is how some of them end, and no failure to speak of."""
+        """Run a command; Ctrl-C ends some of them and is not reported as a failure."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

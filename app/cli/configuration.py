@@ -1,4 +1,4 @@
-"""Configuration: what an operator chose, or what is wrong with it."""
+"""Configuration: reads the settings, or says what is wrong with them."""
 
 import difflib
 import os
@@ -46,11 +46,11 @@ def setting_option(name: str, flag: str | None = None, **attributes: Any) -> Cal
 
 
 def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Return the settings; a variable that is none of them is named on standard error.
+    """Return the settings; warn on standard error of variables that are no settings.
 
     Args:
         config: a TOML file, or None.
-        flags: what was said on the command line, by setting name; None and () is nothing.
+        flags: the flags of the command line, by name of setting; None and () are not given.
 
     Raises:
         click.ClickException: a value is wrong, a name in the file unknown, or the file no TOML.
@@ -70,10 +70,11 @@ def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the variables that begin as settings do, and are none.
+    """Yield the variables that begin with the prefix of settings and are no settings.
 
-    No error, as others write into an environment, too: Kubernetes adds `HEADGATE_SERVICE_HOST` for
-    a service named `headgate`, and an older version does not know the settings of a newer one.
+    This is no error, because others write into the environment, too: Kubernetes adds
+    `HEADGATE_SERVICE_HOST` for a service named `headgate`. And an older version does not know the
+    settings of a newer one.
     """
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | _NOT_OF_THE_GATEWAY
     for variable in sorted(environment):

@@ -28,7 +28,7 @@ class Event(NamedTuple):
 class News(NamedTuple):
     """What is new, in the order it came."""
 
-    entries: list[str]  # each one JSON text, as the gateway said it
+    entries: list[str]  # each is one JSON text, as the gateway sent it
     state: str  # reading, caught up, lost
     notes: list[str] = []  # noqa: RUF012  # what a person should know
 
@@ -48,7 +48,7 @@ class Following:
         self._path = path_of("v1", "streams", stream, "events")
         self._after = after
         self._state = "reading"
-        self._come_back_s = 0.0  # when the gateway has said so; since the connection began
+        self._come_back_s = 0.0  # if the gateway said how long; since the connection began
         self._silence_s = _BEATS * gateway.get("v1", "limits")["heartbeat_ms"] / 1000
 
     def news(self) -> Iterator[News]:
@@ -56,7 +56,7 @@ class Following:
 
         Raises:
             Unreachable: there is no gateway when it begins.
-            Refused: the gateway says no, and would say so again.
+            Refused: the gateway refuses, and would refuse again.
             click.ClickException: the stream is gone.
         """
         failures = 0

@@ -28,8 +28,9 @@ _COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id")
 def command(stream: str, watch: bool, as_json: bool, url: str) -> None:
     """Show the groups of a stream and their consumers.
 
-    Pending is what was delivered and not acknowledged, lag what the group has still to be given.
-    In a pipe: a header, then columns parted by tabs; a group's own line has no consumer.
+    Pending entries were delivered and not acknowledged. The lag counts entries that the group has
+    not delivered yet.
+    In a pipe: a header, then columns separated by tabs; the line of a group has no consumer.
     """
     console = screen()
     with Remote(url) as gateway:

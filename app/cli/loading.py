@@ -1,4 +1,4 @@
-"""Loading: how far the gateway is with reading its journal."""
+"""Loading: shows how much of its journal the gateway has read."""
 
 import click
 
@@ -7,7 +7,7 @@ _LARGE_BYTES = 8 * 2**20
 
 
 def show_progress(done: int, total: int) -> None:
-    """Say on standard error how far the loading is; files that load at once are not worth it."""
+    """Print on standard error how far the loading is, unless the files load at once."""
     if total < _LARGE_BYTES:
         return
     end = "\n" if done == total else ""

@@ -1,4 +1,4 @@
-"""A running gateway, as the commands that use one see it."""
+"""A running gateway, for the commands that use one."""
 
 import os
 from types import TracebackType
@@ -21,14 +21,14 @@ _COMPLETIONS_MAX = 100
 
 
 class Unreachable(click.ClickException):
-    """There is no gateway where one was expected, or no more."""
+    """There is no gateway at the URL, or no longer."""
 
 
 class Refused(click.ClickException):
     """The gateway refused a request."""
 
     def __init__(self, status: int, problem: dict[str, Any]) -> None:
-        """Keep what the gateway said."""
+        """Keep the problem."""
         super().__init__(one_line(f"{problem['detail']} ({status} {problem['code']})"))
         self.is_retryable = bool(problem.get("retryable"))
 
@@ -93,14 +93,14 @@ class Remote:
             raise self.stranger(answer) from None
 
     def unreachable(self, error: httpx.TransportError) -> Unreachable:
-        """Return what to tell when there is nobody."""
+        """Return the error for a URL where nobody answers."""
         return Unreachable(
             f"no gateway at {self.url}: {one_line(str(error)) or type(error).__name__}. Start one "
             "with `headgate serve`, or say where it is with --url or HEADGATE_URL."
         )
 
     def stranger(self, answer: httpx.Response) -> Unreachable:
-        """Return what to tell when somebody else answers."""
+        """Return the error for a URL where something else answers."""
         return Unreachable(f"{self.url} answers {answer.status_code}, but is no gateway.")
 
     def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
@@ -116,7 +116,7 @@ class Remote:
 
 
 class _Answer(dict[str, Any]):
-    """What was answered; a gateway says everything that is asked of it here."""
+    """An answer; a missing key means that a stranger answered, and not a gateway."""
 
     def __init__(self, answer: dict[str, Any], stranger: Unreachable) -> None:
         super().__init__(answer)
@@ -161,7 +161,7 @@ class _Stream(Utf8):
 
 
 class _Url(click.ParamType[str]):
-    """Where a gateway is; `localhost:8080` will do."""
+    """The URL of a gateway; `localhost:8080` is enough."""
 
     name = "url"
 

@@ -21,7 +21,7 @@ from headgate.engine.journal.journal import FsyncPolicy
 
 
 def _take_all_descriptors() -> None:
-    """Raise the number of files that may be open to what the system allows: each peer is one."""
+    """Raise the limit of open files as far as the system allows: each connection needs one."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # some systems allow less than they say
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
@@ -52,7 +52,7 @@ def command(config: Path | None, **flags: Any) -> None:
         ) from None
     set_up_logging(settings.log_level)
     _take_all_descriptors()
-    gc.disable()  # nothing of what is loaded is garbage
+    gc.disable()  # nothing that was loaded is garbage
     try:
         engine = open_engine(settings, show_progress)
     except (StreamError, OSError) as error:

@@ -25,7 +25,7 @@ _ID_WIDTH = 24
 def command(prefix: str, as_json: bool, url: str) -> None:
     """List the streams: how many entries and groups, and the last id.
 
-    In a pipe: a header, then columns parted by tabs.
+    In a pipe: a header, then columns separated by tabs.
     """
     console = screen()
     with Remote(url) as gateway:

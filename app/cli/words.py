@@ -1,4 +1,4 @@
-"""Words: what clients wrote, on one line and without power over the terminal."""
+"""Words: texts of clients, on one line and without control characters."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Answers: what an operation returns, as the body that its model describes."""
+"""Answers: makes the body of an answer from what an operation returns, by its model."""
 
 import inspect
 from typing import Any
@@ -22,7 +22,7 @@ class OpenAnswer(Response):
         self.background = None
 
     def complete(self, status_code: int, content: bytes) -> None:
-        """Say what is answered, unless the route has said another status."""
+        """Set what is answered, unless the route has set another status."""
         if self.status_code == 0:
             self.status_code = status_code
         elif not _has_body(self.status_code):
@@ -34,13 +34,13 @@ class OpenAnswer(Response):
 
 
 class AnswerModel:
-    """How what an operation returns becomes JSON."""
+    """Makes JSON of what an operation returns."""
 
     def __init__(self, route: Any) -> None:
-        """Take over what FastAPI knows of a route's answers.
+        """Read what FastAPI knows about a route's answers.
 
         Raises:
-            Unsupported: it does not say what it answers, or answers no JSON.
+            Unsupported: the route has no model of its answer, or its answer is not JSON.
         """
         self._field = route.response_field
         self._type = route.response_model
@@ -62,10 +62,10 @@ class AnswerModel:
         self._options["by_alias"] = route.response_model_by_alias
 
     def json(self, value: Any) -> bytes:
-        """Return the JSON of a value; what is not of the model is made so, as FastAPI does.
+        """Return the JSON of a value, converted to the model if need be, as FastAPI does.
 
         Raises:
-            ResponseValidationError: that cannot be.
+            ResponseValidationError: the value does not fit the model.
         """
         if self._adapter is None:
             if value is not None:

@@ -1,4 +1,4 @@
-"""What routes ask for: the backend, the limits, names from the path, who the consumer is."""
+"""Dependencies of routes: the backend, the limits, names from the path, the consumer."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ _RECONNECT_MS = 1000
 
 
 class DrainSignal(asyncio.Event):
-    """Set when the gateway is about to stop. Many may listen, at less than a task each."""
+    """Is set when the gateway is about to stop. A listener costs less than a task."""
 
     def __init__(self) -> None:
         """Start unset, with nobody listening."""
@@ -31,7 +31,7 @@ class DrainSignal(asyncio.Event):
         self.listeners: set[Callable[[], None]] = set()
 
     def set(self) -> None:
-        """Set it, and call who listens."""
+        """Set it, and call the listeners."""
         super().set()
         for listener in list(self.listeners):
             listener()
@@ -39,7 +39,7 @@ class DrainSignal(asyncio.Event):
 
 @dataclass(frozen=True)
 class Gateway:
-    """What one app is made of; `main` puts it together, routes get its parts."""
+    """The parts of one app; `main` puts them together, and routes use them."""
 
     backend: Backend
     limits: Limits
@@ -49,7 +49,7 @@ class Gateway:
     sockets: Sockets
     random: random.Random  # for jitter and the names of nameless consumers
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
-    died: asyncio.Event = field(default_factory=asyncio.Event)  # what it cannot do without has
+    died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
 
     def check_room(self) -> None:
         """Refuse one more connection that stays open.
@@ -70,7 +70,7 @@ class Gateway:
                 await self.draining.wait()
 
     def at_connection_end(self, on_end: Callable[[], None]) -> Callable[[], None]:
-        """Call `told` when a connection that begins now must end; returns how to forget that."""
+        """Call `on_end` when a connection that begins now must end; returns how to cancel that."""
         loop = asyncio.get_running_loop()
         longest_ms = self.limits.connection_ms_max
         timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, on_end)
@@ -91,7 +91,7 @@ class Gateway:
 
 
 def gateway_of(connection: HTTPConnection) -> Gateway:
-    """Return what the app serving this connection is made of."""
+    """Return the parts of the app that serves this connection."""
     gateway: Gateway = connection.scope["state"]["gateway"]
     return gateway
 
@@ -136,7 +136,7 @@ def named_consumer(
         str | None, Header(alias="Headgate-Consumer", description="Who is asking.")
     ] = None,
 ) -> bytes | None:
-    """Return who is asking, if the request says so, by query or by header.
+    """Return the consumer that the request names by query or by header, if any.
 
     Raises:
         GatewayError: they differ.
@@ -154,7 +154,7 @@ def named_consumer(
 
 
 def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
-    """Return who is asking.
+    """Return the consumer that the request names.
 
     Raises:
         GatewayError: the request does not say.

@@ -1,12 +1,12 @@
-"""Dispatch: from a path to the operation that answers it, by its segments.
+"""Dispatch: finds the operation that answers a path, by the segments of the path.
 
-A router tries one pattern after the other, and each costs a fifth of an append. So patterns are
-tried only where the segments do not lead to an operation: a path has parameters of several
-segments, or a literal segment of one operation is a parameter of another. What no operation answers
-(another method, a page, a socket) is the router's business, and so is a 404.
+A router tries one pattern after the other, and each costs a fifth of an append. So dispatch tries
+patterns only if the segments do not lead to an operation: a path may have parameters of several
+segments, or a literal segment of one operation may be a parameter of another. The router answers
+everything else: another method, a page, a socket, a 404.
 
-Where two paths match, the router takes the first, and the segments take the literal one. So a path
-with a parameter must come after one that is literal there.
+If two paths match, the router takes the first one, and the segments take the literal one. So a path
+with a parameter must come after a path that is literal there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +25,10 @@ from headgate.app.http.parameters import Unsupported
 
 
 class Dispatch:
-    """ASGI app: operations by their paths, and another app for everything else."""
+    """An ASGI app: runs operations by their paths; another app answers everything else."""
 
     def __init__(self, app: FastAPI, otherwise: ASGIApp) -> None:
-        """Take over the operations of an app; everything else is answered by `otherwise`.
+        """Compile the operations of an app; `otherwise` answers everything else.
 
         Raises:
             Unsupported: an operation uses something of FastAPI that is not run here.
@@ -62,7 +62,7 @@ class Dispatch:
         except Exception as error:  # noqa: BLE001
             answer = await answer_to(Request(scope, receive), error)
         if answer is not None:
-            with suppress(ClientDisconnect):  # nobody is there to be told
+            with suppress(ClientDisconnect):  # the client has gone
                 await answer(scope, receive, send)
 
     def _find(self, scope: Scope) -> CompiledOperation | None:
@@ -128,7 +128,7 @@ class _Segment:
 
 
 def _check_order(operations: Sequence[CompiledOperation]) -> None:
-    """Refuse an operation that only the segments would find, as the router finds another before it.
+    """Refuse an operation that the segments find and the router does not.
 
     Raises:
         Unsupported: naming both.

@@ -1,4 +1,4 @@
-"""Document: what the OpenAPI document says beyond what the routes say themselves."""
+"""Document: the parts of the OpenAPI document that the routes do not describe."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def install(app: FastAPI) -> None:
 
 
 def _serve_from_thread(app: FastAPI) -> None:
-    """Make the document in a thread, when somebody asks for it first: it takes 0.2 s."""
+    """Make the document in a thread at the first request for it, as it takes 0.2 s."""
     url, lock, made = app.openapi_url, asyncio.Lock(), list[bytes]()
 
     async def serve(_: Request) -> Response:
@@ -87,7 +87,7 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 def _examples() -> dict[str, Any]:
-    """Return what was said when a test told one story with every operation: tests/api/story.py."""
+    """Return the requests and answers of a test that uses every operation: tests/api/story.py."""
     examples: dict[str, Any] = json.loads(
         (files("headgate.app") / "examples.json").read_text("utf-8")
     )
@@ -95,7 +95,7 @@ def _examples() -> dict[str, Any]:
 
 
 def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of a status, with the codes that any operation can answer with it."""
+    """Return the description of a status, with the codes that any operation can answer with it."""
     if not known:
         return response
     if "application/problem+json" not in known["content"]:
@@ -106,7 +106,7 @@ def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
 
 
 def _widen(part: Any) -> None:
-    """Say of every integer that it is 64 bits wide: generated clients take 32 unless told."""
+    """Give every integer the format int64: without it, generated clients use 32 bits."""
     if isinstance(part, dict):
         if part.get("type") == "integer":
             part["format"] = "int64"
@@ -126,7 +126,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _show(operation: dict[str, Any], example: dict[str, Any]) -> None:
-    """Put what was said into an operation: its parameters, its body, its answer."""
+    """Put an example into an operation: its parameters, its body, its answer."""
     values = example.get("parameters", {})
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in values:

@@ -1,4 +1,4 @@
-"""Handlers: how HTTP says a problem, and which errors are one."""
+"""Handlers: answer errors with problems."""
 
 import inspect
 import logging
@@ -124,7 +124,7 @@ async def answer_to(connection: HTTPConnection, error: Exception) -> Response | 
 
 
 async def answer_to_failure(connection: HTTPConnection, error: Exception) -> Response | None:
-    """Return the answer to a request that failed as nobody has foreseen.
+    """Return the answer to a request that failed with an unexpected error.
 
     Raises:
         Exception: the error itself, where there is no handler, or nothing to answer to.
@@ -147,7 +147,7 @@ async def _handled(
 
 
 def _allowed_methods(request: Request) -> str:
-    """Return what the path can be asked; the framework tells it of one route, and we have many."""
+    """Return the methods of a path; the framework knows those of one route only."""
     allowed: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if route.methods and route.matches(request.scope)[0] is not Match.NONE:

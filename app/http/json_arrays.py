@@ -1,4 +1,4 @@
-"""JSON arrays: answers of any size, encoded in turns, so that others come between."""
+"""JSON arrays: answers of any size, encoded in several turns of the event loop."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice

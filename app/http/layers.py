@@ -1,12 +1,12 @@
-"""Layers: what a request passes until it is answered.
+"""Layers: what a request passes through.
 
 From the outside in:
 
 1. what `add_middleware` has added, as in any app of FastAPI,
 2. the gateway's own layers, in front of everything,
 3. `Dispatch`, which answers operations,
-4. the gateway's own layers behind it, which only the rest passes,
-5. the router of FastAPI: the document, its pages, sockets of others, and what is not there.
+4. the gateway's own layers behind it, for requests without an operation,
+5. the router of FastAPI: the document, its pages, other sockets, and the 404s.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Operation: the route class of the interface. It refuses what FastAPI would let pass.
 
-A body must be of a media type the operation takes and within its bound, JSON must be JSON, and
-every query parameter must be one the operation knows: what is not understood is refused, never
-ignored.
+A body must have a media type that the operation takes, and be within its bound. JSON must be valid.
+The operation must know every query parameter. An unknown part is refused, and never ignored.
 """
 
 import asyncio
@@ -40,9 +39,9 @@ _NOTHING = object()
 
 
 class CompiledOperation:
-    """An operation as it is run: what it takes, what it calls, and what it answers.
+    """An operation, compiled: its parameters, its dependencies and its answer.
 
-    1. What is wrong with the path, the query or the media type is refused.
+    1. A bad path, query or media type is refused.
     2. The body arrives, within its bound, and is read as JSON.
     3. The dependencies are called, in order.
     4. The body becomes the model that the operation takes.
@@ -134,7 +133,7 @@ class CompiledOperation:
 
 
 def _check_route(route: Any) -> None:
-    """Refuse what FastAPI offers to a route itself and is not run here.
+    """Refuse options of a FastAPI route that are not supported here.
 
     Raises:
         Unsupported: naming it.
@@ -157,8 +156,8 @@ def _check_route(route: Any) -> None:
 class Operation(APIRoute):
     """A route that is strict about media types and query parameters.
 
-    FastAPI reads its signature and describes it in the document. `Dispatch` runs it; FastAPI, which
-    would be less strict, does not.
+    FastAPI reads its signature and describes it in the document. `Dispatch` runs it, because
+    FastAPI would be less strict.
     """
 
     media_types: frozenset[str] | None = JSON
@@ -194,7 +193,7 @@ class Operation(APIRoute):
 
 
 def _forget_traces(errors: Errors) -> None:
-    """Forget where errors were raised: those frames know the errors, and both would stay."""
+    """Drop the tracebacks of errors: errors and frames would form a cycle and stay in memory."""
     for error in errors:
         cause = error.get("ctx", {}).get("error")
         if isinstance(cause, Exception):
@@ -231,7 +230,7 @@ class PatchOperation(Operation):
 
 
 class WholeRequest(Request):
-    """A request whose parts are each read once, and whose body is here, within its bound."""
+    """A request whose parts are read once, and whose body has arrived within its bound."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         """Begin with what is here."""
@@ -252,8 +251,8 @@ class WholeRequest(Request):
         """Wait for the body.
 
         Raises:
-            GatewayError: it is too large, or too much is on its way; what is left is not read.
-            ClientDisconnect: the client has gone.
+            GatewayError: it is too large, or too many bytes are on their way; the remaining body is
+            not read. ClientDisconnect: the client has gone.
         """
         if not self.has_body():
             return
@@ -280,7 +279,7 @@ class WholeRequest(Request):
         finally:
             gateway.sockets.arrived(noted_bytes)
         self.content = b"".join(chunks)
-        if here_bytes > DENSE_BYTES_MIN:  # to put it together takes its time, and to read it too
+        if here_bytes > DENSE_BYTES_MIN:  # joining it takes long, and so does reading it
             await asyncio.sleep(0)
 
     async def body(self) -> bytes:
@@ -331,7 +330,7 @@ def json_of(text: bytes) -> Any:
 
 
 def check_path(connection: HTTPConnection) -> None:
-    """Refuse a path with an encoded slash: it would be taken for one between names.
+    """Refuse a path with an encoded slash, which would separate names.
 
     Raises:
         GatewayError: there is one.
@@ -341,7 +340,7 @@ def check_path(connection: HTTPConnection) -> None:
 
 
 def check_query(request: Request, known: frozenset[str]) -> None:
-    """Refuse query parameters the operation does not know, or that are given twice.
+    """Refuse query parameters that the operation does not know, or that are repeated.
 
     Raises:
         GatewayError: naming the first.
@@ -357,7 +356,7 @@ def check_query(request: Request, known: frozenset[str]) -> None:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path that was asked for, as a URL has it."""
+    """Return the path of the request, as it is in the URL."""
     return quote(scope["path"], safe="/:@!$&'()*+,;=~")
 
 

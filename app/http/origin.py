@@ -1,12 +1,12 @@
-"""Origin: which pages may call. A page on another site must not reach a gateway on localhost.
+"""Origin: which pages may call. A page of another site must not reach a gateway on localhost.
 
-A browser says where a page came from (`Origin`) and which name it looked up (`Host`). The name
-must be one the gateway answers to, or a foreign name could be pointed at this machine (DNS
-rebinding); the origin must be the gateway's own or on the allow-list. Clients that are no browsers
-send no origin.
+A browser sends where a page came from (`Origin`) and which name it looked up (`Host`). The gateway
+must know the name; otherwise somebody could point a foreign name at this machine (DNS rebinding).
+The origin must be the gateway's own or on the allow-list. Clients that are not browsers send no
+origin.
 
-What watches a gateway asks for it by address, so probes are answered under every name. They tell
-nothing of streams but counts.
+Monitoring calls a gateway by address, so probes are answered under every name. They reveal nothing
+of streams but counts.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Paging: what is listed by name comes a page at a time; a cursor says where the next begins."""
+"""Paging: lists come in pages, by name; a cursor says where the next page begins."""
 
 import base64
 import binascii
@@ -29,11 +29,11 @@ class Page(NamedTuple):
 
     @property
     def with_one_more(self) -> dict[str, Any]:
-        """Return what to ask the backend for: one more tells that there is another page."""
+        """Return what to ask the backend for; one item more shows whether another page follows."""
         return {"after": self.after, "limit": self.limit + 1}
 
     def of(self, items: Sequence[T]) -> tuple[Sequence[T], str | None]:
-        """Return what is on the page, of what the backend has found, and the next cursor."""
+        """Return the items of the page and the next cursor."""
         page = items[: self.limit]
         return page, _cursor(page[-1].name) if len(items) > self.limit else None
 

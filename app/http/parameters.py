@@ -1,14 +1,14 @@
-"""Parameters: what an operation takes from a request, itself and through its dependencies.
+"""Parameters: reads the parameters of an operation and of its dependencies from a request.
 
-FastAPI reads the signatures once. What it has read becomes a list of steps: one for each
+FastAPI reads the signatures once. This file turns them into a list of steps: one for each
 dependency, in the order in which they are needed, and then the operation itself. FastAPI's own way
-costs several times what an append does. What a route does not use costs nothing: where no
-dependency is `async def`, nothing is awaited.
+takes several times as long as an append. Here a feature that a route does not use costs nothing: if
+no dependency is `async def`, nothing is awaited.
 
-A dependency means what it means to FastAPI: it is called once a request unless it says
-`use_cache=False`, a nameless one is called for its effect, `Security` tells its scopes. A `def` is
-called on the event loop, not in a thread, so it must not block. What is not run here is refused
-when the route is made (`Unsupported`): nothing is ignored.
+A dependency means the same as in FastAPI: it is called once in a request unless it has
+`use_cache=False`, one without a name is called for its effect, and `Security` passes its scopes. A
+`def` is called on the event loop, not in a thread, so it must not block. A feature that is not
+supported is refused when the route is made (`Unsupported`), and never ignored.
 """
 
 import inspect
@@ -63,7 +63,7 @@ def pure(dependency: F) -> F:
 
 
 def is_async(call: Callable[..., Any]) -> bool:
-    """Tell whether what a call returns is to be awaited, as FastAPI decides it."""
+    """Tell whether the result of a call is awaited, as FastAPI decides it."""
     return any(inspect.iscoroutinefunction(function) for function in _functions(call))
 
 
@@ -76,7 +76,7 @@ def is_generator(call: Callable[..., Any]) -> bool:
 
 
 def missing(*location: str) -> dict[str, Any]:
-    """Return what is wrong where something is required and not there."""
+    """Return the error of a parameter that is required and missing."""
     return {"type": "missing", "loc": location, "msg": "Field required", "input": None}
 
 
@@ -315,7 +315,7 @@ class _OfRequest(_Dependency):
 
 
 class _Pure(_Dependency):
-    """A dependency whose result is known where none of its parameters is given."""
+    """A dependency whose result is known if the request has none of its parameters."""
 
     def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
         super().__init__(dependant, given)
@@ -331,7 +331,7 @@ class _Pure(_Dependency):
 
 
 def _dependency(dependant: Dependant, given: list[tuple[str | None, int]]) -> _Dependency:
-    """Return the step of a dependency, of the kind that costs least."""
+    """Return the cheapest kind of step for a dependency."""
     if getattr(dependant.call, "is_pure", False):
         return _Pure(dependant, given)
     step = _Dependency(dependant, given)
@@ -339,13 +339,13 @@ def _dependency(dependant: Dependant, given: list[tuple[str | None, int]]) -> _D
 
 
 def _cache_key(dependant: Dependant) -> object:
-    """Return what two dependencies share that FastAPI calls once a request."""
+    """Return the key that two dependencies share if FastAPI calls them once in a request."""
     scopes = frozenset(_scopes(dependant)) if _uses_scopes(dependant) else frozenset()
     return dependant.call, scopes, dependant.scope
 
 
 def _scopes(dependant: Dependant) -> list[str]:
-    """Return the scopes that a dependency is asked for: those around it, and its own."""
+    """Return the scopes of a dependency: its own, and those around it."""
     return list(
         dict.fromkeys([*(dependant.parent_oauth_scopes or ()), *(dependant.own_oauth_scopes or ())])
     )

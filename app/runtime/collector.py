@@ -1,15 +1,17 @@
 """Collector: when the process collects garbage, and when it gives free memory back.
 
 A full collection looks at every object, which takes a second with a million pending entries. So a
-collection looks at new objects only, and what has survived two of them is frozen: it is looked at
-no more. Connections and streams leave no reference cycles behind, so reference counts free them.
-If a frozen object becomes part of a cycle all the same, memory grows that the streams do not
-account for. Once that is far more than ever before, one full collection runs.
+collection looks at new objects only. Objects that have survived two collections are frozen: later
+collections skip them. Connections and streams leave no reference cycles behind, so reference counts
+free them. If a frozen object becomes part of a cycle, memory grows that the streams do not account
+for. When this is far more than ever before, one full collection runs.
 
-Few objects can hold much memory, so growth of memory starts a collection as well as their number.
+Few objects can hold much memory, so not only their number starts a collection, but also growth of
+memory.
 
-glibc keeps freed memory for later: 800 MiB of deleted entries stayed. A thread tells it to give
-that back. Whoever allocates waits meanwhile, 0.2 ms for each MiB, so it is told often.
+glibc keeps freed memory for later: 800 MiB of deleted entries stayed. So a thread makes it give
+that memory back. Every allocation waits meanwhile, 0.2 ms for each MiB, so the thread does so
+often.
 """
 
 import asyncio
@@ -52,7 +54,7 @@ which is the last: fifteen thousand take 3 to 7 ms, and 15 if they are entries o
 
 
 class Usage(NamedTuple):
-    """What the process has of the system, of that what nobody uses, and what the streams take."""
+    """The memory of the process, how much of it is free, and how much the streams take."""
 
     resident_bytes: int
     free_bytes: int
@@ -60,12 +62,12 @@ class Usage(NamedTuple):
 
     @property
     def unaccounted_bytes(self) -> int:
-        """Return what is used for something else than streams: connections, answers, garbage."""
+        """Return the memory of everything but streams: connections, answers, garbage."""
         return self.resident_bytes - self.free_bytes - int(_ESTIMATE * self.streams_bytes)
 
 
 class Keeper:
-    """Decides when to collect, and when to give back."""
+    """Decides when to collect garbage, and when to give free memory back."""
 
     def __init__(self, usage: Usage) -> None:
         """Begin with what is used now."""
@@ -75,7 +77,7 @@ class Keeper:
         self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
 
     def must_collect(self, usage: Usage) -> bool:
-        """Tell whether memory has grown since the last collection; there is one then."""
+        """Tell whether memory has grown since the last collection, so that another one is due."""
         before = self._collected_at_bytes
         if usage.resident_bytes < before + max(GROWTH_BYTES_MIN, GROWTH_SHARE * before):
             self._collected_at_bytes = min(before, usage.resident_bytes)
@@ -84,7 +86,7 @@ class Keeper:
         return True
 
     def must_look_at_all(self, usage: Usage) -> bool:
-        """Tell whether far more stays unaccounted for than ever before; all is looked at then."""
+        """Tell whether far more memory is unaccounted for than ever, so that a full one is due."""
         before, now = self._unaccounted_bytes_max, usage.unaccounted_bytes
         if now < before + max(UNACCOUNTED_BYTES_MIN, UNACCOUNTED_SHARE * before):
             self._unaccounted_looks = 0  # it was work that has ended
@@ -96,7 +98,7 @@ class Keeper:
         return True
 
     def must_give_back(self, usage: Usage) -> bool:
-        """Tell whether enough has been freed since it was last given back; it is then."""
+        """Tell whether enough was freed since memory was last given back, so that it is due."""
         if usage.free_bytes < self._given_back_bytes + FREE_BYTES_MIN:
             # What was given back and is used again can be given back again.
             self._given_back_bytes = min(self._given_back_bytes, usage.free_bytes)
@@ -128,7 +130,7 @@ class _Allocation(ctypes.Structure):
 
 
 async def keep_low(streams_bytes: Callable[[], int]) -> None:
-    """Collect and give back as long as the process runs; nothing where there is no glibc.
+    """Collect garbage and give memory back until cancelled; does nothing without glibc.
 
     Args:
         streams_bytes: tells what the streams take.
@@ -159,20 +161,20 @@ def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int])
 
 
 def look_at_the_new_only() -> None:
-    """Never look for garbage among what is there now, nor later among what has survived a while."""
+    """Exclude all objects of now from collections, and later those that survive two of them."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     gc.callbacks.append(_spare)
 
 
 def _spare(phase: str, info: Mapping[str, int]) -> None:
-    """Take what has survived two collections out of all later ones."""
+    """Exclude objects that have survived two collections from later ones."""
     if phase == "stop" and info["generation"] > 0:
         gc.freeze()
 
 
 def _collect(event: str) -> None:
-    """Collect all garbage there is among what is not taken out."""
+    """Collect all garbage among the objects that are not excluded."""
     began_s = time.perf_counter()
     count = gc.collect()
     took_s = time.perf_counter() - began_s

@@ -1,7 +1,7 @@
-"""Departures: those who leave at once are seen to in turns.
+"""Departures: connections that end at once are handled in several turns of the event loop.
 
-The event loop tells of all connections that have ended in one go. Each that ends wakes a handful of
-tasks, and thousands would be woken together: the loop would have nothing else to do for a second.
+The event loop reports all connections that have ended in one turn. Each of them wakes a handful of
+tasks. If thousands were woken together, the loop would do nothing else for a second.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ LEAVERS_AT_ONCE_MAX = 8
 
 
 class Departures:
-    """Whose connection has ended, in order; mostly there is nobody."""
+    """The connections that have ended and wait for their turn; mostly there are none."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Begin with none."""
         self._waiting: deque[Callable[[], None]] = deque()
         self._seen_to_count = 0  # in this turn
 

@@ -1,7 +1,8 @@
-"""Loop delay: how late the event loop is, measured all the time, and what held it.
+"""Loop delay: measures how late the event loop is, and finds what held it.
 
-A timer of the loop beats. How late a beat is tells how long something held the loop. A thread looks
-on: when a beat is overdue it notes what the loop's thread is doing, and warns when that is over.
+A timer of the loop fires again and again. Its delay says how long something held the loop. A thread
+watches: when the timer is overdue, the thread notes what the loop's thread is doing, and warns when
+the hold is over.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Sample(NamedTuple):
 
 
 class _Hold(NamedTuple):
-    """A time in which the loop could not run what was ready."""
+    """A time in which something held the loop."""
 
     beat_at_s: float
     delay_s: float
@@ -55,8 +56,8 @@ class LoopDelay:
         """Get ready to measure.
 
         Args:
-            registry: where the figures are told.
-            warn_ms: a longer hold is warned of.
+            registry: shows the figures.
+            warn_ms: a hold that lasts longer is logged as a warning.
             command: what runs a command; its local variable `words` says which.
         """
         self._command = command
@@ -144,9 +145,9 @@ class LoopDelay:
             if held_s < self._warn_s:
                 pause_s, warn_held_s = self._warn_s - held_s, _STILL_HELD_S
             else:
-                with suppress(Exception):  # what it looks at goes on meanwhile
+                with suppress(Exception):  # the thread that it looks at goes on meanwhile
                     self._samples.append(_Sample(beat_at_s, doing(thread_id, loop, self._command)))
-                # A long hold is looked at less often, and yet told soon after it has ended.
+                # A long hold is looked at less often, and yet reported soon after its end.
                 pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
             if held_s >= warn_held_s:
                 self._warn(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)

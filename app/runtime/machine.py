@@ -1,4 +1,4 @@
-"""Machine: what there is of it for this process."""
+"""Machine: the memory that this process may use."""
 
 import os
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
-    """Return how much memory this process may take: all there is, or what a control group allows.
+    """Return how much memory this process may use: all of the machine's, or its control group's.
 
-    A group is in a group, and each may say less than the one around it (`man 7 cgroups`).
+    Groups are nested, and each may allow less than the one around it (`man 7 cgroups`).
 
     Args:
         groups_of_us: says which groups the process is in.
@@ -26,7 +26,7 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
 
 
 def _limits(groups_of_us: Path, groups: Path) -> Iterator[Path]:
-    """Yield the files in which a limit may stand, of version 2 and version 1."""
+    """Yield the files that may have a limit, of version 2 and version 1."""
     lines = []
     with suppress(OSError):
         lines = groups_of_us.read_text().splitlines()

@@ -1,6 +1,6 @@
 """Stack: what a thread is doing right now, as another thread sees it.
 
-It is looked at only when the event loop is late, so requests pay nothing for being nameable.
+It is read only when the event loop is late, so requests are not slower for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REQUEST: CodeType = RequestMetrics.__call__.__code__
 
 
 class Doing(NamedTuple):
-    """What a thread was seen doing."""
+    """What a thread was doing."""
 
     operation: str | None  # of which request, or else of which task
     function: str | None  # the innermost of ours; None: the loop had nothing to do
@@ -33,7 +33,8 @@ class Doing(NamedTuple):
 def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) -> Doing:
     """Return what the thread of an event loop is doing.
 
-    Where it does nothing, the stack is that of the other threads: one of them may not let it run.
+    If it does nothing, the stack is that of the other threads: one of them may keep it from
+    running.
 
     Args:
         thread_id: of the loop's thread, as `threading.get_ident` tells it.
@@ -52,13 +53,13 @@ def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) ->
 
 
 def _ours(frames: list[FrameType]) -> list[FrameType]:
-    """Return frames of ours, but for what notes how long a collection of garbage takes."""
+    """Return the frames of our own code, without the one that times garbage collection."""
     ours = [frame for frame in frames if _module(frame).startswith(_OURS)]
     return [frame for frame in ours if _module(frame) != "headgate.app.runtime.loop_delay"]
 
 
 def _in_loop(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and those that wait for it, up to what runs the event loop."""
+    """Yield a frame and its callers, up to the event loop."""
     while frame is not None:
         if frame.f_code.co_name in _RUN and _module(frame).startswith(_RUNNERS):
             return

@@ -1,4 +1,4 @@
-"""Telemetry: how logging is set up, and what is counted for /metrics."""
+"""Telemetry: sets up logging, and counts for /metrics."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ def set_up_logging(level: str) -> None:
 
 
 class Metrics:
-    """What is counted."""
+    """The counters and gauges of `/metrics`."""
 
     def __init__(self) -> None:
         """Start at zero, in a registry of its own."""

@@ -1,4 +1,4 @@
-"""Turns: whoever has much to do lets others come between."""
+"""Turns: a task with much to do lets other tasks run in between."""
 
 import asyncio
 import time
@@ -13,14 +13,14 @@ _FREED_AT_ONCE = 2_000
 
 
 async def let_go(items: list[Any]) -> None:
-    """Empty a list that may be long, with others in between: to free a million takes its time."""
+    """Empty a list that may be long, with other tasks in between: freeing a million takes long."""
     while items:
         del items[-_FREED_AT_ONCE:]
         await asyncio.sleep(0)
 
 
 class Turn:
-    """The time somebody has the event loop for himself."""
+    """The time for which a task has the event loop."""
 
     __slots__ = ("_began_s",)
 
@@ -30,11 +30,11 @@ class Turn:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it is others' turn."""
+        """Tell whether it is the turn of other tasks."""
         return time.perf_counter() - self._began_s > TURN_S
 
     async def pause(self) -> None:
-        """Let others come between if the turn is over, and begin another."""
+        """Let other tasks run if the turn is over, and begin another turn."""
         if self.is_over:
             await asyncio.sleep(0)
             self._began_s = time.perf_counter()

@@ -1,8 +1,9 @@
-"""Intake: what a WebSocket peer sends is taken in portions; nothing is kept for long for it.
+"""Intake: parses what a WebSocket peer sends in portions, and keeps little of it in memory.
 
-uvicorn parses all there is to read at once, keeps each fragment by itself, and answers pings a peer
-never takes. All that is memory somebody else decides about. Here it is a portion at a time, one
-buffer for a message, and no reading while the peer takes nothing.
+uvicorn parses everything that it has read at once, keeps each fragment by itself, and answers pings
+although the peer does not read the answers. So the peer decides how much memory it takes. This
+class parses a portion at a time, has one buffer for a message, and does not read while the peer
+reads nothing.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ To close at once would reset the connection, and the close frame would be lost.
 
 
 class BoundedWebSocket(Peer, SocketProtocol):
-    """A WebSocket for peers that mean no good."""
+    """A WebSocket that bounds what a bad peer costs."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""
@@ -40,7 +41,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read."""
+        """Keep what was read, and parse it soon."""
         self._unparsed.add(data)
         self._parse()
 
@@ -51,13 +52,13 @@ class BoundedWebSocket(Peer, SocketProtocol):
         super().connection_lost(exc)
 
     def leave(self, exc: Exception | None) -> None:
-        """Tell the conversation; parser, error and connection know each other, and would stay."""
+        """End the conversation; parser, error and connection form a cycle, so drop them."""
         super().leave(exc)
         self.conn.parser.close()
         self.conn.parser_exc = None
 
     async def receive(self) -> Any:
-        """Return what the app is to know next; others come between, however much there is."""
+        """Return the next event for the app; other tasks run in between."""
         if self.queue.empty():
             event = await super().receive()
             self._turn = Turn()
@@ -68,12 +69,12 @@ class BoundedWebSocket(Peer, SocketProtocol):
         return event
 
     async def send(self, message: Any) -> None:
-        """Send what the app says; after its close, the peer's answer may be here already."""
+        """Send an event of the app; after a close, the peer's answer may be here already."""
         await super().send(message)
         self._parse()
 
     def resume_writing(self) -> None:
-        """Go on with a peer that takes something again."""
+        """Go on with a peer that reads again."""
         super().resume_writing()
         self._parse()
 
@@ -94,7 +95,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """Hand over a message that is complete, and parse no other until it is taken."""
+        """Pass on a message that is complete, and parse no other until the app takes it."""
         data, self._message = self._message, bytearray()
         if self.close_sent:
             return
@@ -111,7 +112,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self.read_paused = True  # what comes meanwhile is kept as it is, and then reading stops
 
     def handle_parser_exception(self) -> None:
-        """Close because of what the peer sent; what it still sends is not looked at."""
+        """Close because of what the peer sent, and ignore what it still sends."""
         assert self.conn.close_sent is not None
         if self.close_sent:
             return
@@ -121,13 +122,13 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self.close_timer = self.loop.call_later(_LAST_WORDS_S, self.transport.close)
 
     def keepalive_timeout(self) -> None:
-        """Give up a peer that does not answer, and with it what it has not taken."""
+        """Give up a peer that does not answer, and drop what it has not read."""
         super().keepalive_timeout()
         if self.transport.get_write_buffer_size():
             self.transport.abort()
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
-        """Keep nothing for a peer whose conversation is over and who takes nothing."""
+        """Drop what is left for a peer whose conversation is over and that reads nothing."""
         super().on_task_complete(task)
         if not self.writable.is_set():
             self.transport.abort()
@@ -138,7 +139,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
             self.send_receive_event_to_app()
 
     def _parse(self) -> None:
-        """Parse for one turn, while the app takes what comes of it, and the peer its answers."""
+        """Parse for one turn, while the app takes the messages and the peer reads its answers."""
         turn = Turn()
         while self._unparsed.data and not self.read_paused and self.writable.is_set():
             if turn.is_over:

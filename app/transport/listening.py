@@ -1,4 +1,4 @@
-"""Listening: the addresses of a host are bound before anything is loaded, and listened to later."""
+"""Listening: binds the addresses of a host before anything is loaded; the server listens later."""
 
 import errno
 import socket
@@ -11,7 +11,7 @@ _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 def bind(host: str, port: int) -> list[socket.socket]:
     """Return a bound socket for each address of a host; none of them listens yet.
 
-    Until they listen, a connection is refused as if nobody were there.
+    Until they listen, the system refuses connections.
 
     Args:
         host: a name or an address.

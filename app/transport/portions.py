@@ -1,14 +1,14 @@
-"""Portions: what a peer sends is parsed a little at a time, and others have their turn between."""
+"""Portions: what a peer sends is parsed in small portions, and other tasks run in between."""
 
 
 class Unparsed:
-    """What was read and is not parsed yet: what was read at once, as no more is read meanwhile."""
+    """What was read at once and is not parsed yet; no more is read meanwhile."""
 
     __slots__ = ("data",)
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.data = memoryview(b"")  # to look at, and most often only whether there is any
+        self.data = memoryview(b"")  # public: it is mostly read to see whether it is empty
 
     def add(self, data: bytes) -> None:
         """Keep what was read."""

@@ -1,4 +1,4 @@
-"""Proxies: what a request came through, for pages that say under which URL they were asked for."""
+"""Proxies: which proxies may say under which URL a page was requested."""
 
 import os
 from typing import Any
@@ -10,7 +10,7 @@ _LOOPBACK = "127.0.0.1,::1"
 
 
 def proxy_headers() -> Middleware:
-    """Return the layer that takes scheme and client of a proxy that is trusted."""
+    """Return the layer that takes scheme and client from a trusted proxy."""
     trusted = os.environ.get("FORWARDED_ALLOW_IPS", _LOOPBACK)
     layer: Any = ProxyHeadersMiddleware  # it has uvicorn's own types
     return Middleware(layer, trusted)

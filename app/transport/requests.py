@@ -1,15 +1,16 @@
-"""Requests: one connection's are parsed as they are answered, each bounded in size and in time.
+"""Requests: parses one request of a connection after the other, each with a bound in size and time.
 
-uvicorn parses all there is to read at once and lets the requests wait in memory, and it reads on
-after each answer. Here nothing is parsed while a request waits for its answer, and nothing is read
+uvicorn parses everything that it has read at once, lets the requests wait in memory, and reads on
+after each answer. This class parses nothing while a request waits for its answer, and reads nothing
 while there is something to parse. So a connection holds what was read at once and the requests of
 one portion, however fast its client sends.
 
-A request must be here in time, header and body, or its connection is closed. Whoever connects and
-says nothing, or a byte a minute, would otherwise hold a connection for ever; as would who takes a
-byte a minute of an answer that was given up. A request that is here at once needs no timer.
+Header and body of a request must arrive in time, or the connection is closed. Otherwise a client
+that connects and sends nothing, or a byte a minute, would hold a connection for ever. So would a
+client that reads a byte a minute of an answer that was given up. A request that arrives at once
+needs no timer.
 
-All of it is one class, as each layer costs every request.
+All of this is one class, because each layer costs every request.
 """
 
 import asyncio
@@ -62,7 +63,7 @@ def in_time(request_ms_max: int) -> type[HttpToolsProtocol]:
 
 
 class BoundedHttp(Peer, HttpToolsProtocol):
-    """Uvicorn's HTTP/1.1 for clients that send more than they wait for, or too slowly."""
+    """Uvicorn's HTTP/1.1 for clients that send requests too fast or too slowly."""
 
     request_s_max: float
 
@@ -102,7 +103,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         super().connection_lost(exc)
 
     def leave(self, exc: Exception | None) -> None:
-        """Let those know who answer."""
+        """End what answers on this connection."""
         super().leave(exc)
         if self._under_way is not None:  # uvicorn tells the last request only
             self._under_way.disconnected = True
@@ -156,7 +157,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def refuse(self, code: Code, detail: str) -> None:
-        """Say why nothing that comes is looked at any more, if it can be said, and close."""
+        """Answer why nothing more is parsed, if an answer is possible, and close."""
         self._is_refused = True
         self._expect_no_more()
         self._unparsed.clear()
@@ -175,7 +176,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         async def answer(scope: Any, receive: Any, send: Any) -> None:
             await app(scope, receive, send)
             if cycle.response_started and not cycle.response_complete:
-                cycle.disconnected = True  # it was given up: what is left of it is for nobody
+                cycle.disconnected = True  # it was given up: nobody gets what is left of it
                 self.transport.abort()
 
         self._under_way = cycle
@@ -249,7 +250,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._expect()
 
     def _read_on(self, remaining: Any) -> None:
-        """Parse a request again as one without its offer, then what came behind its header."""
+        """Parse a request again without its offer, then what came behind its header."""
         header = without_offer(self.parser.get_method(), self.url, self.headers)
         self.parser = parser_for(self)
         self._declines_offer = False
@@ -266,7 +267,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
 
 class _Flow(FlowControl):
-    """Reads on once there is nothing left to parse."""
+    """Reads on when there is nothing left to parse."""
 
     def __init__(self, transport: Any, unparsed: Unparsed, parse_soon: Callable[[], None]) -> None:
         super().__init__(transport)
@@ -282,12 +283,12 @@ class _Flow(FlowControl):
             super().resume_reading()
 
     def forget(self) -> None:
-        """Forget the connection, which knows us: nothing of it shall wait for the collector."""
+        """Drop the connection, so that no reference cycle keeps it in memory."""
         del self._parse_soon
 
 
 class _Answers:
-    """Where answers are written: a head goes with what follows, not in a packet of its own."""
+    """Writes answers; the head goes together with the body, and not in a packet of its own."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -314,7 +315,7 @@ class _Answers:
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
-    """Where headers behind a body go: nobody looks at them, so none is kept."""
+    """Takes headers behind a body and keeps none, as nobody reads them."""
 
     def append(self, header: tuple[bytes, bytes]) -> None:
         del header

@@ -1,4 +1,4 @@
-"""Sockets: how many connections there may be, and how much may be on its way through them."""
+"""Sockets: bounds the number of connections, and the bytes on their way through them."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ class Sockets:
         self._arriving_bytes_max = arriving_bytes_max
         self._unsent_bytes_max = unsent_bytes_max
         self._arriving_bytes = 0
-        self._unsent: dict[asyncio.Transport, int] = {}  # who takes nothing for longest comes first
+        self._unsent: dict[asyncio.Transport, int] = {}  # the slowest one comes first
         self._unsent_bytes = 0
         self._refused_count = 0
         self._cut_off_count = 0
@@ -63,7 +63,7 @@ class Sockets:
             Gauge(f"headgate_sockets_{name}", text, registry=registry).set_function(value)
 
     def has_room(self, count: int) -> bool:
-        """Tell whether there may be so many connections; the log says at times if not.
+        """Tell whether there may be so many connections; if not, the log says so now and then.
 
         Args:
             count: those that are open, and those that have ended and wait for their turn.
@@ -94,7 +94,7 @@ class Sockets:
         self._arriving_bytes -= size_bytes
 
     def stuck(self, transport: asyncio.Transport) -> None:
-        """Note that a client does not take what it is sent; who is slowest makes room."""
+        """Note that a client does not read; above the bound the slowest connection is cut off."""
         self.free(transport)
         size_bytes = transport.get_write_buffer_size()
         self._unsent[transport] = size_bytes
@@ -106,31 +106,31 @@ class Sockets:
             slowest.abort()
 
     def free(self, transport: asyncio.Transport) -> None:
-        """Note that a client takes what it is sent, or is gone."""
+        """Note that a client reads again, or has gone."""
         self._unsent_bytes -= self._unsent.pop(transport, 0)
 
 
 class Peer(asyncio.Protocol):
-    """A connection, as far as it shares: its client may be slow, and leave with thousands more."""
+    """A connection that counts against the bounds; thousands may end at once."""
 
     transport: asyncio.Transport
     _sockets: Sockets
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not take what it is sent."""
+        """Wait for a client that does not read."""
         super().pause_writing()
         self._sockets.stuck(self.transport)
 
     def resume_writing(self) -> None:
-        """Go on with a client that takes something again."""
+        """Go on with a client that reads again."""
         self._sockets.free(self.transport)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Make room, and leave when it is this one's turn."""
+        """Give the room back, and end the connection in its turn."""
         self._sockets.free(self.transport)
         self._sockets.departures.add(partial(self.leave, exc))
 
     def leave(self, exc: Exception | None) -> None:
-        """Let everyone know who has to do with the connection."""
+        """End everything that belongs to the connection."""
         super().connection_lost(exc)

@@ -1,8 +1,8 @@
-"""Upgrade: an offer of another protocol than WebSocket is not taken, and the request is served.
+"""Upgrade: declines offers of other protocols than WebSocket, and serves the request.
 
 A server may ignore an offer (RFC 9110, 7.8). The parser does not: it takes what follows the header
 for the other protocol, so a body would be lost. Java's own client offers HTTP/2 with every request.
-So the request is parsed again as one without the offer.
+So the request is parsed again, as one without the offer.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""WebSocket: uvicorn's protocol for thousands of connections that mostly wait."""
+"""WebSocket: uvicorn's protocol, with less memory for thousands of connections that mostly wait."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,23 +15,23 @@ from websockets.typing import ExtensionParameter
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """What a connection does not need while it waits, it does not keep."""
+    """A WebSocket that keeps only what it needs while it waits."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take what uvicorn gives."""
+        """Take the arguments that uvicorn passes."""
         super().__init__(*args, **kwargs)
         self.conn.available_extensions = [_DEFLATE]
         self.queue = _Inbox()  # type: ignore[assignment]
 
     def start_keepalive(self) -> None:
-        """Forget the handshake, which is over: its headers would stay as long as the socket."""
+        """Forget the handshake: its headers would stay in memory as long as the socket."""
         super().start_keepalive()
         self.request.headers.clear()
         self.response.headers.clear()
 
 
 class _Inbox:
-    """What has come and was not yet taken: an `asyncio.Queue` of one reader, at a tenth of it."""
+    """Received events for one reader: an `asyncio.Queue` with a tenth of its memory."""
 
     __slots__ = ("_coming", "_reader", "_ready")
 
@@ -58,9 +58,9 @@ class _Inbox:
 
 
 class _InboundDeflate(PerMessageDeflate):
-    """Inflates what a client has compressed, and sends as it is what it is given (RFC 7692, 6).
+    """Inflates compressed frames of a client, and sends frames uncompressed (RFC 7692, 6).
 
-    One entry goes to many sockets: it would be compressed once for each of them.
+    One entry goes to many sockets, and would be compressed for each of them.
     """
 
     def encode(self, frame: Frame) -> Frame:
