@@ -19,7 +19,7 @@ from headgate.app.http.dependencies import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
 from headgate.app.live.followed import Ended, Followed, GroupBatch, StreamBatch
-from headgate.app.live.frames import ConnectionLimits, Welcome
+from headgate.app.live.frames import Welcome
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
     AckIntent,
@@ -38,6 +38,7 @@ from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
@@ -52,8 +53,6 @@ _APPEND_LENGTH_MAX = 4096
 
 _GOODBYE_S_MAX = 1.0
 """How long the last words may take: less than the gateway takes to stop."""
-
-_TOLD_LIMITS = set(ConnectionLimits.model_fields)
 
 
 class _Feed:
@@ -83,13 +82,15 @@ class Connection:
         """Get ready to serve an accepted socket."""
         self._socket = socket
         self._gateway = gateway
-        self._session = Session(_welcome(gateway))
+        self._limits: ConnectionLimits = gateway.limits
+        name = f"{gateway.random.getrandbits(64):016x}"
+        self._session = Session(Welcome.of(name, self._limits))
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # who listens, and appends that are under way
         self._appends: deque[asyncio.Task[None]] = deque()  # begun, in order, and perhaps not over
         self._outbox = Outbox(
             socket,
-            patience_ms=gateway.limits.send_ms_max,
+            patience_ms=self._limits.send_ms_max,
             on_stuck=lambda: self._end(CloseError(SLOW)),
         )
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -230,7 +231,7 @@ class Connection:
 
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:
         backend = self._gateway.backend
-        credit = Credit(intent.credit, most=self._gateway.limits.credit_max)
+        credit = Credit(intent.credit, most=self._limits.credit_max)
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
             return StreamSubscription(backend, cursor, credit=credit)
@@ -301,14 +302,6 @@ class Connection:
         with suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
             async with asyncio.timeout(_GOODBYE_S_MAX):
                 await self._socket.close(ending.code)
-
-
-def _welcome(gateway: Gateway) -> Welcome:
-    return Welcome(
-        connection=f"{gateway.random.getrandbits(64):016x}",
-        heartbeat_ms=gateway.limits.ping_interval_ms,
-        limits=ConnectionLimits(**gateway.limits.model_dump(include=_TOLD_LIMITS)),
-    )
 
 
 def _entry_count(what: Followed) -> int:

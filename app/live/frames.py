@@ -3,7 +3,7 @@
 Whatever carries a `rid` is answered exactly once, with that `rid`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,7 @@ from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
 from headgate.app.wire.schemas.entries import Entry, EntryInput
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
+from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds
@@ -150,6 +151,9 @@ class ConnectionLimits(SocketLimits):
     frame_ids_max: int = Field(FRAME_IDS_MAX, description="Ids in one frame.")
 
 
+_SOCKET_LIMITS = set(SocketLimits.model_fields)
+
+
 class Welcome(BaseModel):
     """The first frame."""
 
@@ -157,6 +161,12 @@ class Welcome(BaseModel):
     connection: str = Field(description="Identity of this connection, for logs.")
     heartbeat_ms: int = Field(description="Protocol pings come so often.")
     limits: ConnectionLimits
+
+    @classmethod
+    def of(cls, connection: str, limits: LimitsInForce) -> Self:
+        """Return the first frame of a connection that is held to these limits."""
+        told = ConnectionLimits(**limits.model_dump(include=_SOCKET_LIMITS))
+        return cls(connection=connection, heartbeat_ms=limits.ping_interval_ms, limits=told)
 
 
 class Subscribed(BaseModel):

@@ -28,7 +28,7 @@ from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas.limits import Limits
+from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import IdText
@@ -92,7 +92,7 @@ class EventStream(PatientResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None], limits: Limits) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], limits: ConnectionLimits) -> None:
         """Send `events` until they or the client end."""
         super().__init__(
             events,

@@ -11,7 +11,7 @@ import headgate.app
 from headgate.app.live import frames
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.settings import Settings
-from headgate.app.wire.schemas.limits import ChosenLimits, Limits
+from headgate.app.wire.schemas.limits import ChosenLimits, ConnectionLimits, Limits
 from headgate.engine.journal.journal import REDIS_GROWTH
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -72,3 +72,17 @@ def test_limits_that_hold_are_all_there_and_without_a_choice(model: type[BaseMod
     assert schema["required"] == list(model.model_fields)
     assert "minimum" not in str(schema)
     assert "default" not in str(schema)
+
+
+def test_a_connection_is_held_to_its_own_limits_alone() -> None:
+    live = Path(headgate.app.__path__[0]) / "live"
+    named = {
+        node.attr
+        for path in live.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("limits")
+    }
+
+    known = {*ConnectionLimits.model_fields, *frames.ConnectionLimits.model_fields, "model_dump"}
+    assert named >= {"credit_max", "send_ms_max"}
+    assert named <= known
