@@ -1,4 +1,4 @@
-"""Answers: what is to be said, where each answer waits for those to earlier frames."""
+"""Answers: frames to send, where each answer waits for those to earlier frames."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -21,23 +21,23 @@ class _Due:
 
 
 class OrderedAnswers:
-    """What is to be said to a client, in order."""
+    """The frames to send to a client, in order."""
 
     def __init__(self) -> None:
         """Start with nothing to say."""
         self._due: deque[_Due] = deque()
-        self._said: list[Text] = []
+        self._ready: list[Text] = []
 
     def say(self, text: Text) -> None:
         """Say what is no answer: it waits for none."""
-        self._said.append(text)
+        self._ready.append(text)
 
     def answer(self, text: Text) -> None:
         """Answer a frame at once, but behind the answers to those before it."""
         if self._due:
             self._due.append(_Due(None, text))
         else:
-            self._said.append(text)
+            self._ready.append(text)
 
     def expect(self, intent: Intent) -> None:
         """Keep the place of the answer to a frame for which something is to be done."""
@@ -52,9 +52,9 @@ class OrderedAnswers:
         while self._due and self._due[0].is_known:
             first = self._due.popleft()
             if first.text is not None:
-                self._said.append(first.text)
+                self._ready.append(first.text)
 
     def take(self) -> list[Text]:
-        """Return what can be said now; it is not returned again."""
-        said, self._said = self._said, []
-        return said
+        """Return the frames that can be sent now, each once."""
+        frames, self._ready = self._ready, []
+        return frames

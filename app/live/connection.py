@@ -231,7 +231,7 @@ class Connection:
 
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:
         backend = self._gateway.backend
-        credit = Credit(intent.credit, most=self._limits.credit_max)
+        credit = Credit(intent.credit, limit=self._limits.credit_max)
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
             return StreamSubscription(backend, cursor, credit=credit)

@@ -23,7 +23,7 @@ def entry_events(read: StreamRead) -> bytes:
 
 def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
     """Return the `entry` events of a group's deliveries; their entries are there."""
-    return b"".join(_entry_event(one.id, delivery_text(one)) for one in deliveries)
+    return b"".join(_entry_event(delivery.id, delivery_text(delivery)) for delivery in deliveries)
 
 
 def _entry_event(entry_id: EntryId, text: str) -> bytes:
@@ -31,5 +31,5 @@ def _entry_event(entry_id: EntryId, text: str) -> bytes:
 
 
 _last_events = LastBatches[bytes](
-    lambda entries: b"".join(_entry_event(one.id, entry_text(one)) for one in entries)
+    lambda entries: b"".join(_entry_event(entry.id, entry_text(entry)) for entry in entries)
 )

@@ -1,4 +1,4 @@
-"""Frames: what is said over a WebSocket, one model per type. The AsyncAPI document is made of them.
+"""Frames: one model per type of frame on a WebSocket. The AsyncAPI document is made of them.
 
 Whatever carries a `rid` is answered exactly once, with that `rid`.
 """
@@ -165,8 +165,8 @@ class Welcome(BaseModel):
     @classmethod
     def of(cls, connection: str, limits: LimitsInForce) -> Self:
         """Return the first frame of a connection that is held to these limits."""
-        told = ConnectionLimits(**limits.model_dump(include=_SOCKET_LIMITS))
-        return cls(connection=connection, heartbeat_ms=limits.ping_interval_ms, limits=told)
+        bounds = ConnectionLimits(**limits.model_dump(include=_SOCKET_LIMITS))
+        return cls(connection=connection, heartbeat_ms=limits.ping_interval_ms, limits=bounds)
 
 
 class Subscribed(BaseModel):

@@ -140,8 +140,8 @@ class GroupSubscription(Subscription):
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         async for read in self._reads():
-            alive = [one for one in read.deliveries if one.fields is not None]
-            gone = [one.id for one in read.deliveries if one.fields is None]
+            alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
+            gone = [delivery.id for delivery in read.deliveries if delivery.fields is None]
             if not self._request.no_ack:
                 self._held.add(alive)
             if read.deliveries:

@@ -19,11 +19,11 @@ class Held:
 
     def add(self, deliveries: Iterable[Delivery]) -> None:
         """Hold what is sent now."""
-        self.counts.update({one.id: one.delivery_count for one in deliveries})
+        self.counts.update({delivery.id: delivery.delivery_count for delivery in deliveries})
 
     def up_to(self, entry_id: EntryId) -> list[EntryId]:
         """Return what is held up to an id."""
-        return [one for one in self.counts if one <= entry_id]
+        return [held_id for held_id in self.counts if held_id <= entry_id]
 
     def settle(self, ids: Sequence[EntryId], outcomes: Sequence[Outcome]) -> int:
         """Hold no more what was settled or turned out to be another's; returns how much was held.
@@ -45,7 +45,11 @@ class Held:
             counts: delivery counts before that; what came back to us since has a greater one.
         """
         held = self.counts
-        lost = [one for one, count in counts.items() if one in held and held[one] <= count]
+        lost = [
+            entry_id
+            for entry_id, count in counts.items()
+            if entry_id in held and held[entry_id] <= count
+        ]
         for entry_id in lost:
             del held[entry_id]
         return lost
@@ -53,5 +57,5 @@ class Held:
     def keep(self, ids: Iterable[EntryId]) -> None:
         """Hold nothing but these: the rest was settled elsewhere."""
         kept = set(ids)
-        for entry_id in [one for one in self.counts if one not in kept]:
+        for entry_id in [held_id for held_id in self.counts if held_id not in kept]:
             del self.counts[entry_id]

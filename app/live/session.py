@@ -206,7 +206,7 @@ class Session:
                     self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))
             case GroupBatch(deliveries, gone, lag, credit_left):
                 if deliveries or gone:
-                    names, left = [str(one) for one in gone], credit_left or 0
+                    names, left = [str(entry_id) for entry_id in gone], credit_left or 0
                     self._answers.say(
                         deliveries_frame(sub, deliveries, names, credit_left=left, lag=lag)
                     )
@@ -294,7 +294,7 @@ def _text(frame: BaseModel) -> str:
 
 def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Text | None:
     is_ack = isinstance(intent, AckIntent)
-    if is_ack and intent.rid is None and all(one is Outcome.ACKED for one in outcomes):
+    if is_ack and intent.rid is None and all(outcome is Outcome.ACKED for outcome in outcomes):
         return None
     kind: Literal["acked", "ok"] = "acked" if is_ack else "ok"
     return settled_frame(kind, intent.rid, intent.sub, intent.ids, outcomes)

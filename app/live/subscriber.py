@@ -28,10 +28,10 @@ async def remove_stranded(backend: Backend) -> None:
         for stream in streams:
             for group in await backend.groups(stream.name) if stream.group_count else ():
                 names = stream.name, group.name
-                found = [one.name for one in await backend.consumers(*names)]
-                gone = filter(_TEMPORARY.fullmatch, found)
+                names_found = [consumer.name for consumer in await backend.consumers(*names)]
+                gone = filter(_TEMPORARY.fullmatch, names_found)
                 await asyncio.gather(
-                    *(backend.delete_consumer(*names, one, release=True) for one in gone)
+                    *(backend.delete_consumer(*names, consumer, release=True) for consumer in gone)
                 )
         after = streams[-1].name
 

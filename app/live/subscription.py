@@ -28,15 +28,15 @@ BATCH_BYTES_MAX = 2**20
 class Credit:
     """How many entries may still be sent."""
 
-    def __init__(self, available: int, *, most: int) -> None:
+    def __init__(self, available: int, *, limit: int) -> None:
         """Start with `available`, never to hold more than `most`."""
         self.available = available
-        self._most = most
+        self._limit = limit
         self._added = asyncio.Event()
 
     def add(self, entries: int) -> None:
         """Let so many more come; what is above the bound is cut off."""
-        self.available = min(self.available + entries, self._most)
+        self.available = min(self.available + entries, self._limit)
         self._added.set()
 
     def spend(self, entries: int) -> None:
@@ -96,8 +96,8 @@ class Subscription(ABC):
             if until is not None:
                 sources.append(_ending(until))
             async with aclosing(merged(*sources)) as coming:
-                async for one in coming:
-                    yield one
+                async for item in coming:
+                    yield item
         except StreamError as error:
             yield Ended(error)
         finally:

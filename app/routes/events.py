@@ -290,7 +290,7 @@ def _check_is_asked_for(request: Request) -> None:
     """
     sent = request.headers
     types = sent.get("accept", "").lower().split(",")
-    if EventStream.media_type not in (one.partition(";")[0].strip() for one in types):
+    if EventStream.media_type not in (media_type.partition(";")[0].strip() for media_type in types):
         text = "reading takes entries: send the header Accept: text/event-stream"
         raise GatewayError("not_acceptable", text, pointer="/header/Accept")
     if (
@@ -347,7 +347,7 @@ class _Encoder:
 
     async def _acknowledge(self, batch: followed.GroupBatch) -> None:
         assert isinstance(self._subscription, GroupSubscription)
-        ids = [one.id for one in batch.deliveries] + batch.gone
+        ids = [delivery.id for delivery in batch.deliveries] + batch.gone
         if ids:
             await self._subscription.ack(ids)
 

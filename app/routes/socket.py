@@ -125,9 +125,9 @@ class SocketRoutes:
         """Converse over a socket, or pass a request on."""
         if scope["type"] == "websocket":
             for route, serve in self._routes:
-                match, found = route.matches(scope)
+                match, matched = route.matches(scope)
                 if match is Match.FULL:
-                    scope.update(found)
+                    scope.update(matched)
                     await serve(WebSocket(scope, receive, send))
                     return
         await self._app(scope, receive, send)
@@ -150,5 +150,5 @@ async def _serve(socket: WebSocket, first: Callable[[], SubscribeIntent] | None)
 
 
 def _check_credit(socket: WebSocket, query: SocketQuery) -> None:
-    most = gateway_of(socket).limits.credit_max
-    check_at_most(query.credit, most, pointer="/query/credit")
+    limit = gateway_of(socket).limits.credit_max
+    check_at_most(query.credit, limit, pointer="/query/credit")

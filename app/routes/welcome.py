@@ -49,13 +49,13 @@ async def welcome(request: Request) -> Response:
 
 
 def _text(base: str) -> str:
-    steps = [f"{title}:\n  {_said(step, base)}\n" for title, step in _STEPS.items()]
+    steps = [f"{title}:\n  {_shown_step(step, base)}\n" for title, step in _STEPS.items()]
     pages = [f"  {base + path:<{len(base) + 14}}  {what}\n" for path, what in _PAGES.items()]
     head = f"Headgate {version('headgate')}, a streaming gateway\n\n"
     return head + "".join([*steps, "And in a browser, besides this address:\n", *pages])
 
 
-def _said(step: str, base: str) -> str:
+def _shown_step(step: str, base: str) -> str:
     return step.replace("{base}", base).replace("{stream}", "orders")
 
 
@@ -70,7 +70,7 @@ def _page() -> _Page:
     steps = "".join(
         f"<h3>{html.escape(title)}</h3>"
         f'<pre data-command="{html.escape(step)}">'
-        f"{html.escape(_said(step, 'http://localhost:8080'))}</pre>"
+        f"{html.escape(_shown_step(step, 'http://localhost:8080'))}</pre>"
         for title, step in _STEPS.items()
     )
     pages = "".join(

@@ -31,7 +31,7 @@ def values_in(answer: httpx.Response) -> list[str]:
 
 async def values(live: Live, stream: str) -> list[str]:
     page = (await live.http.get(f"/v1/streams/{stream}/entries")).json()
-    return [one["fields"]["v"] for one in page["entries"]]
+    return [entry["fields"]["v"] for entry in page["entries"]]
 
 
 async def stage(

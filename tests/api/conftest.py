@@ -80,8 +80,8 @@ class Live:
         params = {"consumer": consumer} if consumer else {}
         answer = await self.http.post(url, params=params, json={"ids": ids, **body})
         assert answer.status_code == 200, answer.text
-        assert [one["id"] for one in answer.json()["results"]] == ids
-        return [one["outcome"] for one in answer.json()["results"]]
+        assert [result["id"] for result in answer.json()["results"]] == ids
+        return [result["outcome"] for result in answer.json()["results"]]
 
     async def stream(self, stream: str) -> dict[str, Any]:
         described: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}")).json()

@@ -48,11 +48,11 @@ class Frames:
 
     async def entries(self, count: int) -> list[dict[str, Any]]:
         """Return the next entries, however many frames they come in."""
-        found: list[dict[str, Any]] = []
-        while len(found) < count:
-            found += (await self.next("entries"))["entries"]
-        assert len(found) == count
-        return found
+        received: list[dict[str, Any]] = []
+        while len(received) < count:
+            received += (await self.next("entries"))["entries"]
+        assert len(received) == count
+        return received
 
     async def ids(self, count: int) -> list[str]:
         return [entry["id"] for entry in await self.entries(count)]

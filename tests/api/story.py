@@ -50,7 +50,7 @@ class StoryClock:
 
 
 @dataclass
-class Storyteller:
+class Recorder:
     """Speaks to a gateway, and writes down each exchange under the name of the operation."""
 
     http: httpx.AsyncClient
@@ -58,7 +58,7 @@ class Storyteller:
     paths: dict[str, dict[str, Any]]
     exchanges: dict[str, Any] = field(default_factory=dict)
 
-    async def tell(
+    async def ask(
         self,
         method: str,
         url: str,
@@ -141,112 +141,112 @@ async def played(data_dir: Path) -> dict[str, Any]:
         exchanges = story.exchanges
     async with _gateway(Settings(data_dir=data_dir, **OF_THE_MACHINE), None) as story:
         await story.http.put("/v1/streams/orders", json={})
-        await story.tell("GET", "/v1/admin/journal")
-        await story.tell("POST", "/v1/admin/rewrite")
+        await story.ask("GET", "/v1/admin/journal")
+        await story.ask("POST", "/v1/admin/rewrite")
         exchanges |= story.exchanges
     return exchanges
 
 
-async def _streams_and_entries(story: Storyteller) -> None:
-    await story.tell("PUT", "/v1/streams/orders", json={"max_age_ms": 604_800_000})
-    await story.tell("PATCH", "/v1/streams/orders", json={"max_length": 1_000_000})
+async def _streams_and_entries(story: Recorder) -> None:
+    await story.ask("PUT", "/v1/streams/orders", json={"max_age_ms": 604_800_000})
+    await story.ask("PATCH", "/v1/streams/orders", json={"max_length": 1_000_000})
     order = {"fields": {"sku": "42", "quantity": "1"}}
-    await story.tell(
+    await story.ask(
         "POST", "/v1/streams/orders/entries", json=order, headers={"Idempotency-Key": "order-1"}
     )
-    made = await story.tell(
+    made = await story.ask(
         "POST",
         "/v1/streams/orders/entries/batch",
         json=[{"fields": {"sku": sku, "quantity": "2"}} for sku in ("43", "44", "45")],
     )
     for sku in range(46, 52):
-        await story.tell("POST", "/v1/streams/orders/entries", json={"fields": {"sku": str(sku)}})
+        await story.ask("POST", "/v1/streams/orders/entries", json={"fields": {"sku": str(sku)}})
     first, *_, last = made["ids"]
-    await story.tell("GET", "/v1/streams?prefix=ord&limit=10")
-    await story.tell("GET", "/v1/streams/orders")
-    await story.tell("GET", "/v1/streams/orders/entries?after=0&limit=2")
-    await story.tell("GET", f"/v1/streams/orders/entries/{first}")
-    await story.tell(
+    await story.ask("GET", "/v1/streams?prefix=ord&limit=10")
+    await story.ask("GET", "/v1/streams/orders")
+    await story.ask("GET", "/v1/streams/orders/entries?after=0&limit=2")
+    await story.ask("GET", f"/v1/streams/orders/entries/{first}")
+    await story.ask(
         "POST",
         "/v1/read",
         json={"streams": [{"stream": "orders", "after": last}], "limit": 1, "wait_ms": 20_000},
     )
-    await story.tell("DELETE", f"/v1/streams/orders/entries/{first}")
-    await story.tell("POST", "/v1/streams/orders/entries/delete", json={"ids": [last, first]})
-    await story.tell("POST", "/v1/streams/orders/trim", json={"max_length": 7})
-    await story.tell("GET", f"/v1/streams/orders/events?after={last}")
+    await story.ask("DELETE", f"/v1/streams/orders/entries/{first}")
+    await story.ask("POST", "/v1/streams/orders/entries/delete", json={"ids": [last, first]})
+    await story.ask("POST", "/v1/streams/orders/trim", json={"max_length": 7})
+    await story.ask("GET", f"/v1/streams/orders/events?after={last}")
 
 
-async def _groups(story: Storyteller) -> None:
+async def _groups(story: Recorder) -> None:
     group = "/v1/streams/orders/groups/billing"
     policy = {
         "max_deliveries": 3,
         "dead_letter_stream": "orders.dead",
         "backoff_ms": [1000, 10_000],
     }
-    await story.tell("PUT", group, json={"start": "0", "policy": policy})
-    await story.tell("PATCH", group, json={"policy": {"claim_idle_ms": 30_000}})
-    await story.tell("PUT", f"{group}/consumers/anna")
-    read = await story.tell(
+    await story.ask("PUT", group, json={"start": "0", "policy": policy})
+    await story.ask("PATCH", group, json={"policy": {"claim_idle_ms": 30_000}})
+    await story.ask("PUT", f"{group}/consumers/anna")
+    read = await story.ask(
         "POST", f"{group}/read?consumer=anna", json={"limit": 4, "wait_ms": 20_000}
     )
     first, second, third, fourth = [entry["id"] for entry in read["entries"]]
-    await story.tell("POST", f"{group}/extend?consumer=anna", json={"ids": [second]})
-    await story.tell("POST", f"{group}/ack?consumer=anna", json={"ids": [first]})
-    await story.tell("GET", "/v1/streams/orders/groups")
-    await story.tell("GET", group)
-    await story.tell("GET", f"{group}/consumers")
-    await story.tell("GET", f"{group}/pending?consumer=anna&limit=2")
-    await story.tell("GET", f"{group}/pending/summary")
+    await story.ask("POST", f"{group}/extend?consumer=anna", json={"ids": [second]})
+    await story.ask("POST", f"{group}/ack?consumer=anna", json={"ids": [first]})
+    await story.ask("GET", "/v1/streams/orders/groups")
+    await story.ask("GET", group)
+    await story.ask("GET", f"{group}/consumers")
+    await story.ask("GET", f"{group}/pending?consumer=anna&limit=2")
+    await story.ask("GET", f"{group}/pending/summary")
     story.clock.now_ms += 60_000
-    await story.tell(
+    await story.ask(
         "POST", f"{group}/claim?consumer=ben", json={"ids": [second], "min_idle_ms": 30_000}
     )
-    await story.tell(
+    await story.ask(
         "POST", f"{group}/autoclaim?consumer=ben", json={"min_idle_ms": 30_000, "limit": 1}
     )
-    await story.tell("POST", f"{group}/nack?consumer=ben", json={"ids": [second], "mode": "fatal"})
-    await story.tell("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
-    await story.tell("POST", f"{group}/ack", json={"ids": [third, fourth]})
-    await story.tell("GET", f"{group}/events?consumer=carla&credit=16")
-    await story.tell("DELETE", f"{group}/consumers/anna?pending=release")
+    await story.ask("POST", f"{group}/nack?consumer=ben", json={"ids": [second], "mode": "fatal"})
+    await story.ask("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
+    await story.ask("POST", f"{group}/ack", json={"ids": [third, fourth]})
+    await story.ask("GET", f"{group}/events?consumer=carla&credit=16")
+    await story.ask("DELETE", f"{group}/consumers/anna?pending=release")
 
 
-async def _bulk(story: Storyteller) -> None:
+async def _bulk(story: Recorder) -> None:
     cursors = [{"stream": "orders", "after": "0-0"}]
-    await story.tell("POST", "/v1/bulk/plan", json={"cursors": cursors, "max_entries": 4})
-    await story.tell("GET", "/v1/streams/orders/splits?after=0-0&parts=2")
+    await story.ask("POST", "/v1/bulk/plan", json={"cursors": cursors, "max_entries": 4})
+    await story.ask("GET", "/v1/streams/orders/splits?after=0-0&parts=2")
     batch = "/v1/bulk/writers/nightly-load/batches/0"
     chunk = f"{batch}/partitions/0/attempts/first/chunks/0"
-    await story.tell("PUT", f"{chunk}?stream=orders", rows=[{"sku": "70"}, {"sku": "71"}])
+    await story.ask("PUT", f"{chunk}?stream=orders", rows=[{"sku": "70"}, {"sku": "71"}])
     attempts = [{"partition": 0, "attempt": "first", "chunks": 1}]
-    await story.tell("POST", f"{batch}/commit", json={"attempts": attempts})
-    await story.tell("GET", "/v1/bulk/writers/nightly-load")
-    await story.tell("DELETE", "/v1/bulk/writers/nightly-load/batches/1")
+    await story.ask("POST", f"{batch}/commit", json={"attempts": attempts})
+    await story.ask("GET", "/v1/bulk/writers/nightly-load")
+    await story.ask("DELETE", "/v1/bulk/writers/nightly-load/batches/1")
 
 
-async def _redis_words(story: Storyteller) -> None:
-    await story.tell("POST", "/v1/commands", json=["XADD", "orders", "*", "sku", "99"])
+async def _redis_words(story: Recorder) -> None:
+    await story.ask("POST", "/v1/commands", json=["XADD", "orders", "*", "sku", "99"])
     pipeline = [["XLEN", "orders"], ["XGROUP", "CREATE", "orders", "billing", "$"]]
-    await story.tell("POST", "/v1/commands/pipeline", json=pipeline)
+    await story.ask("POST", "/v1/commands/pipeline", json=pipeline)
     transaction = [["XADD", "orders", "*", "sku", "100"], ["XLEN", "orders"]]
-    await story.tell("POST", "/v1/commands/multi-exec", json=transaction)
-    await story.tell("GET", "/v1/commands/XLEN/orders")
-    await story.tell("POST", "/v1/commands/XADD/orders/*/sku/101")
+    await story.ask("POST", "/v1/commands/multi-exec", json=transaction)
+    await story.ask("GET", "/v1/commands/XLEN/orders")
+    await story.ask("POST", "/v1/commands/XADD/orders/*/sku/101")
 
 
-async def _the_end(story: Storyteller) -> None:
-    await story.tell("DELETE", "/v1/streams/orders/groups/billing")
-    await story.tell("DELETE", "/v1/streams/orders.dead")
+async def _the_end(story: Recorder) -> None:
+    await story.ask("DELETE", "/v1/streams/orders/groups/billing")
+    await story.ask("DELETE", "/v1/streams/orders.dead")
     for path in ("/healthz", "/readyz", "/v1/limits"):
-        await story.tell("GET", path)
-    counted = await story.tell("GET", "/metrics")
+        await story.ask("GET", path)
+    counted = await story.ask("GET", "/metrics")
     about = [line for line in counted.splitlines() if "headgate_entries_appended_total" in line]
     story.exchanges["readMetrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
 
 
 @asynccontextmanager
-async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterator[Storyteller]:
+async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterator[Recorder]:
     """Run a gateway that always does the same while the context lasts."""
     backend = None if clock is None else Engine(MemoryStorage(), clock=clock)
     app = await asyncio.to_thread(create_app, settings, backend)
@@ -258,7 +258,7 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         try:
             document = await asyncio.to_thread(app.openapi)
-            yield Storyteller(http, clock or StoryClock(), document["paths"])
+            yield Recorder(http, clock or StoryClock(), document["paths"])
         finally:
             server.should_exit = True
             await serving

@@ -19,17 +19,17 @@ class Client:
 
     def __init__(self, live: Live) -> None:
         self.frames: list[dict[str, Any]] = []  # what was heard
-        self._said: asyncio.Queue[Any] = asyncio.Queue()
+        self._incoming: asyncio.Queue[Any] = asyncio.Queue()
         self._has_heard = asyncio.Event()
-        socket = WebSocket({"type": "websocket", "headers": []}, self._said.get, self._hear)
-        self._said.put_nowait({"type": "websocket.connect"})
+        socket = WebSocket({"type": "websocket", "headers": []}, self._incoming.get, self._hear)
+        self._incoming.put_nowait({"type": "websocket.connect"})
         self.serving = asyncio.create_task(self._serve(socket, live))
 
     def say(self, **frame: Any) -> None:
-        self._said.put_nowait({"type": "websocket.receive", "text": json.dumps(frame)})
+        self._incoming.put_nowait({"type": "websocket.receive", "text": json.dumps(frame)})
 
     def has(self, kind: str) -> bool:
-        return any(one["type"] == kind for one in self.frames)
+        return any(frame["type"] == kind for frame in self.frames)
 
     async def hear(self) -> None:
         """Wait for a frame."""
@@ -42,7 +42,7 @@ class Client:
             await self.hear()
 
     def hang_up(self) -> None:
-        self._said.put_nowait({"type": "websocket.disconnect", "code": 1006})
+        self._incoming.put_nowait({"type": "websocket.disconnect", "code": 1006})
 
     async def leave(self) -> None:
         self.hang_up()
@@ -107,7 +107,7 @@ async def test_a_subscription_may_end_while_a_frame_about_it_waits_for_an_append
 
     while not client.has("pong"):
         await client.hear()
-    answers = [one["type"] for one in client.frames if one.get("rid") == "r"]
+    answers = [frame["type"] for frame in client.frames if frame.get("rid") == "r"]
     assert answers == ([] if answer is None else [answer])
     assert client.has("appended")
     await client.leave()
@@ -120,5 +120,5 @@ async def test_what_was_answered_last_is_sent_before_the_end(live: Live) -> None
 
     await client.serving
 
-    refused = [one["rid"] for one in client.frames if "rid" in one]
+    refused = [frame["rid"] for frame in client.frames if "rid" in frame]
     assert refused == [str(number) for number in range(1001)]

@@ -144,7 +144,7 @@ async def test_nothing_of_a_reader_that_has_left_waits_for_the_garbage_collector
     kinds = EventStream, Waiter, Consumer
 
     def there() -> dict[int, object]:
-        return {id(one): one for one in gc.get_objects() if isinstance(one, kinds)}
+        return {id(thing): thing for thing in gc.get_objects() if isinstance(thing, kinds)}
 
     await live.create_group("orders", "billing")
     gc.collect()
@@ -292,8 +292,8 @@ async def test_what_a_page_of_another_site_embeds_or_fetches_takes_nothing(
     url = f"{GROUP}?consumer=me&ack=on_receipt"
     answer = await live.http.get(url, headers=headers)
     assert refusal_of(answer)[::2] == (status, pointer)
-    found = await live.group("orders", "billing")
-    assert (found["pending"], found["lag"], found["consumers"]) == (0, 1, 0)
+    group = await live.group("orders", "billing")
+    assert (group["pending"], group["lag"], group["consumers"]) == (0, 1, 0)
 
 
 async def test_a_page_of_the_gateway_itself_may_read_as_a_consumer(live: Live) -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 ORDERS = "/v1/streams/orders"
 BILLING = f"{ORDERS}/groups/billing"
 REDRIVE = f"{BILLING}/dead-letters/redrive"
-LETTERS = "/v1/streams/dead_letters/entries"
+DEAD_LETTERS = "/v1/streams/dead_letters/entries"
 ONCE = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
 
 
@@ -47,7 +47,7 @@ async def nack(live: Live, *ids: str, **body: Any) -> None:
 
 
 async def dead_letters(live: Live) -> list[dict[str, Any]]:
-    answer = await live.http.get(LETTERS)
+    answer = await live.http.get(DEAD_LETTERS)
     assert answer.status_code == 200, answer.text
     entries: list[dict[str, Any]] = answer.json()["entries"]
     return entries
@@ -263,7 +263,7 @@ async def test_a_dead_letter_comes_with_nobody_reading(shared: Live) -> None:
     await read_ids(shared)
 
     params = {"after": "0", "wait_ms": "10000"}
-    read = (await shared.http.get(LETTERS, params=params)).json()["entries"]
+    read = (await shared.http.get(DEAD_LETTERS, params=params)).json()["entries"]
     assert [dead_letter["fields"]["_id"] for dead_letter in read] == ["1-0"]
 
 

@@ -111,14 +111,14 @@ async def test_a_nacked_entry_goes_to_another_consumer_at_once(live: Live) -> No
     await live.create_group("orders", "billing")
     [entry_id] = await live.append("orders", "1")
 
-    async with frames_of(live, f"{GROUP}?consumer=one&credit=1&auto_credit=false") as one:
-        await one.next("subscribed")
-        await one.entries(1)
+    async with frames_of(live, f"{GROUP}?consumer=one&credit=1&auto_credit=false") as first:
+        await first.next("subscribed")
+        await first.entries(1)
         async with frames_of(live, f"{GROUP}?consumer=two") as two:
             await two.next("subscribed")
             await live.until_waiting(1)
-            await one.send(type="nack", rid="n", ids=[entry_id], mode="fail")
-            assert (await one.next("ok"))["results"] == [{"id": entry_id, "outcome": "released"}]
+            await first.send(type="nack", rid="n", ids=[entry_id], mode="fail")
+            assert (await first.next("ok"))["results"] == [{"id": entry_id, "outcome": "released"}]
             [entry] = await two.entries(1)
     assert (entry["id"], entry["deliveries"]) == (entry_id, 2)
 
@@ -146,14 +146,14 @@ async def test_what_a_killed_connection_held_goes_to_the_next_at_once_and_uncoun
     async with frames_of(live, f"{GROUP}?consumer=two&credit=1&auto_credit=false") as two:
         await two.next("subscribed")
         assert await two.ids(1) == ids[:1]
-        one = await connect(live.ws_url + f"{GROUP}?consumer=one").__aenter__()
-        frames = Frames(one)
+        first = await connect(live.ws_url + f"{GROUP}?consumer=one").__aenter__()
+        frames = Frames(first)
         await frames.next("welcome")
         await frames.next("subscribed")
         assert await frames.ids(1) == ids[1:]
         await two.send(type="credit", entries=5)
         await live.until_waiting(2)
-        one.transport.abort()
+        first.transport.abort()
         [entry] = await two.entries(1)
 
     assert (entry["id"], entry["deliveries"]) == (ids[1], 1)
@@ -356,7 +356,7 @@ async def test_a_connection_that_ends_late_does_not_take_entries_from_its_succes
         await old.close()
         await live.until_waiting(1)
         await new.send(type="ack", rid="a", ids=ids)
-        assert [one["outcome"] for one in (await new.next("acked"))["results"]] == ["acked"]
+        assert [result["outcome"] for result in (await new.next("acked"))["results"]] == ["acked"]
 
 
 async def test_an_encoded_slash_is_no_way_into_another_name(live: Live) -> None:
@@ -399,17 +399,17 @@ async def test_those_who_follow_side_by_side_get_the_same_entries_each_on_its_cr
 ) -> None:
     await live.append("orders", "0")
     async with (
-        frames_of(live, f"{STREAM}?credit=3") as one,
+        frames_of(live, f"{STREAM}?credit=3") as first,
         frames_of(live, f"{STREAM}?credit=100") as other,
     ):
-        await one.next("subscribed")
+        await first.next("subscribed")
         await other.next("subscribed")
         await live.until_waiting(2)
         ids = await live.append("orders", *"12345")
-        assert await one.ids(3) == ids[:3]
+        assert await first.ids(3) == ids[:3]
         assert await other.ids(5) == ids
-        await one.send(type="credit", entries=9)
-        assert await one.ids(2) == ids[3:]
+        await first.send(type="credit", entries=9)
+        assert await first.ids(2) == ids[3:]
 
 
 async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for_it() -> None:
@@ -438,4 +438,4 @@ async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(live: Liv
 
     assert refused["rid"] == "a"
     assert refused["problem"]["code"] == "id_not_greater"
-    assert [one["pointer"] for one in refused["problem"]["errors"]] == ["/body/entries/3/id"]
+    assert [error["pointer"] for error in refused["problem"]["errors"]] == ["/body/entries/3/id"]

@@ -189,6 +189,6 @@ async def test_what_is_sent_and_appended_is_counted(live: Live) -> None:
     await commit(live, 0, [(0, "t", 1)])
     values_in(await read_arrow(live, "out"))
 
-    said_ = (await live.http.get("/metrics")).text
-    assert "headgate_entries_appended_total 2.0" in said_
-    assert 'headgate_entries_delivered_total{transport="arrow"} 2.0' in said_
+    metrics = (await live.http.get("/metrics")).text
+    assert "headgate_entries_appended_total 2.0" in metrics
+    assert 'headgate_entries_delivered_total{transport="arrow"} 2.0' in metrics

@@ -28,11 +28,13 @@ async def orders(live: Live) -> Live:
 
 async def heard(frames: Frames, count: int) -> dict[str, list[str]]:
     """Return the ids of the next entries, by subscription."""
-    found: dict[str, list[str]] = {}
-    while sum(map(len, found.values())) < count:
+    frames_of_type: dict[str, list[str]] = {}
+    while sum(map(len, frames_of_type.values())) < count:
         frame = await frames.next("entries")
-        found.setdefault(frame["sub"], []).extend(entry["id"] for entry in frame["entries"])
-    return found
+        frames_of_type.setdefault(frame["sub"], []).extend(
+            entry["id"] for entry in frame["entries"]
+        )
+    return frames_of_type
 
 
 async def test_the_first_frame_tells_what_a_connection_may_ask_for() -> None:
@@ -109,24 +111,24 @@ async def test_what_an_ended_subscription_held_goes_to_another_consumer_at_once(
     orders: Live,
 ) -> None:
     ids = await orders.append("orders", "1", "2")
-    async with frames_of(orders, WS) as one, frames_of(orders, WS) as two:
-        await one.subscribe("g", group="billing", consumer="one")
-        assert await one.ids(2) == ids
-        await two.subscribe("g", group="billing", consumer="two")
+    async with frames_of(orders, WS) as first, frames_of(orders, WS) as second:
+        await first.subscribe("g", group="billing", consumer="one")
+        assert await first.ids(2) == ids
+        await second.subscribe("g", group="billing", consumer="two")
         await orders.until_waiting(2)
-        await one.send(type="unsubscribe", rid="u", sub="g")
-        assert await one.next("unsubscribed") == {
+        await first.send(type="unsubscribe", rid="u", sub="g")
+        assert await first.next("unsubscribed") == {
             "type": "unsubscribed",
             "rid": "u",
             "sub": "g",
             "reason": "requested",
         }
-        entries = await two.entries(2)
+        entries = await second.entries(2)
         assert [(entry["id"], entry["deliveries"]) for entry in entries] == [
-            (one, 1) for one in ids
+            (entry_id, 1) for entry_id in ids
         ]
         await orders.until_waiting(1)
-        await one.subscribe("g", group="billing", consumer="one")  # the name is free again
+        await first.subscribe("g", group="billing", consumer="one")  # the name is free again
         await orders.until_waiting(2)
 
 
@@ -139,13 +141,15 @@ async def test_what_is_appended_over_a_socket_comes_to_its_own_subscription(live
         assert await frames.ids(2) == first
         await live.until_waiting(1)
         await frames.send(type="append", rid="b", stream="orders", entries=entries[:1])
-        told: dict[str, Any] = {}  # in either order
-        while len(told) < 2:
+        frames_of_type: dict[str, Any] = {}  # in either order
+        while len(frames_of_type) < 2:
             frame = await frames.any()
-            told[frame["type"]] = frame
-            told.pop("state", None)
-        assert told["appended"]["rid"] == "b"
-        assert [entry["id"] for entry in told["entries"]["entries"]] == told["appended"]["ids"]
+            frames_of_type[frame["type"]] = frame
+            frames_of_type.pop("state", None)
+        assert frames_of_type["appended"]["rid"] == "b"
+        assert [entry["id"] for entry in frames_of_type["entries"]["entries"]] == frames_of_type[
+            "appended"
+        ]["ids"]
     assert (await live.stream("orders"))["length"] == 3
 
 
@@ -167,11 +171,13 @@ async def test_who_does_not_wait_for_answers_gets_them_in_the_order_of_the_frame
         answers = [await frames.any() for _ in range(400)]
         read = (await live.http.get("/v1/streams/orders/entries?limit=400")).json()["entries"]
 
-    assert [one["rid"] for one in answers] == [str(number) for number in range(400)]
-    appended = {one["ids"][0]: one["rid"] for one in answers if one["type"] == "appended"}
+    assert [answer["rid"] for answer in answers] == [str(number) for number in range(400)]
+    appended = {
+        answer["ids"][0]: answer["rid"] for answer in answers if answer["type"] == "appended"
+    }
     assert len(appended) == 390
-    assert {one["id"]: one["fields"]["v"] for one in read} == appended
-    assert list(appended) == [one["id"] for one in read]
+    assert {entry["id"]: entry["fields"]["v"] for entry in read} == appended
+    assert list(appended) == [entry["id"] for entry in read]
 
 
 async def test_a_subscription_whose_stream_goes_ends_alone(orders: Live) -> None:
@@ -212,9 +218,9 @@ async def test_who_held_an_entry_is_told_that_another_consumer_has_it(
             "by": "thief",
         }
         await frames.send(type="ack", rid="a", sub="g", up_to=kept)
-        assert [one["id"] for one in (await frames.next("acked"))["results"]] == [kept]
+        assert [result["id"] for result in (await frames.next("acked"))["results"]] == [kept]
     summary = await orders.http.get("/v1/streams/orders/groups/billing/pending?consumer=thief")
-    assert [one["id"] for one in summary.json()["pending"]] == [lost]
+    assert [entry["id"] for entry in summary.json()["pending"]] == [lost]
 
 
 async def test_a_client_is_told_why_nothing_comes(orders: Live) -> None:
@@ -267,8 +273,8 @@ async def test_there_are_no_more_connections_than_there_may_be() -> None:
                 assert await refused.closed() == 1013
             for path in ("events", "groups/billing/events"):
                 answer = await live.http.get(f"/v1/streams/orders/{path}")
-                found = (answer.status_code, answer.json()["code"])
-                assert found == (429, "too_many_connections")
+                refusal = (answer.status_code, answer.json()["code"])
+                assert refusal == (429, "too_many_connections")
             await frames.send(type="ping", rid="still here")
             await frames.next("pong")
         await until(lambda: live.gateway.metrics.connection_count == 0)
@@ -352,13 +358,13 @@ async def test_what_needs_no_ack_is_never_pending(orders: Live) -> None:
 async def test_a_connection_that_ends_while_it_unsubscribes_strands_nothing(orders: Live) -> None:
     for round_number in range(50):
         [entry_id] = await orders.append("orders", str(round_number))
-        one = await connect(orders.ws_url + WS).__aenter__()
-        frames = Frames(one)
+        socket = await connect(orders.ws_url + WS).__aenter__()
+        frames = Frames(socket)
         await frames.next("welcome")
         await frames.subscribe("g", group="billing")
         assert await frames.ids(1) == [entry_id]
         await frames.send(type="unsubscribe", sub="g")
-        one.transport.abort()
+        socket.transport.abort()
         await until(lambda: orders.gateway.metrics.connection_count == 0)
         group = await orders.group("orders", "billing")
         assert group["consumers"] == 0 or group["consumers"] == 1, group

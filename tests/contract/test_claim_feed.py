@@ -1,4 +1,4 @@
-"""A consumer is told what others take over from it."""
+"""A consumer learns what others take over from it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,11 +28,11 @@ async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
     await backend.claim(S, G, consumer, ids(*numbers), ClaimRequest(0))
 
 
-async def told(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
+async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
     """Return what was taken over next: numbers with their delivery counts, and by whom."""
     async with asyncio.timeout(10):
         takeover = await anext(takeovers)
-    return {one.ms: count for one, count in takeover.counts.items()}, takeover.by
+    return {entry_id.ms: count for entry_id, count in takeover.counts.items()}, takeover.by
 
 
 async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
@@ -40,12 +40,12 @@ async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
     async with claims(backend, ANA) as takeovers:
         await backend.read_group(take(ANA))
         await claim(backend, BEN, 1, 3)
-        assert await told(takeovers) == ({1: 1, 3: 1}, BEN)
+        assert await next_takeover(takeovers) == ({1: 1, 3: 1}, BEN)
         await backend.read_group(take(CEM, 1, claim_idle_ms=0))  # as the longest idle
-        assert await told(takeovers) == ({2: 1}, CEM)
+        assert await next_takeover(takeovers) == ({2: 1}, CEM)
         await backend.autoclaim(S, G, ANA, min_idle_ms=0)
         await claim(backend, BEN, 2)
-        assert await told(takeovers) == ({2: 3}, BEN)
+        assert await next_takeover(takeovers) == ({2: 3}, BEN)
 
 
 async def test_nobody_else_is_told(backend: Backend) -> None:
@@ -56,7 +56,7 @@ async def test_nobody_else_is_told(backend: Backend) -> None:
         await claim(backend, CEM, 1)  # was another's
         await claim(backend, ANA, 2)  # is its own
         await claim(backend, CEM, 2)
-        assert await told(takeovers) == ({2: 2}, CEM)
+        assert await next_takeover(takeovers) == ({2: 2}, CEM)
 
 
 async def test_what_is_settled_or_given_back_is_taken_over_from_nobody(backend: Backend) -> None:
@@ -68,7 +68,7 @@ async def test_what_is_settled_or_given_back_is_taken_over_from_nobody(backend: 
         await backend.give_back(S, G, ANA, {entry_id(3): 1})
         await claim(backend, BEN, 1, 2, 3)
         await claim(backend, BEN, 4)
-        assert await told(takeovers) == ({4: 1}, BEN)
+        assert await next_takeover(takeovers) == ({4: 1}, BEN)
 
 
 async def test_what_one_takes_step_by_step_may_be_told_at_once(backend: Backend) -> None:
@@ -79,7 +79,7 @@ async def test_what_one_takes_step_by_step_may_be_told_at_once(backend: Backend)
             await claim(backend, BEN if number % 2 else CEM, number)
         by_taker: dict[bytes, dict[int, int]] = {BEN: {}, CEM: {}}
         while sum(map(len, by_taker.values())) < 10:
-            counts, by = await told(takeovers)
+            counts, by = await next_takeover(takeovers)
             by_taker[by] |= counts
     assert {by: sorted(counts) for by, counts in by_taker.items()} == {
         BEN: [1, 3, 5, 7, 9],
@@ -90,12 +90,12 @@ async def test_what_one_takes_step_by_step_may_be_told_at_once(backend: Backend)
 async def test_each_who_asks_is_told(backend: Backend) -> None:
     await filled(backend, 1, 2)
     await backend.read_group(take(ANA))
-    async with claims(backend, ANA) as one:
+    async with claims(backend, ANA) as first:
         async with claims(backend, ANA) as other:
             await claim(backend, BEN, 1)
-            assert await told(one) == await told(other) == ({1: 1}, BEN)
+            assert await next_takeover(first) == await next_takeover(other) == ({1: 1}, BEN)
         await claim(backend, CEM, 2)
-        assert await told(one) == ({2: 1}, CEM)
+        assert await next_takeover(first) == ({2: 1}, CEM)
 
 
 async def test_the_end_of_the_context_ends_the_iteration(backend: Backend) -> None:

@@ -102,8 +102,8 @@ async def test_idle_entries_are_claimed_a_page_at_a_time(backend: Backend) -> No
     await backend.read_group(take(ANA))
     first = await backend.autoclaim(S, G, BEN, min_idle_ms=0, limit=2)
     assert [delivery.id.ms for delivery in first.deliveries] == [1, 2]
-    rest = await backend.autoclaim(S, G, BEN, min_idle_ms=0, start=first.next_start)
-    assert ([delivery.id.ms for delivery in rest.deliveries], rest.next_start) == ([3], MIN_ID)
+    second = await backend.autoclaim(S, G, BEN, min_idle_ms=0, start=first.next_start)
+    assert ([delivery.id.ms for delivery in second.deliveries], second.next_start) == ([3], MIN_ID)
 
 
 async def test_what_is_gone_from_the_stream_leaves_the_pending_ones_when_claimed(

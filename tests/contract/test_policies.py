@@ -29,8 +29,8 @@ async def test_what_fails_too_often_becomes_a_dead_letter_in_one_step(backend: B
         assert await got(backend, take(ANA, claim_idle_ms=3_600_000)) == [1]
         await backend.nack(S, G, ids(1), mode=NackMode.FAIL)
     assert await held(backend) == {}
-    [letter] = await backend.range(DEAD)
-    assert letter.fields[:2] == (b"n", b"1")
+    [dead_letter] = await backend.range(DEAD)
+    assert dead_letter.fields[:2] == (b"n", b"1")
 
 
 async def test_what_is_claimed_too_often_becomes_a_dead_letter(backend: Backend) -> None:

@@ -75,11 +75,11 @@ def _other(pick: random.Random, count: int) -> pa.Array:
     """Return a column of a type that nobody sends."""
     texts = pa.array([_text(pick) for _ in range(count)])
     ends = pa.array([count], pa.int32()) if count else pa.array([], pa.int32())
-    ones = pa.array(["v"] if count else [])
+    single = pa.array(["v"] if count else [])
     return pick.choice(
         [
             texts.dictionary_encode(),
-            pa.RunEndEncodedArray.from_arrays(ends, ones),
+            pa.RunEndEncodedArray.from_arrays(ends, single),
             pa.nulls(count),
             pa.array([1] * count, pa.int64()),
             pa.array([b"ab"] * count, pa.binary(2)),

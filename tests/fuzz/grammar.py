@@ -176,7 +176,7 @@ def _id(pick: random.Random) -> bytes:
     return pick.choice(IDS)
 
 
-def _one(*words: bytes) -> Callable[[random.Random], list[bytes]]:
+def _choice_of(*words: bytes) -> Callable[[random.Random], list[bytes]]:
     return lambda pick: [pick.choice(words)]
 
 
@@ -184,13 +184,13 @@ _SETTINGS = [
     *(b"stream-node-max-bytes", b"stream-node-max-entries"),
     *(b"stream-idmp-duration", b"stream-idmp-maxsize", b"no"),
 ]
-_NAMES = _one(b"g", b"g", b"g", b"h", b"")
+_NAMES = _choice_of(b"g", b"g", b"g", b"h", b"")
 
 _WORDS: dict[str, Callable[[random.Random], list[bytes]]] = {
-    "key": _one(b"s", b"s", b"s", b"t", b"u", b"", b"\xff"),
+    "key": _choice_of(b"s", b"s", b"s", b"t", b"u", b"", b"\xff"),
     "group": _NAMES,
     "consumer": _NAMES,
-    "name": _one(b"a", b"b", b"", b"\xff\x00", b"stream", b"all", b"x" * 1025),
+    "name": _choice_of(b"a", b"b", b"", b"\xff\x00", b"stream", b"all", b"x" * 1025),
     "pair": lambda pick: [pick.choice([b"f", b""]), pick.choice([b"v", b"\xff", b"v" * 5000])],
     "number": lambda pick: [number(pick)],
     "few": lambda pick: [b"%d" % pick.randint(1, 4) if pick.random() < 0.8 else number(pick)],
@@ -201,7 +201,7 @@ _WORDS: dict[str, Callable[[random.Random], list[bytes]]] = {
     "unread": lambda pick: [pick.choice([b">", b">", b"0", _id(pick)])],
     "bound": lambda pick: [pick.choice([b"-", b"+", _id(pick), b"(" + _id(pick)])],
     "pattern": lambda pick: [bytes(pick.choices(b"*?[]^-\\sat", k=pick.randint(0, 9)))],
-    "setting": _one(*_SETTINGS),
+    "setting": _choice_of(*_SETTINGS),
 }
 
 

@@ -31,7 +31,7 @@ def seeds() -> Iterator[int]:
 
 
 @contextmanager
-def told(seed: int, *facts: object) -> Iterator[None]:
+def reporting_seed(seed: int, *facts: object) -> Iterator[None]:
     """Say by what seed a failure can be had again, and what was tried."""
     try:
         yield

@@ -48,7 +48,7 @@ async def withstand(gateway: Gateway, attack: Attack) -> int:
 
     async def go() -> None:
         nonlocal count
-        await asyncio.gather(*(_told(attack, gateway, seed) for seed in batch))
+        await asyncio.gather(*(_reporting_seed(attack, gateway, seed) for seed in batch))
         count += len(batch)
         batch.clear()
         await _is_well(gateway)
@@ -70,8 +70,8 @@ async def withstand(gateway: Gateway, attack: Attack) -> int:
     return count
 
 
-async def _told(attack: Attack, gateway: Gateway, seed: int) -> None:
-    with rounds.told(seed):
+async def _reporting_seed(attack: Attack, gateway: Gateway, seed: int) -> None:
+    with rounds.reporting_seed(seed):
         await attack(gateway, seed)
 
 

@@ -15,7 +15,7 @@ COUNT = 2000
 
 def test_arrow_bodies_are_taken_or_refused() -> None:
     for seed in rounds.seeds():
-        with rounds.ended(), rounds.told(seed):
+        with rounds.ended(), rounds.reporting_seed(seed):
             child = [sys.executable, "-m", "tests.fuzz.arrow_child", str(seed), str(COUNT)]
             ended = subprocess.run(child, cwd=ROOT, capture_output=True, text=True, check=False)
             assert ended.returncode == 0, ended.stderr[-4000:]

@@ -74,7 +74,7 @@ def test_a_body_in_pieces_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch)
         texts = [json.dumps(entry) for entry in entries_of(pick)]
         body = "\n".join(texts) if is_lines else f"[{separators[0].join(texts)}]"
         wrong = damaged(body.encode(), pick)
-        with rounds.ended(), rounds.told(seed, wrong):
+        with rounds.ended(), rounds.reporting_seed(seed, wrong):
             try:
                 drafts = asyncio.run(drafts_of(wrong, is_lines=is_lines, entries_max=1000))
             except (GatewayError, RequestValidationError, StreamError):
@@ -98,7 +98,7 @@ def test_staged_rows_are_read_or_missed() -> None:
             content[pick.randrange(len(content))] = pick.randrange(256)
         # With a checksum that is right: nobody but the gateway makes such a file.
         changed = struct.pack("<I", google_crc32c.value(bytes(content))) + content
-        with rounds.ended(), rounds.told(seed, changed), suppress(ValueError, IndexError):
+        with rounds.ended(), rounds.reporting_seed(seed, changed), suppress(ValueError, IndexError):
             drafts_of_stream: dict[bytes, list[Draft]] = {}
             for rows in staged.decode(changed):
                 rows.add_to(drafts_of_stream)

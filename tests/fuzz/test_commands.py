@@ -44,7 +44,7 @@ class Spoken:
 
     def __init__(self, seed: int) -> None:
         self.pick = random.Random(seed)
-        self.said: list[list[bytes]] = []
+        self.commands: list[list[bytes]] = []
         self._clock = ManualClock(10)
         self._storage = MemoryStorage()
         self.engine = Engine(self._storage, clock=self._clock)
@@ -55,14 +55,14 @@ class Spoken:
         self._clock.now_ms += self.pick.choice([0, 0, 1, 1, 7, 2000])
         if self.pick.random() < 0.1:
             many = [grammar.command(self.pick) for _ in range(self.pick.randint(0, 6))]
-            self.said += [[b"MULTI"], *many, [b"EXEC"]]
+            self.commands += [[b"MULTI"], *many, [b"EXEC"]]
             await self._answered(self._runner.run_all(many), is_many=True)
         else:
             await self.say(grammar.command(self.pick))
 
     async def say(self, words: list[bytes]) -> None:
         """Run a command, as long as it does not wait."""
-        self.said.append(words)
+        self.commands.append(words)
         await self._answered(self._runner.run(words))
 
     async def _answered(self, running: Coroutine[Any, Any, Any], *, is_many: bool = False) -> None:
@@ -98,7 +98,7 @@ class Spoken:
 async def test_random_commands_are_answered_or_refused() -> None:
     for seed in rounds.seeds():
         spoken = Spoken(seed)
-        with rounds.ended(), rounds.told(seed, spoken.said):
+        with rounds.ended(), rounds.reporting_seed(seed, spoken.commands):
             for _ in range(COUNT):
                 await spoken.go_on()
             spoken.check()
@@ -107,7 +107,7 @@ async def test_random_commands_are_answered_or_refused() -> None:
 @pytest.mark.parametrize("number", grammar.NUMBERS)
 async def test_every_number_of_a_command_may_be_extreme(number: bytes) -> None:
     spoken = Spoken(grammar.NUMBERS.index(number))
-    with rounds.ended(), rounds.told(0, spoken.said):
+    with rounds.ended(), rounds.reporting_seed(0, spoken.commands):
         for form in grammar.COMMANDS:
             await spoken.say([b"XADD", b"s", b"*", b"f", b"v"])
             await spoken.say(b"XGROUP CREATE s g 0".split())

@@ -26,7 +26,7 @@ from headgate.engine.journal.blocks import (
 from headgate.engine.journal.blocks import read_header as read
 from headgate.engine.journal.recovery import snapshot_name
 from headgate.engine.state.keyspace import Keyspace
-from tests.fuzz.rounds import ended, seeds, told
+from tests.fuzz.rounds import ended, reporting_seed, seeds
 from tests.memory_disk import MemoryDisk
 from tests.records import recorded, written
 
@@ -125,10 +125,10 @@ def rebuilt(name: str, data: bytes, random: Random) -> bytes:
 
 
 def fuzz(attempt: Callable[[Random], None]) -> int:
-    """Do it with one seed after the other until the time is over; returns how many those were."""
+    """Try one seed after the other until the time is over; returns how many those were."""
     count, before_bytes = 0, _peak_bytes()
     for seed in seeds():
-        with ended(), told(seed):
+        with ended(), reporting_seed(seed):
             attempt(Random(seed))
         count += 1
     assert _peak_bytes() - before_bytes < GROWTH_BYTES_MAX
@@ -142,7 +142,7 @@ def _peak_bytes() -> int:
 async def test_whatever_stands_in_the_files_is_loaded_or_damage_that_can_be_repaired() -> None:
     directories = await histories()
 
-    def one(random: Random) -> None:
+    def try_once(random: Random) -> None:
         files = dict(random.choice(directories))
         for name in random.sample(sorted(files), random.choice([1, 1, min(2, len(files))])):
             files[name] = rebuilt(name, files[name], random)
@@ -153,7 +153,7 @@ async def test_whatever_stands_in_the_files_is_loaded_or_damage_that_can_be_repa
             recovery.repair(disk)
         _as_snapshot(recovery.recover(disk).keyspace)
 
-    assert fuzz(one) > 0
+    assert fuzz(try_once) > 0
 
 
 def _as_snapshot(keyspace: Keyspace) -> None:
@@ -165,7 +165,7 @@ def _as_snapshot(keyspace: Keyspace) -> None:
 async def test_bytes_that_are_no_files_are_damage() -> None:
     directories = await histories()
 
-    def one(random: Random) -> None:
+    def try_once(random: Random) -> None:
         files = dict(random.choice(directories))
         name = random.choice(sorted(files))
         files[name] = flipped(files[name], random)
@@ -176,4 +176,4 @@ async def test_bytes_that_are_no_files_are_damage() -> None:
             recovery.repair(disk)
         recovery.recover(disk)
 
-    assert fuzz(one) > 0
+    assert fuzz(try_once) > 0

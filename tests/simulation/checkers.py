@@ -29,7 +29,7 @@ While it runs:
    After anything else that did not work, everything works again as soon as the disk does, without a
    restart. What was given up meanwhile was promised to nobody, and the state is what the other
    records lead to. (`RecordedJournal`, `lives`)
-9. A rewrite fails only if the disk does, and then leaves nothing behind. (`told`)
+9. A rewrite fails only if the disk does, and then leaves nothing behind. (`reported`)
 10. An orderly stop leaves everything recorded safe, whatever the policy. (`recovered`)
 11. If a step raises what it may not, what was done before it counts. If a command cannot be
    applied, or a task without which nothing works ends, `Engine.run` raises, every request ends all
@@ -39,7 +39,7 @@ While it runs:
 
 And when bytes that were safe are changed on the disk:
 
-13. It is told, `Corrupt`, unless nothing was written behind them since they were safe: then they
+13. The error is `Corrupt`, unless nothing was written behind them since they were safe: then they
    look like a torn tail. Under `always`. (`damaged`)
 """
 
@@ -186,8 +186,8 @@ def waits(engine: Engine, steady_ms: int, off_ms_max: int) -> None:
     )
 
 
-def told(disk: SimulatedDisk, event: str, facts: Mapping[str, object]) -> None:
-    """Check what the journal has to tell."""
+def reported(disk: SimulatedDisk, event: str, facts: Mapping[str, object]) -> None:
+    """Check the events of the journal."""
     if event in _MISHAPS:
         reason = str(facts["reason"])
         excused = any(text in reason for text in disk.errors)
@@ -210,7 +210,7 @@ _MISHAPS = {
 
 
 def damaged(platter: Platter, random: Random) -> None:
-    """Damage a copy of what is safe, and check that it is told."""
+    """Damage a copy of what is safe, and check that it is reported."""
     copy = platter.copy()
     disk = SimulatedDisk(copy, random, Faults())
     name = random.choice(recovery.names_in_use(disk))

@@ -47,8 +47,8 @@ class History:
         self.delivered_at: dict[DeliveryKey, list[int]] = {}
         self.answers: list[tuple[float, int]] = []  # in this life: when, and what `answer` notes
         self.open_requests: set[Request] = set()
-        self._shadow = Keyspace()
-        self._shadow_position = 0
+        self._replayed = Keyspace()
+        self._replayed_position = 0
         self._greatest_ids: dict[int, EntryId] = {}  # by epoch
 
     @property
@@ -97,12 +97,12 @@ class History:
         self.answers.clear()
         self.added_at = {key: at for key, at in self.added_at.items() if at <= position}
         self.delivered_at.clear()
-        for record in self.records[self._shadow_position :]:
+        for record in self.records[self._replayed_position :]:
             for command in c.decode(record):
                 self._check_order(command)
-                self._shadow.apply(command)
-        self._shadow_position = position
-        return self._shadow
+                self._replayed.apply(command)
+        self._replayed_position = position
+        return self._replayed
 
     def state_at(self, position: int) -> Keyspace:
         """Return what the records up to a position lead to."""
@@ -125,11 +125,11 @@ class History:
     def _check_order(self, command: Command) -> None:
         """Ids grow, unless XSETID says otherwise, and no two lives of streams have one epoch."""
         if isinstance(command, c.StreamCreated):
-            assert command.epoch > self._shadow.epoch, "the epoch of a stream is above all before"
+            assert command.epoch > self._replayed.epoch, "the epoch of a stream is above all before"
         if isinstance(command, c.CountersSet):
-            self._greatest_ids[self._shadow.streams[command.stream].epoch] = command.last_id
+            self._greatest_ids[self._replayed.streams[command.stream].epoch] = command.last_id
         if isinstance(command, c.EntriesAdded):
-            epoch = self._shadow.streams[command.stream].epoch
+            epoch = self._replayed.streams[command.stream].epoch
             for entry in command.entries:
                 greatest = self._greatest_ids.get(epoch, MIN_ID)
                 assert entry.id > greatest, f"{entry.id} is not above {greatest}"

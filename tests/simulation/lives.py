@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     client_count: int
     request_count: int  # of each client
     poison_chance: float  # that a transaction decides what cannot be applied
-    tell_fails: int | None  # which event cannot be told, from 0: a task dies of that
+    report_fails: int | None  # which event cannot be logged, from 0: a task dies of that
 
 
 class Simulation:
@@ -97,7 +97,7 @@ class Simulation:
             client_count=random.randint(1, 6),
             request_count=random.randint(3, 30),
             poison_chance=random.choice([0.0, 0.0, 0.0, 0.2]),
-            tell_fails=random.randint(0, 3) if random.random() < 0.03 else None,
+            report_fails=random.randint(0, 3) if random.random() < 0.03 else None,
         )
 
     def _outages(self) -> tuple[Outage, ...]:
@@ -213,7 +213,7 @@ class _Life:
         self._workload.poison_chance = plan.poison_chance
         self._steady_from_ms: int | None = None
         self._adjusted_ms = 0  # by how much the clock was set, little by little
-        self._told_count = 0
+        self._event_count = 0
         self._has_drained = False
         self._has_died = False
         self._errors: list[BaseException] = []
@@ -429,12 +429,12 @@ class _Life:
 
     def _note_event(self, event: str, facts: Mapping[str, object]) -> None:
         self._simulation._say(f"  {event}: {facts}")
-        number, self._told_count = self._told_count, self._told_count + 1
-        if number == self._plan.tell_fails:
+        number, self._event_count = self._event_count, self._event_count + 1
+        if number == self._plan.report_fails:
             raise TellError
         try:
             if not self._history.is_over:
-                checkers.told(self._disk, event, facts)
+                checkers.reported(self._disk, event, facts)
         except ViolationError as error:
             self._errors.append(error)
 
@@ -444,7 +444,7 @@ class _Life:
 
 
 class TellError(Exception):
-    """What happened cannot be told."""
+    """An event cannot be logged."""
 
 
 def _is_meant(error: BaseException) -> bool:

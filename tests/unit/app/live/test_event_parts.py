@@ -16,9 +16,9 @@ TEXT = (
 def test_events_are_whole_however_they_come(size: int) -> None:
     chunks = [TEXT[start : start + size] for start in range(0, len(TEXT), size)]
 
-    found = [event for events in events_in(chunks) for event in events]
+    whole = [event for events in events_in(chunks) for event in events]
 
-    assert found == [
+    assert whole == [
         Event("ready", '{"position":"0-0"}'),
         Event("entry", '{"id":"1-0","fields":{"ä":"😀"}}'),
         Event("caught_up", '{"at":"1-0"}'),

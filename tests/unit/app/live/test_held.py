@@ -6,7 +6,7 @@ from headgate.app.live.held import Held
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, Outcome
 
-ONE, TWO, THREE = (EntryId(ms, 0) for ms in (1, 2, 3))
+ID_1, ID_2, ID_3 = (EntryId(ms, 0) for ms in (1, 2, 3))
 
 
 def delivery(entry_id: EntryId, count: int = 1) -> Delivery:
@@ -15,7 +15,7 @@ def delivery(entry_id: EntryId, count: int = 1) -> Delivery:
 
 def holding(*ids: EntryId) -> Held:
     held = Held()
-    held.add([delivery(one) for one in ids])
+    held.add([delivery(entry_id) for entry_id in ids])
     return held
 
 
@@ -23,56 +23,56 @@ def holding(*ids: EntryId) -> Held:
     "outcome", [Outcome.ACKED, Outcome.RELEASED, Outcome.CLAIMED, Outcome.NOT_PENDING]
 )
 def test_what_is_settled_or_lost_is_held_no_more(outcome: Outcome) -> None:
-    held = holding(ONE, TWO, THREE)
+    held = holding(ID_1, ID_2, ID_3)
 
-    assert held.settle([TWO, ONE], [outcome, outcome]) == 2
+    assert held.settle([ID_2, ID_1], [outcome, outcome]) == 2
 
-    assert list(held.counts) == [THREE]
+    assert list(held.counts) == [ID_3]
 
 
 def test_what_is_extended_is_still_held() -> None:
-    held = holding(ONE, TWO)
+    held = holding(ID_1, ID_2)
 
-    assert held.settle([ONE, TWO], [Outcome.EXTENDED, Outcome.CLAIMED]) == 1
+    assert held.settle([ID_1, ID_2], [Outcome.EXTENDED, Outcome.CLAIMED]) == 1
 
-    assert list(held.counts) == [ONE]
+    assert list(held.counts) == [ID_1]
 
 
 def test_what_is_settled_twice_or_was_not_held_counts_once() -> None:
-    held = holding(ONE)
+    held = holding(ID_1)
 
-    assert held.settle([THREE, ONE, ONE], [Outcome.ACKED] * 3) == 1
-    assert held.settle([ONE], [Outcome.NOT_PENDING]) == 0
+    assert held.settle([ID_3, ID_1, ID_1], [Outcome.ACKED] * 3) == 1
+    assert held.settle([ID_1], [Outcome.NOT_PENDING]) == 0
 
 
 def test_what_another_consumer_took_over_is_held_no_more() -> None:
-    held = holding(ONE, TWO, THREE)
+    held = holding(ID_1, ID_2, ID_3)
 
-    assert held.take_away({THREE: 1, ONE: 1, EntryId(9, 0): 1}) == [THREE, ONE]
+    assert held.take_away({ID_3: 1, ID_1: 1, EntryId(9, 0): 1}) == [ID_3, ID_1]
 
-    assert held.take_away({ONE: 1}) == []
-    assert list(held.counts) == [TWO]
+    assert held.take_away({ID_1: 1}) == []
+    assert list(held.counts) == [ID_2]
 
 
 def test_what_another_took_and_gave_back_meanwhile_is_still_held() -> None:
-    held = holding(ONE)
-    held.add([delivery(ONE, 2)])  # it is told late that another took it: it is ours again
+    held = holding(ID_1)
+    held.add([delivery(ID_1, 2)])  # it is told late that another took it: it is ours again
 
-    assert held.take_away({ONE: 1}) == []
+    assert held.take_away({ID_1: 1}) == []
 
-    assert held.counts == {ONE: 2}
+    assert held.counts == {ID_1: 2}
 
 
 def test_what_is_up_to_an_id_is_in_the_order_of_sending() -> None:
-    held = holding(TWO, THREE)
-    held.add([delivery(ONE)])
+    held = holding(ID_2, ID_3)
+    held.add([delivery(ID_1)])
 
-    assert held.up_to(TWO) == [TWO, ONE]
+    assert held.up_to(ID_2) == [ID_2, ID_1]
 
 
 def test_what_was_settled_elsewhere_is_held_no_more() -> None:
-    held = holding(ONE, TWO, THREE)
+    held = holding(ID_1, ID_2, ID_3)
 
-    held.keep([THREE, EntryId(9, 0)])
+    held.keep([ID_3, EntryId(9, 0)])
 
-    assert list(held.counts) == [THREE]
+    assert list(held.counts) == [ID_3]

@@ -88,7 +88,7 @@ def receive(session: Session, frame: Any) -> Intent | None:
     return session.receive(frame if isinstance(frame, str) else json.dumps(frame))
 
 
-def said(session: Session) -> list[dict[str, Any]]:
+def sent(session: Session) -> list[dict[str, Any]]:
     """Return the frames that are to be sent."""
 
     def whole(text: Text) -> str:
@@ -100,7 +100,7 @@ def said(session: Session) -> list[dict[str, Any]]:
 def answer_to(session: Session, frame: Any) -> dict[str, Any]:
     """Return what a frame is answered with at once."""
     assert receive(session, frame) is None
-    [answer] = said(session)
+    [answer] = sent(session)
     return answer
 
 
@@ -250,9 +250,9 @@ def test_a_wrong_append_is_told_what_is_wrong(
 ) -> None:
     frame = {"type": "append", "stream": "orders", "entries": [{"fields": {"a": "1"}}]} | wrong
 
-    found = problem_of(new_session(), json.dumps(frame) + padding)
+    problem = problem_of(new_session(), json.dumps(frame) + padding)
 
-    assert (found[2] or "").startswith(pointer)
+    assert (problem[2] or "").startswith(pointer)
 
 
 @pytest.mark.parametrize("rid", [None, "", "r" * 64])
@@ -380,9 +380,9 @@ NACK = {"type": "nack", "sub": "g", "ids": ["1-0"]}
 def test_a_wrong_frame_is_answered_with_a_problem_that_points_at_it(
     frame: Any, code: str, pointer: str
 ) -> None:
-    _, found, where = problem_of(group_session(1), frame)
+    _, code_found, where = problem_of(group_session(1), frame)
 
-    assert (found, where) == (code, pointer)
+    assert (code_found, where) == (code, pointer)
 
 
 def test_there_are_no_more_subscriptions_than_were_promised() -> None:
@@ -466,13 +466,13 @@ class Conversation:
             assert isinstance(closing, UnsubscribeIntent)
             self.pending = closing
 
-    def last_said(self) -> dict[str, Any]:
+    def last_sent(self) -> dict[str, Any]:
         """Return the last answer, once what is under way is done."""
         if isinstance(self.pending, SubscribeIntent):
             self.session.done(self.pending, Ready(EntryId(0, 0)))
         elif self.pending is not None:
             self.session.done(self.pending, None)
-        return said(self.session)[-1]
+        return sent(self.session)[-1]
 
 
 STATES = ["none", "opening", "reading", "holding", "closing"]
@@ -517,7 +517,7 @@ def test_what_a_frame_does_goes_by_the_state_of_its_subscription(
         assert isinstance(intent, kind)
         return
     assert intent is None
-    answer = conversation.last_said()
+    answer = conversation.last_sent()
     assert (answer["type"], answer["sub"]) == ("problem", "x")
     assert answer["problem"]["code"] == code
     assert [error["pointer"] for error in answer["problem"]["errors"]] == ["/body/sub"]
@@ -528,7 +528,7 @@ def test_a_ping_is_answered_in_any_state(state: str) -> None:
     conversation = Conversation(state)
 
     assert receive(conversation.session, {"type": "ping"}) is None
-    assert conversation.last_said() == {"type": "pong"}
+    assert conversation.last_sent() == {"type": "pong"}
 
 
 @pytest.mark.parametrize("state", ["reading", "holding", "closing"])
@@ -553,7 +553,7 @@ def test_what_stands_is_told_with_its_position() -> None:
     session.done(stream, Ready(EntryId(7, 1), gap=Gap(EntryId(3, 0), EntryId(5, 0))))
     session.done(group, Ready(EntryId(7, 0), consumer=b"me", pending_count=2, held=Held()))
 
-    assert said(session) == [
+    assert sent(session) == [
         {
             "type": "subscribed",
             "rid": "1",
@@ -585,7 +585,7 @@ def test_what_is_refused_is_answered_with_a_problem(
 
     session.done(intent, error)
 
-    [answer] = said(session)
+    [answer] = sent(session)
     assert (answer["type"], answer["rid"], answer.get("sub")) == ("problem", "r", frame.get("sub"))
 
 
@@ -598,7 +598,7 @@ def test_what_is_wrong_with_an_entry_of_an_append_is_placed_in_its_frame() -> No
 
     session.done(intent, error)
 
-    [answer] = said(session)
+    [answer] = sent(session)
     assert answer["problem"]["errors"][0]["pointer"] == "/body/entries/3/fields"
 
 
@@ -609,7 +609,7 @@ def test_what_is_settled_is_answered_id_by_id() -> None:
 
     session.done(ack, [ACKED, CLAIMED])
 
-    assert said(session) == [
+    assert sent(session) == [
         {
             "type": "acked",
             "rid": "r",
@@ -640,7 +640,7 @@ def test_an_ack_that_nobody_asks_about_is_answered_if_it_failed(
 
     session.done(ack, [outcome])
 
-    assert [one["type"] for one in said(session)] == ["acked"] * is_answered
+    assert [frame["type"] for frame in sent(session)] == ["acked"] * is_answered
 
 
 @pytest.mark.parametrize(
@@ -657,7 +657,7 @@ def test_a_nack_and_an_extend_are_always_answered(frame: dict[str, Any], outcome
 
     session.done(intent, [outcome])
 
-    [answer] = said(session)
+    [answer] = sent(session)
     assert (answer["type"], answer["results"][0]["outcome"]) == ("ok", outcome)
 
 
@@ -666,11 +666,11 @@ def test_an_ack_is_answered_though_its_subscription_has_ended_meanwhile() -> Non
     ack = receive(session, {"type": "ack", "rid": "r", "sub": "g", "ids": ["1-0"]})
     assert isinstance(ack, AckIntent)
     session.followed("g", Ended(StreamNotFound(b"orders")))
-    said(session)
+    sent(session)
 
     session.done(ack, [ACKED])
 
-    assert [(one["type"], one["rid"]) for one in said(session)] == [("acked", "r")]
+    assert [(frame["type"], frame["rid"]) for frame in sent(session)] == [("acked", "r")]
 
 
 def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> None:
@@ -684,11 +684,11 @@ def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> Non
 
     session.done(second, ids(2))
     session.followed("g", State("caught_up"))  # this is no answer, and waits for none
-    before = said(session)
+    before = sent(session)
     session.done(first, ids(1))
 
-    assert [one["type"] for one in before] == ["state"]
-    assert [(one["type"], one["rid"]) for one in said(session)] == [
+    assert [frame["type"] for frame in before] == ["state"]
+    assert [(frame["type"], frame["rid"]) for frame in sent(session)] == [
         ("appended", "1"),
         ("appended", "2"),
         ("pong", "3"),
@@ -710,7 +710,7 @@ def test_entries_of_a_stream_are_a_frame() -> None:
 
     session.followed("s", StreamBatch(stream_read(1, 2), credit_left=3))
 
-    assert said(session) == [
+    assert sent(session) == [
         {
             "type": "entries",
             "sub": "s",
@@ -739,10 +739,10 @@ def test_of_nothing_no_frame_is_made_but_of_what_was_missed() -> None:
 
     session.followed("s", StreamBatch(stream_read(), credit_left=5))
     session.followed("g", GroupBatch([], [], lag=0, credit_left=5))
-    assert said(session) == []
+    assert sent(session) == []
     gap = Gap(EntryId(1, 0), EntryId(2, 0))
     session.followed("s", StreamBatch(stream_read(gap=gap), credit_left=5))
-    [frame] = said(session)
+    [frame] = sent(session)
     assert (frame["entries"], frame["gap"]) == ([], {"from": "1-0", "to": "2-0"})
 
 
@@ -752,7 +752,7 @@ def test_a_state_is_a_frame(name: StateName) -> None:
 
     session.followed("g", State(name))
 
-    assert said(session) == [{"type": "state", "sub": "g", "state": name}]
+    assert sent(session) == [{"type": "state", "sub": "g", "state": name}]
 
 
 def test_what_was_claimed_is_a_frame() -> None:
@@ -760,7 +760,7 @@ def test_what_was_claimed_is_a_frame() -> None:
 
     session.followed("g", ClaimedAway(ids(3, 1), b"thief"))
 
-    assert said(session) == [{"type": "claimed", "sub": "g", "ids": ["3-0", "1-0"], "by": "thief"}]
+    assert sent(session) == [{"type": "claimed", "sub": "g", "ids": ["3-0", "1-0"], "by": "thief"}]
 
 
 @pytest.mark.parametrize(
@@ -777,6 +777,6 @@ def test_the_end_of_a_subscription_is_a_problem_and_a_frame(
 
     session.followed("g", Ended(error))
 
-    problem, ended = said(session)
+    problem, ended = sent(session)
     assert (problem["type"], problem["sub"], problem["problem"]["code"]) == ("problem", "g", code)
     assert ended == {"type": "unsubscribed", "sub": "g", "reason": reason}

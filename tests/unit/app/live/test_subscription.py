@@ -61,7 +61,7 @@ class Reader:
             case StreamBatch(read, left):
                 return [entry.id.ms for entry in read.entries], left
             case GroupBatch(deliveries, _, _, left):
-                return [one.id.ms for one in deliveries], left
+                return [delivery.id.ms for delivery in deliveries], left
         return what
 
     async def entries(self) -> list[int]:
@@ -69,8 +69,8 @@ class Reader:
         what = await self.next()
         while isinstance(what, State) or not what[0]:
             what = await self.next()
-        found: list[int] = what[0]
-        return found
+        ids: list[int] = what[0]
+        return ids
 
     async def ended(self) -> Any:
         """Return why it ends, which must be what comes next."""
@@ -94,7 +94,7 @@ def stream(
     credit: int | None = None,
     beat_ms: int | None = None,
 ) -> StreamSubscription:
-    given = None if credit is None else Credit(credit, most=10)
+    given = None if credit is None else Credit(credit, limit=10)
     return StreamSubscription(engine, StreamCursor(S, after), credit=given, beat_ms=beat_ms)
 
 
@@ -115,7 +115,7 @@ async def group(
         policy=info.policy,
         random=Random(1),
     )
-    given = None if credit is None else Credit(credit, most=10)
+    given = None if credit is None else Credit(credit, limit=10)
     return GroupSubscription(engine, engine, subscriber, info, credit=given, **terms)
 
 
@@ -263,7 +263,10 @@ async def test_what_was_not_settled_goes_back_at_the_end_uncounted(engine: Drive
         assert await subscription.ack([entry_id(1)]) == [Outcome.ACKED]
 
     [read] = await engine.take(b"b", released=True)
-    assert [(one.id.ms, one.delivery_count) for one in read.deliveries] == [(2, 1), (3, 1)]
+    assert [(delivery.id.ms, delivery.delivery_count) for delivery in read.deliveries] == [
+        (2, 1),
+        (3, 1),
+    ]
 
 
 async def test_a_consumer_may_keep_what_it_holds(engine: Driver) -> None:
@@ -358,7 +361,7 @@ async def test_what_is_gone_from_the_stream_is_named_and_acknowledged(engine: Dr
     async with aclosing(subscription.follow()) as coming:
         batch = await anext(coming)
         assert isinstance(batch, GroupBatch)
-        assert [one.id.ms for one in batch.deliveries] == [2]
+        assert [delivery.id.ms for delivery in batch.deliveries] == [2]
         assert (batch.gone, batch.credit_left) == ([entry_id(1), entry_id(3)], 4)
         assert await anext(coming) == CAUGHT_UP
         assert await engine.held_numbers() == [2]
@@ -373,7 +376,7 @@ async def test_what_was_settled_elsewhere_is_forgotten(engine: Driver) -> None:
             batch = await anext(coming)
             while not isinstance(batch, GroupBatch):
                 batch = await anext(coming)
-            await engine.ack(S, G, [one.id for one in batch.deliveries])
+            await engine.ack(S, G, [delivery.id for delivery in batch.deliveries])
     assert ready.held is not None
     assert len(ready.held) <= 5
 

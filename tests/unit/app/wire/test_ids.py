@@ -7,7 +7,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import U64_MAX
 
-MOST = str(U64_MAX)
+U64_MAX_TEXT = str(U64_MAX)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ MOST = str(U64_MAX)
         ["1-2"],
         ["1-2", "3-4", "01-002"],
         ["5", "6-7"],
-        [f"{MOST}-{MOST}", "1-1"],
+        [f"{U64_MAX_TEXT}-{U64_MAX_TEXT}", "1-1"],
         ["9999999999999999999-9999999999999999999"],
     ],
 )

@@ -62,7 +62,7 @@ def rewriting(disk: MemoryDisk) -> Rewriter:
 
 
 class Running:
-    """A journal that runs, and what it told."""
+    """A journal that runs, and what it events."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Running:
         bounds: DiskBounds = DiskBounds(),  # noqa: B008
     ) -> None:
         self.disk = disk
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
         self.went_back: list[Keyspace] = []
         self.journal = Journal(
             disk,
@@ -87,7 +87,7 @@ class Running:
         )
 
     def _note_event(self, event: str, facts: Mapping[str, object]) -> None:
-        self.told.append((event, dict(facts)))
+        self.events.append((event, dict(facts)))
 
     def go_back(self, keyspace: Keyspace | None) -> None:
         if keyspace is not None:
@@ -371,7 +371,7 @@ async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
     assert disk.names() == [recovery.journal_name(6), recovery.snapshot_name(5)]
     assert (status.rewrite_count, status.rewrite_failure) == (1, None)
     assert status.size_bytes == sum(map(disk.size_bytes, disk.names()))
-    assert [event for event, _ in run.told] == ["rewrite begins", "rewrite done"]
+    assert [event for event, _ in run.events] == ["rewrite begins", "rewrite done"]
     assert length(recovery.load(disk).keyspace) == 6
 
 
@@ -439,7 +439,7 @@ async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pa
             await run.put(adding(number, bytes(100)))
             await asyncio.sleep(0.1)
         status = run.journal.status
-        failures = [facts for event, facts in run.told if event == "rewrite failed"]
+        failures = [facts for event, facts in run.events if event == "rewrite failed"]
         assert len(failures) == len(begun_s) == 6
         pauses_s = [after - before for before, after in pairwise(begun_s)]
         assert all(1.8 * short < long for short, long in pairwise(pauses_s))
@@ -524,7 +524,7 @@ def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
             await asyncio.sleep(10 * SYNC_INTERVAL_S)
         assert len(disk.synced) - before == 1
         assert run.journal.status.failure == run.journal.failure
-        [(event, facts)] = run.told
+        [(event, facts)] = run.events
         assert (event, facts["reason"]) == ("journal failed", run.journal.failure)
 
     test()
@@ -567,7 +567,7 @@ async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:
         with pytest.raises(Unavailable):
             await run.put(adding(1))
         await asyncio.sleep(10)
-        assert [event for event, _ in run.told] == ["journal failed", "journal cannot be read"]
+        assert [event for event, _ in run.events] == ["journal failed", "journal cannot be read"]
         with pytest.raises(Unavailable):  # it never was promised
             await run.journal.wait_durable(2)
         disk.faults.clear()
@@ -601,7 +601,7 @@ def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
             assert run.journal.refusal is None
             await run.put(adding(4))
             assert run.went_back == []
-            events = [event for event, _ in run.told]
+            events = [event for event, _ in run.events]
             assert events == ["journal not written for now", "journal written again"]
         assert length(recovery.load(disk).keyspace) == 4
 
@@ -719,7 +719,7 @@ async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_roo
         await asyncio.sleep(60)
         assert run.journal.refusal is None
         await run.put(CREATE)
-        events = [event for event, _ in run.told if "room" in event]
+        events = [event for event, _ in run.events if "room" in event]
         assert events == ["room is short", "there is room again"] * 2
     assert list(recovery.load(disk).keyspace.streams) == [b"s"]
 
@@ -747,7 +747,7 @@ async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() ->
         await run.put(adding(3))
         assert disk.reserved_bytes == 2000
         assert run.went_back == []
-        events = [event for event, _ in run.told if "room" in event]
+        events = [event for event, _ in run.events if "room" in event]
         assert events == ["room is short", "there is room again"]
     assert recovery.load(disk).position == 6
 
