@@ -1,7 +1,7 @@
-"""Arrow: entries as record batches and back, by pyarrow, which a gateway need not have.
+"""Arrow: entries as record batches and back, with pyarrow, which a gateway need not have.
 
-Encoding and decoding are plain functions, to be run in one of few threads, so that the event loop
-goes on meanwhile. They do their work in few calls on whole columns.
+Encoding and decoding are plain functions. They run in one of a few threads, so that the event loop
+goes on meanwhile, and they work with a few calls on whole columns.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ _VALUES_AT_ONCE = 4096
 
 
 class ArrowThreads:
-    """The threads of a gateway for what is done with Arrow. They begin when they are needed."""
+    """The threads of a gateway that encode and decode Arrow. They begin when they are needed."""
 
     def __init__(self) -> None:
-        """Begin none yet."""
+        """Start without threads."""
         self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
 
     async def run(self, act: Callable[[], T]) -> T:
-        """Do something with Arrow while the event loop goes on."""
+        """Call a function in a thread while the event loop goes on."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, act)
 
     async def load(self) -> None:
-        """Make sure that there is pyarrow.
+        """Check that pyarrow is installed.
 
         Raises:
-            GatewayError: there is none.
+            GatewayError: it is not.
         """
         await self.run(_pyarrow)
 
     async def close(self) -> None:
-        """End the threads, once what they do is done."""
+        """End the threads after their work."""
         await asyncio.to_thread(self._pool.shutdown)
 
 
@@ -84,7 +84,7 @@ def threads_of(request: HTTPConnection) -> ArrowThreads:
 
 @cache
 def _pyarrow() -> Any:
-    """Return the library, imported once, and not before somebody asks for Arrow."""
+    """Return the library; it is imported at the first use of Arrow."""
     os.environ.setdefault(*_POOL)
     try:
         import_module("pyarrow.compute")
@@ -134,7 +134,7 @@ class Encoder:
         return self._taken()
 
     def finish(self) -> bytes:
-        """Return the last bytes: whoever has them has it all."""
+        """Return the last bytes: a reader that has them has everything."""
         self._writer.close()
         return self._taken()
 
@@ -161,7 +161,7 @@ def _id_columns(ids: list[tuple[int, int]]) -> tuple[Any, Any, Any]:
 
 
 class NewRows(NamedTuple):
-    """What an Arrow body wants to be appended, in order."""
+    """The drafts of an Arrow body, in order."""
 
     drafts: list[Draft]
     streams: list[str | None] | None  # of each draft; None: the body does not say

@@ -1,7 +1,7 @@
-"""Arrow bodies: what a client has sent is sound and within its bounds before it is made use of.
+"""Arrow bodies: checks that a body is sound and within its bounds before it is decoded.
 
-Arrow trusts what it reads. Offsets are followed, views may show the same bytes over and over, and a
-few megabytes become gigabytes, or end the process. So a body is looked at here, cheap checks first.
+Arrow trusts its input. It follows offsets; views may repeat the same bytes; so a few megabytes can
+become gigabytes, or end the process. The cheap checks come first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ArrowBounds(NamedTuple):
 
 
 def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
-    """Return what a body holds, once it is known to be whole, sound and of the right columns.
+    """Return the table of a body, after checking that it is whole, sound and has the right columns.
 
     Args:
         pa: pyarrow.
@@ -32,8 +32,8 @@ def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
         bounds: what it may hold.
 
     Raises:
-        GatewayError: it holds what it may not.
-        pa.ArrowException, OSError, struct.error, ValueError, IndexError: it is no such stream.
+        GatewayError: it has something that it may not have.
+        pa.ArrowException, OSError, struct.error, ValueError, IndexError: it is no Arrow stream.
     """
     if not body.endswith(_END):
         raise pa.ArrowInvalid("the end is missing")
@@ -52,7 +52,7 @@ def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
 
 
 def _check_size(pa: Any, table: Any, bytes_max: int) -> None:
-    """Refuse a body that becomes larger than it may be once each value has bytes of its own.
+    """Refuse a body that is too large when each value has bytes of its own.
 
     Views may all show the same bytes, and so may two columns: 300 views of 8 MB are a body of 8 MB.
     """
@@ -80,7 +80,7 @@ def leaves_of(pa: Any, column: Any) -> tuple[Any, ...]:
 
 
 def _lengths(pa: Any, column: Any) -> Any:
-    """Return how long each value says it is; what is null says nothing."""
+    """Return the length of each value; null has none."""
     if not (pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type)):
         return pa.compute.binary_length(column)
     # A view is four numbers of 32 bits, the length first.
@@ -143,7 +143,7 @@ def _check_uncompressed(pa: Any, body: bytes) -> None:
         except StopIteration:
             return
         if message.type == "record batch" and _has_compression(message.metadata.to_pybytes()):
-            text = "send it uncompressed: compressed batches are not taken"
+            text = "send it uncompressed: compressed batches are refused"
             raise GatewayError("invalid_request", text, pointer="/body")
 
 

@@ -1,4 +1,4 @@
-"""Batches: the entries of a body of JSON, read a piece at a time."""
+"""Batches: reads the entries of a JSON body in pieces."""
 
 import json
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def check_count(count: int, limit: int) -> None:
 
 
 def _of_array(body: bytes) -> Iterator[list[Draft]]:
-    """Yield the entries of an array, some at a time."""
+    """Yield the entries of an array, in portions."""
     begin = pieces.opening_of(body)
     if begin is None:
         try:
@@ -121,7 +121,7 @@ def _moved(error: Any, first: int) -> dict[str, Any]:
 
 
 def _of_lines(body: bytes) -> Iterator[list[Draft]]:
-    """Yield the entries of lines, some at a time."""
+    """Yield the entries of lines, in portions."""
     count = 0
     for piece in pieces.lines(body):
         check_dense(piece)
@@ -149,7 +149,7 @@ def _of_each_line(piece: bytes, first: int) -> list[Draft]:
 
 
 def _check_long_line(line: bytes, index: int) -> None:
-    with suppress(ValueError):  # what is no JSON is told with its place by the model
+    with suppress(ValueError):  # the model reports text that is no JSON, with its place
         check_members(from_json(line), f"/body/{index}")
 
 
@@ -158,7 +158,7 @@ def _at_line(error: ValidationError, index: int) -> list[Any]:
     errors = []
     for line_error in error.errors(include_url=False, include_input=False):
         context = {**line_error.get("ctx", {}), "line": index + 1}
-        if line_error["type"] == "json_invalid":  # it counts from the line on
+        if line_error["type"] == "json_invalid":  # its column counts from the start of the line
             context["error"] = context["error"].replace(" at line 1 column", " at column")
         errors.append({**line_error, "loc": ("body", index, *line_error["loc"]), "ctx": context})
     return errors

@@ -1,6 +1,6 @@
-"""Pieces: a large body is read a part at a time, so that others come between.
+"""Pieces: a large body is read in pieces, so that other tasks run in between.
 
-To read 16 MB of JSON at once would hold everybody else for a second. An array is cut where it looks
+Reading 16 MB of JSON at once would hold the event loop for a second. An array is cut where it looks
 as if one object ended and the next began. If each piece then is an array of objects, so is the
 whole, and its objects are the same. If one is not, the items are told apart with care: by an
 expression that knows strings and brackets, and never goes back.
@@ -66,7 +66,7 @@ def true_end(body: bytes, begin: int) -> int | None:
 
 
 def lines(body: bytes) -> Iterator[bytes]:
-    """Yield lines, some at a time, each piece with its last line end."""
+    """Yield lines in pieces, each piece with its last line end."""
     begin = 0
     while len(body) - begin > _WHOLE_BYTES:
         end = body.find(b"\n", begin + PIECE_BYTES) + 1 or len(body)

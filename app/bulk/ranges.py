@@ -1,4 +1,4 @@
-"""Bulk: a range of a stream, sent as Arrow to its end, or not to its end at all."""
+"""Ranges: sends a range of a stream as Arrow, either to its end or broken off."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class BulkRange:
     ) -> AsyncGenerator[bytes, None]:
         """Yield the Arrow stream piece by piece, never more than one batch ahead of the client.
 
-        If entries of the range go before they are read, the answer breaks off, so that nobody
-        takes half of it for the whole.
+        If entries of the range are removed before they are read, the answer breaks off, so that
+        nobody takes half of it for the whole.
         """
         delivered = metrics.delivered.labels("arrow")
         begin = partial(arrow.Encoder, text_of(self._stream), self._epoch, compression)

@@ -160,7 +160,7 @@ def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]
         GatewayError: the request does not say.
     """
     if consumer is None:
-        text = "say who is asking: ?consumer=NAME or the header Headgate-Consumer: NAME"
+        text = "name the consumer: ?consumer=NAME or the header Headgate-Consumer: NAME"
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     return consumer
 

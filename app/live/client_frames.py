@@ -1,4 +1,4 @@
-"""Client frames: from the text of a frame to its model, or to what is wrong with it."""
+"""Client frames: makes the model of a frame from its text, or says what is wrong with it."""
 
 from contextlib import suppress
 from typing import Any
@@ -32,14 +32,14 @@ _client_frame: TypeAdapter[ClientFrame] = TypeAdapter(AnyClientFrame)
 
 
 class BadFramesError(Exception):
-    """What the client sends makes no sense: the conversation is over."""
+    """The frames of the client make no sense: the conversation is over."""
 
 
 def json_object(text: str) -> dict[str, Any]:
     """Return the members of a frame.
 
     Raises:
-        BadFramesError: it is no JSON object; there is no talking to this client.
+        BadFramesError: it is no JSON object, so the conversation ends.
     """
     try:
         value = from_json(text, allow_inf_nan=False, cache_strings="keys")
@@ -80,7 +80,7 @@ def frame_problem(error: ValidationError) -> Problem:
 
 
 def plain_append_intent(text: str, batch_entries_max: int) -> AppendIntent | None:
-    """Take a long frame that appends plain entries; None if it does not, or something is wrong."""
+    """Read a long frame that appends plain entries; None if it is another frame, or wrong."""
     if len(text) <= _SHORT_LENGTH_MAX:
         return None
     plain = plain_append(text, batch_entries_max)
@@ -130,7 +130,7 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
 
 
 def _check_needs_group(frame: SubscribeFrame) -> None:
-    """Refuse what has no meaning for this kind of subscription: it would be ignored."""
+    """Refuse options that have no meaning for this kind of subscription."""
     if frame.group is not None:
         if "after" in frame.model_fields_set:
             text = "a group has its own position; its consumers cannot choose one"

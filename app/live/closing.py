@@ -1,4 +1,4 @@
-"""Closing: how a client is told why its WebSocket ends, and whether to come back."""
+"""Closing: tells a client why its WebSocket ends, and whether to connect again."""
 
 from collections.abc import Callable
 
@@ -35,11 +35,11 @@ class CloseError(Exception):
 
 
 def ending_of(error: Exception, reconnect_after_ms: Callable[[], int]) -> CloseError | None:
-    """Return how the client is told of an error that ends its connection.
+    """Return the close code and the frames for an error that ends a connection.
 
     Args:
         error: what was raised.
-        reconnect_after_ms: returns when to come back, if the gateway stops.
+        reconnect_after_ms: returns when to connect again, if the gateway stops.
 
     Returns:
         None if nobody expected such an error.

@@ -1,8 +1,8 @@
-"""Connection: one WebSocket from welcome to close. It only pumps; `session` knows the conversation.
+"""Connection: one WebSocket from welcome to close. It does the I/O of a `session`.
 
-One task listens to the client; each subscription has one that follows it and sends what comes.
-Whatever goes wrong in any of them ends the connection, with a close code that tells the client
-whether to come back.
+One task listens to the client. Each subscription has a task that follows it and sends what comes.
+An error in any of them ends the connection, with a close code that tells the client whether to
+connect again.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Event: what is sent as a Server-Sent Event, as bytes."""
+"""Event: Server-Sent Events as bytes."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from headgate.engine.replies import Delivery, StreamRead
 
 
 def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
-    """Return an event that is no entry; `retry_ms` tells a browser when to come back."""
+    """Return an event that is no entry; `retry_ms` tells a browser when to connect again."""
     text = data.model_dump_json(exclude_unset=True, by_alias=True)
     return format_sse_event(data_str=text, event=name, retry=retry_ms)
 

@@ -1,4 +1,4 @@
-"""Followed: what a subscription yields, as plain values. Events and frames are made of them."""
+"""Followed: the values that a subscription yields. Events and frames are made from them."""
 
 from typing import Literal, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Held: what a connection was sent and has not settled."""
+"""Held: the entries that a connection was sent and has not settled."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ class Held:
         return len(self.counts)
 
     def add(self, deliveries: Iterable[Delivery]) -> None:
-        """Hold what is sent now."""
+        """Add entries that are sent now."""
         self.counts.update({delivery.id: delivery.delivery_count for delivery in deliveries})
 
     def up_to(self, entry_id: EntryId) -> list[EntryId]:
@@ -26,7 +26,7 @@ class Held:
         return [held_id for held_id in self.counts if held_id <= entry_id]
 
     def settle(self, ids: Sequence[EntryId], outcomes: Sequence[Outcome]) -> int:
-        """Hold no more what was settled or turned out to be another's; returns how much was held.
+        """Remove entries that are settled or belong to another consumer; returns how many.
 
         Args:
             ids: what was to be acknowledged, given back or extended.
@@ -39,7 +39,7 @@ class Held:
         return settled_count
 
     def take_away(self, counts: Mapping[EntryId, int]) -> list[EntryId]:
-        """Hold no more what another consumer has taken over; returns which of it was held.
+        """Remove entries that another consumer has taken over; returns which of them were held.
 
         Args:
             counts: delivery counts before that; what came back to us since has a greater one.
@@ -55,7 +55,7 @@ class Held:
         return lost
 
     def keep(self, ids: Iterable[EntryId]) -> None:
-        """Hold nothing but these: the rest was settled elsewhere."""
+        """Remove all entries but these: the others were settled elsewhere."""
         kept = set(ids)
         for entry_id in [held_id for held_id in self.counts if held_id not in kept]:
             del self.counts[entry_id]

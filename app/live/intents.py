@@ -1,4 +1,4 @@
-"""Intents: what a conversation wants done that it cannot do itself."""
+"""Intents: what a conversation asks its connection to do."""
 
 from typing import Literal, NamedTuple
 
@@ -7,7 +7,7 @@ from headgate.engine.requests import From, NackMode
 
 
 class SubscribeIntent(NamedTuple):
-    """Open a subscription, and follow it once the outcome is told."""
+    """Open a subscription, and follow it after the answer."""
 
     rid: str | None
     sub: str

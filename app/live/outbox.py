@@ -1,4 +1,4 @@
-"""Outbox: what a socket is sent, one frame at a time, for as long as its client takes it."""
+"""Outbox: sends the frames of a socket, one at a time, as long as its client reads."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from fastapi import WebSocket
 class Outbox:
     """The way out of one socket.
 
-    A frame that is taken at once, and nearly all are, must cost no timer: there is one for the
-    whole outbox, set while frames go and looked at when it is over.
+    Nearly every frame is sent at once and must not cost a timer. So the whole outbox has one timer,
+    which runs while frames are sent.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Outbox:
                 self._stuck_at_s = None
 
     def close(self) -> None:
-        """Stop to look whether frames are taken, and forget whom to tell."""
+        """Stop the timer, and drop the callback."""
         del self._on_stuck  # it knows the connection, which knows us
         if self._timer is not None:
             self._timer.cancel()

@@ -126,7 +126,7 @@ class Session:
 
     @property
     def pause_s(self) -> float:
-        """Return how long to wait for the next frame: who sends nothing but nonsense is slowed."""
+        """Return the pause before the next frame: a client that sends only nonsense is slowed."""
         return _BAD_FRAME_S if self._bad_count > _BAD_FRAMES_FREE else 0
 
     def frames_to_send(self) -> list[Text]:
@@ -141,7 +141,7 @@ class Session:
         """Take a frame of the client; returns what is to be done for it, if anything is.
 
         Raises:
-            BadFramesError: there is no talking to this client.
+            BadFramesError: the frame makes no sense, so the conversation ends.
         """
         intent: Intent | None = plain_append_intent(text, self._limits.batch_entries_max)
         if intent is None:
@@ -301,7 +301,7 @@ def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Text | None:
 
 
 def no_subscription(sub: str) -> GatewayError:
-    """Return what to answer to a frame about a subscription that is not there."""
+    """Return the error of a frame about a subscription that does not exist."""
     return GatewayError("not_found", f"there is no subscription {sub!r}", pointer="/body/sub")
 
 

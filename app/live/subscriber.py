@@ -1,4 +1,4 @@
-"""Subscriber: who a long-lived connection reads as, and what becomes of its entries in the end."""
+"""Subscriber: the consumer that a connection reads as, and what becomes of its entries."""
 
 import asyncio
 import re
@@ -19,9 +19,9 @@ _PAGE = 1000
 async def remove_stranded(backend: Backend) -> None:
     """Remove the consumers whose connections ended with an earlier life of the gateway.
 
-    Nobody can come back under a name that was made for one connection, so what they held goes to
-    the next reader at once. A name of this form is the gateway's, whoever has chosen it: he only
-    loses what he held to the next reader, and nothing for good.
+    Nobody can come back under a name that was made for one connection, so its entries go to the
+    next reader at once. Names of this form belong to the gateway. A client that chooses one only
+    loses its entries to the next reader.
     """
     after: bytes | None = None
     while streams := await backend.list_streams(after=after, limit=_PAGE):

@@ -1,4 +1,4 @@
-"""Subscription: the one model of following, for events and sockets alike.
+"""Subscription: one model of following a stream or a group, for events and sockets.
 
 A stream or a group in, values of `followed` out, without end. Who encodes them knows nothing else:
 what the reader still takes (credit), what it holds, what others claimed from it, whether it has
@@ -29,13 +29,13 @@ class Credit:
     """How many entries may still be sent."""
 
     def __init__(self, available: int, *, limit: int) -> None:
-        """Start with `available`, never to hold more than `most`."""
+        """Start with `available`, and never hold more than `limit`."""
         self.available = available
         self._limit = limit
         self._added = asyncio.Event()
 
     def add(self, entries: int) -> None:
-        """Let so many more come; what is above the bound is cut off."""
+        """Add credit, up to the limit."""
         self.available = min(self.available + entries, self._limit)
         self._added.set()
 
@@ -171,7 +171,7 @@ class StreamSubscription(Subscription):
         return [self._reading()]
 
     async def _leave(self) -> None:
-        """Leave nothing behind: nobody is given what is only read."""
+        """Do nothing: a read of a stream leaves nothing behind."""
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         read, self._first = self._first, None

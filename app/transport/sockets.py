@@ -85,7 +85,7 @@ class Sockets:
             GatewayError: there is too much of that already.
         """
         if self._arriving_bytes + size_bytes > self._arriving_bytes_max:
-            text = "too many large bodies are on their way"
+            text = "too many large bodies are arriving"
             raise GatewayError("overloaded", text)
         self._arriving_bytes += size_bytes
 

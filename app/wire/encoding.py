@@ -1,4 +1,4 @@
-"""Encoding: entries, and what else comes by the thousand, without a model for each.
+"""Encoding: entries, deliveries and ids by the thousand, without a model for each.
 
 All JSON of entries and deliveries is made here. `schemas.entries.Entry`,
 `schemas.deliveries.Delivery`, `frames.Entries`, `frames.Acked` and `frames.Ok` say what it looks
@@ -38,7 +38,7 @@ class LastBatches(Generic[T]):
     def encoded(self, read: StreamRead) -> T:
         """Return the entries of a read encoded."""
         last = self._by_stream.get(read.stream)
-        # Soon told: an engine hands out the very same ones.
+        # Quick: an engine returns the same objects.
         if last is not None and last[0] == read.entries:
             return last[1]
         encoded = self._encode(read.entries)

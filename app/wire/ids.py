@@ -1,7 +1,7 @@
 """Ids and cursors as clients write them.
 
 Stricter than the engine's parser, which is as lax as Redis: here an id is digits, a dash, digits.
-`field` is where the text stood, as a JSON pointer that starts with `/body`, `/query` or `/path`.
+`field` is the place of the text, as a JSON pointer that starts with `/body`, `/query` or `/path`.
 """
 
 import re
@@ -23,7 +23,7 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
     """Read an entry id, `ms-seq` or `ms`.
 
     Raises:
-        GatewayError: the text is none; its pointer says where it stood.
+        GatewayError: the text is no id; the pointer says where it was.
     """
     match = _ID.fullmatch(text)
     if match is None:
@@ -43,7 +43,7 @@ def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId
 
 
 def plain_ids(joined: str, count: int) -> list[EntryId] | None:
-    """Read a list of ids that are plain, as nearly all are: they are read at once, and quicker.
+    """Read a list of plain ids, as nearly all are, at once, which is faster.
 
     Args:
         joined: the ids with blanks in between.

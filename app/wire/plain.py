@@ -1,7 +1,7 @@
-"""Plain entries: fields of text and nothing else, which is what nearly every batch is made of.
+"""Plain entries: fields of text and nothing else. Nearly every batch has only these.
 
-They are read in one go and make no model each. Whatever is not plain, or wrong, is not read here:
-then the models say what it means, or what is the matter with it.
+They are read in one go, without a model for each. Entries that are not plain, or wrong, are not
+read here: the models read them, or say what is wrong with them.
 """
 
 from collections.abc import Iterable
@@ -60,7 +60,7 @@ def plain_append(text: str, entries_max: int) -> PlainAppend | None:
     """Return what a frame of a WebSocket appends.
 
     Returns:
-        None, unless all of its entries are plain and as they should be, and there are some.
+        None, unless it has entries and all of them are plain and valid.
     """
     try:
         frame = _frame(text)

@@ -1,7 +1,7 @@
-"""Problems (RFC 9457): the one table from errors to answers.
+"""Problems (RFC 9457): one table from errors to answers.
 
-Every error the gateway answers with, validation and unknown routes included, is a `Problem`. This
-file knows what is answered; `handlers` knows how HTTP says it.
+Every error that the gateway answers is a `Problem`, validation and unknown routes included. This
+file knows the problem; `handlers` knows the HTTP answer.
 """
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ class Problem(BaseModel):
 
 
 class GatewayError(Exception):
-    """What the web shell itself refuses."""
+    """A request that the web shell refuses."""
 
     def __init__(self, code: Code, detail: str, *, pointer: str | None = None) -> None:
         """Keep the problem's code and text, and which part of the request is meant."""
@@ -255,11 +255,11 @@ def pointer_to(*parts: str | int) -> str:
 
 
 def place_drafts(error: errors.StreamError, place: Callable[[int], errors.Location]) -> None:
-    """Let an error point at what the client sent instead of at the drafts made of it.
+    """Let an error point at the body of the client instead of at the drafts made from it.
 
     Args:
         error: of an append; it may point at `("drafts", 3, "id")`.
-        place: returns where in the body a draft stands.
+        place: returns the place of a draft in the body.
     """
     match error.location:
         case ("drafts", int(index), *inner):

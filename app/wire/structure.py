@@ -1,7 +1,7 @@
-"""Structure: JSON that no request here can have is refused before it is looked at in earnest.
+"""Structure: refuses JSON that is larger or deeper than any request, before it is validated.
 
-Validation says of every part what is wrong with it. Of a body that is wrong a million times over,
-nobody wants to know that, and it would cost more than the mistake did.
+Validation reports each mistake in a body. For a body with a million mistakes, nobody needs that
+report, and it would cost more than the request.
 """
 
 import re
@@ -35,7 +35,7 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 def check_dense(text: bytes) -> None:
-    """Refuse a text of JSON that takes long to read since it has so many values.
+    """Refuse a JSON text with too many values, which would take long to read.
 
     Raises:
         GatewayError: it has.
@@ -59,7 +59,7 @@ def check_members(value: Any, pointer: str = "/body") -> None:
     """
     try:
         _check(value)
-    except _TooManyError as error:  # only now does it matter where that is
+    except _TooManyError as error:  # the place is only needed now
         raise GatewayError("invalid_request", error.text, pointer=pointer + error.pointer) from None
 
 

@@ -56,7 +56,7 @@ def look(disk: Disk, bounds: DiskBounds) -> Room:
     """
     free_bytes = disk.free_bytes()
     if free_bytes < bounds.free_bytes_min:
-        text = f"{free_bytes} bytes are free, and {bounds.free_bytes_min} have to stay so"
+        text = f"{free_bytes} bytes are free, and {bounds.free_bytes_min} must stay free"
         return Room(free_bytes, f"the disk is full: {text}")
     disk.reserve(bounds.reserve_bytes)
     return Room(free_bytes, None)
