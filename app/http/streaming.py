@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -14,32 +14,58 @@ T = TypeVar("T")
 async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """Yield what several sources bring as it comes, until the first of them ends or fails.
 
-    All that are ready have their turn before any has a second one. When this ends, so have they.
+    Each waits until its part is taken. All that are ready have their turn before any has a second
+    one. When this ends, so have they.
     """
-    if len(sources) == 1:
-        async with aclosing(sources[0]) as parts:
-            async for part in parts:
-                yield part
-        return
-    coming = {asyncio.ensure_future(anext(source)): source for source in sources}
+    table = _Table[T]()
+    tasks = [asyncio.create_task(table.bring(source)) for source in sources]
     try:
+        for task in tasks:
+            task.add_done_callback(table.wake)
         while True:
-            ready, _ = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
-            for task in ready:
-                source = coming.pop(task)
-                try:
-                    part = task.result()
-                except StopAsyncIteration:
-                    return
+            while table.parts:
+                part, taken = table.parts.pop(0)
                 yield part
-                coming[asyncio.ensure_future(anext(source))] = source
-            await asyncio.sleep(0)  # others come between, though the next part is there already
+                taken.set_result(None)
+            for task in tasks:
+                if task.done():
+                    task.result()
+                    return
+            await table.wait()
     finally:
-        for task in coming:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*coming, return_exceptions=True)
-        for source in sources:  # what they were reading is undone before we go on
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for source in sources:  # also one that has not begun
             await source.aclose()
+
+
+class _Table(Generic[T]):
+    """Where sources lay their parts, each no more than one, and wait until it is taken."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = self._loop.create_future()
+        self.parts: list[tuple[T, asyncio.Future[None]]] = []
+
+    async def bring(self, source: AsyncGenerator[T, None]) -> None:
+        """Lay down what a source brings; when this is cancelled, what it reads is undone."""
+        async with aclosing(source) as parts:
+            async for part in parts:
+                taken = self._loop.create_future()
+                self.parts.append((part, taken))
+                self.wake()
+                await taken
+
+    def wake(self, _: object = None) -> None:
+        """Let who waits look again."""
+        if not self._changed.done():
+            self._changed.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until something has changed since the last time."""
+        await self._changed
+        self._changed = self._loop.create_future()
 
 
 class BrokenOff(Exception):

@@ -1,6 +1,5 @@
 """Answers: frames to send, where each answer waits for those to earlier frames."""
 
-from collections import deque
 from collections.abc import Iterator
 
 from headgate.app.live.intents import Intent
@@ -23,9 +22,11 @@ class _Due:
 class OrderedAnswers:
     """The frames to send to a client, in order."""
 
+    __slots__ = ("_due", "_ready")
+
     def __init__(self) -> None:
         """Start with nothing to say."""
-        self._due: deque[_Due] = deque()
+        self._due: list[_Due] = []
         self._ready: list[Text] = []
 
     def say(self, text: Text) -> None:
@@ -50,7 +51,7 @@ class OrderedAnswers:
                 due.text, due.is_known = text, True
                 break
         while self._due and self._due[0].is_known:
-            first = self._due.popleft()
+            first = self._due.pop(0)
             if first.text is not None:
                 self._ready.append(first.text)
 

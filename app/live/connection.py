@@ -7,7 +7,6 @@ connect again.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
@@ -58,6 +57,8 @@ _GOODBYE_S_MAX = 1.0
 class _Feed:
     """A subscription, and the task that follows it."""
 
+    __slots__ = ("_following", "_is_ending", "subscription")
+
     def __init__(self, subscription: Subscription, following: asyncio.Task[None]) -> None:
         self.subscription = subscription
         self._following = following
@@ -76,7 +77,21 @@ class _Feed:
 
 
 class Connection:
-    """One socket."""
+    """One socket. There may be many thousands, so each is kept small."""
+
+    __slots__ = (
+        "_appends",
+        "_ended",
+        "_feeds",
+        "_gateway",
+        "_is_over",
+        "_is_short",
+        "_limits",
+        "_outbox",
+        "_session",
+        "_socket",
+        "_tasks",
+    )
 
     def __init__(self, socket: WebSocket, gateway: Gateway) -> None:
         """Get ready to serve an accepted socket."""
@@ -87,7 +102,7 @@ class Connection:
         self._session = Session(Welcome.of(name, self._limits))
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # who listens, and appends that are under way
-        self._appends: deque[asyncio.Task[None]] = deque()  # begun, in order, and perhaps not over
+        self._appends: list[asyncio.Task[None]] = []  # begun, in order, and perhaps not over
         self._outbox = Outbox(
             socket,
             patience_ms=self._limits.send_ms_max,
@@ -182,7 +197,7 @@ class Connection:
     async def _appends_done(self, but: int = 0) -> None:
         """Wait until all appends are over that were begun, but for the newest so many."""
         while len(self._appends) > but:
-            await self._appends.popleft()
+            await self._appends.pop(0)
 
     async def _carry_out(self, intent: Intent) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from headgate.app.backends.port import Backend, ClaimFeed
@@ -71,7 +71,7 @@ class GroupSubscription(Subscription):
         self._auto_credit = auto_credit
         self._held = Held()
         self._held_expected = max_pending or (0 if credit is None else credit.available)
-        self._exits = AsyncExitStack()
+        self._claims: AbstractAsyncContextManager[object] | None = None
 
     async def open(self) -> Ready:
         """See what the consumer holds already. See `Subscription.open`."""
@@ -121,15 +121,16 @@ class GroupSubscription(Subscription):
         sources = [self._reading()]
         if self._claim_feed is not None and not self._request.no_ack:
             claims = self._claim_feed.claims(*self._names, self._consumer)
-            takeovers = await self._exits.enter_async_context(claims)
-            sources.append(self._losing(takeovers))
+            sources.append(self._losing(await claims.__aenter__()))
+            self._claims = claims
         return sources
 
     async def _leave(self) -> None:
         await _whole(self._give_back())
 
     async def _give_back(self) -> None:
-        await self._exits.aclose()
+        if self._claims is not None:
+            await self._claims.__aexit__(None, None, None)
         await self._subscriber.leave(self._backend, self._held.counts)
 
     async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:

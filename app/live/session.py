@@ -116,6 +116,8 @@ class _Known(NamedTuple):
 class Session:
     """One conversation."""
 
+    __slots__ = ("_answers", "_bad_count", "_known", "_limits")
+
     def __init__(self, welcome: Welcome) -> None:
         """Begin with the first frame, whose limits hold."""
         self._limits = welcome.limits

@@ -26,28 +26,31 @@ BATCH_BYTES_MAX = 2**20
 
 
 class Credit:
-    """How many entries may still be sent."""
+    """How many entries a reader will take. Without credit no read is issued."""
+
+    __slots__ = ("_added", "_limit", "available")
 
     def __init__(self, available: int, *, limit: int) -> None:
         """Start with `available`, and never hold more than `limit`."""
         self.available = available
         self._limit = limit
-        self._added = asyncio.Event()
+        self._added: asyncio.Future[None] | None = None  # what the one who waits waits for
 
     def add(self, entries: int) -> None:
         """Add credit, up to the limit."""
         self.available = min(self.available + entries, self._limit)
-        self._added.set()
+        if self._added is not None and not self._added.done():
+            self._added.set_result(None)
 
     def spend(self, entries: int) -> None:
         """Note that so many are sent."""
         self.available -= entries
 
     async def wait_available(self) -> int:
-        """Wait until there is credit; returns how much."""
+        """Wait until there is credit; returns how much. There is one who waits."""
         while self.available <= 0:
-            self._added.clear()
-            await self._added.wait()
+            self._added = asyncio.get_running_loop().create_future()
+            await self._added
         return self.available
 
 
@@ -59,6 +62,8 @@ class Subscription(ABC):
         credit: what the reader will take; None is any number.
         beat_ms: an empty batch comes after so much silence; None: never.
     """
+
+    __slots__ = ("_backend", "_beat_ms", "_credit", "_state")
 
     def __init__(self, backend: Backend, *, credit: Credit | None, beat_ms: int | None) -> None:
         """Get ready; nothing is read yet."""
@@ -95,7 +100,7 @@ class Subscription(ABC):
             sources = await self._sources()
             if until is not None:
                 sources.append(_ending(until))
-            async with aclosing(merged(*sources)) as coming:
+            async with aclosing(merged(*sources) if sources[1:] else sources[0]) as coming:
                 async for item in coming:
                     yield item
         except StreamError as error:
@@ -141,6 +146,8 @@ class Subscription(ABC):
 
 class StreamSubscription(Subscription):
     """What a stream has after a cursor, and then what comes."""
+
+    __slots__ = ("_cursor", "_first")
 
     def __init__(
         self,
