@@ -4,7 +4,7 @@ import asyncio
 import logging
 import mimetypes
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any
@@ -14,7 +14,8 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from starlette.middleware import Middleware
 
-from headgate.app.backends.port import Backend, ClaimFeed
+from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
+from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.http import document, handlers
@@ -44,15 +45,11 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import proxy_headers
 from headgate.app.transport.sockets import Sockets, sockets_max_of
 from headgate.app.wire.schemas.limits import Limits
-from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.journal import Growth, Journal
+from headgate.engine.journal.journal import Growth
 from headgate.engine.journal.recovery import Progress
-from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.journal.room import DiskBounds
-from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds
 
@@ -60,9 +57,6 @@ log = logging.getLogger("headgate")
 
 _MEMORY_PERCENTAGE = 70
 """Of what the machine has, for the streams: a rewrite and connections take memory, too."""
-
-RECORDS_KEPT = 1000
-"""Records a memory storage keeps: to look at, as nothing can be recovered from them."""
 
 _DESCRIPTION = """\
 Durable ordered streams, consumer groups, acknowledgement and claims, over HTTP, Server-Sent Events
@@ -122,7 +116,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         settings: what the operator chose.
         backend: what keeps the streams; the engine of this process unless given.
     """
-    gateway = _gateway(settings, backend or open_engine(settings))
+    gateway = _gateway(settings, backend or open_backend(settings))
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -136,7 +130,6 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.gateway = gateway
-    app.state.commands = _runner(gateway.backend, gateway.limits)
     app.state.staging = _staging(settings)
     app.state.loop_delay = LoopDelay(
         gateway.metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
@@ -155,17 +148,17 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
     bounds = _memory_bounds(settings)
     metrics = Metrics()
     metrics.watch(lambda: backend.waiter_count)
-    journal = _journal(backend)
+    journal = backend.journal
     if journal is not None:
         metrics.watch_journal(lambda: journal.status)
-    if isinstance(backend, Engine):
-        metrics.watch_memory(lambda: backend.memory, bounds.size_bytes_max or 0)
+    metrics.watch_memory(backend.memory_bytes, bounds.size_bytes_max or 0)
     limits = Limits(
         **settings.model_dump(
-            include=set(Limits.model_fields) - {"memory_bytes_max", "sockets_max"}
+            include=set(Limits.model_fields) - {"memory_bytes_max", "sockets_max", "abilities"}
         ),
         memory_bytes_max=bounds.size_bytes_max or 0,
         sockets_max=sockets_max_of(settings.sockets_max),
+        abilities=sorted(backend.abilities),
     )
     sockets = Sockets(
         limits.sockets_max,
@@ -173,8 +166,7 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
         unsent_bytes_max=limits.unsent_bytes_max,
     )
     sockets.watch(metrics.registry)
-    claim_feed = backend if isinstance(backend, ClaimFeed) else None
-    return Gateway(backend, limits, metrics, claim_feed, journal, sockets, random.Random())
+    return Gateway(backend, limits, metrics, sockets, random.Random())
 
 
 def _in_front(settings: Settings, metrics: Metrics) -> list[Middleware]:
@@ -201,54 +193,20 @@ def _behind() -> list[Middleware]:
     return [Middleware(socket.SocketRoutes), proxy_headers()]
 
 
-def open_engine(settings: Settings, progress: Progress = recovery.no_progress) -> Engine:
-    """Return the engine with everything that its data directory holds.
-
-    Args:
-        settings: what the operator chose.
-        progress: told how far the loading is.
-
-    Raises:
-        Unavailable: another process uses the directory.
-        Corrupt: a file is damaged, missing, or of a newer version.
-        OSError: the directory cannot be used.
-    """
-    memory_bounds = _memory_bounds(settings)
-    bounds = KeyspaceBounds(**settings.model_dump(include=set(KeyspaceBounds._fields)))
-    if settings.data_dir == MEMORY:
-        return Engine(
-            MemoryStorage(RECORDS_KEPT),
-            waiters_max=settings.waiters_max,
-            memory=memory_bounds,
-            bounds=bounds,
-        )
-    disk = SystemDisk(settings.data_dir)
-    try:
-        loaded = recovery.load_safely(disk, progress)
-    except BaseException:
-        disk.close()
-        raise
-    if loaded.torn is not None:
-        name, offset, size_bytes, why = loaded.torn
-        facts = {"file": name, "offset": offset, "size_bytes": size_bytes, "why": why}
-        log.warning("torn tail put aside", extra=facts)
-    journal = Journal(
-        disk,
-        settings.fsync,
-        in_process_of_its_own(settings.data_dir, disk.spare),
-        position=loaded.position,
-        torn=loaded.torn,
+def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> EmbeddedBackend:
+    """Return the engine of this process as a backend. See `open_embedded`."""
+    limits = set(KeyspaceBounds._fields)
+    options = EmbeddedOptions(
+        data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
+        fsync=settings.fsync,
         growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
-        bounds=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
-        on_event=_log,
-    )
-    return Engine(
-        journal,
-        keyspace=loaded.keyspace,
+        disk=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
+        memory=_memory_bounds(settings),
+        keyspace=KeyspaceBounds(**settings.model_dump(include=limits)),
         waiters_max=settings.waiters_max,
-        memory=memory_bounds,
-        bounds=bounds,
+        reply=Bounds(settings.read_entries_max, settings.read_bytes_max),
     )
+    return open_embedded(options, progress)
 
 
 def _memory_bounds(settings: Settings) -> MemoryBounds:
@@ -258,29 +216,9 @@ def _memory_bounds(settings: Settings) -> MemoryBounds:
     return MemoryBounds(limit_bytes, settings.full)
 
 
-def _log(event: str, facts: Mapping[str, object]) -> None:
-    is_bad = "reason" in facts
-    log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))
-
-
-def _journal(backend: Backend) -> Journal | None:
-    storage = backend.storage if isinstance(backend, Engine) else None
-    return storage if isinstance(storage, Journal) else None
-
-
 def _staging(settings: Settings) -> Staging:
     directory = None if settings.data_dir == MEMORY else settings.data_dir / "staged"
     return Staging(directory, bytes_max=settings.staged_bytes_max, ttl_ms=settings.staged_ttl_ms)
-
-
-def _runner(backend: Backend, limits: Limits) -> CommandRunner | None:
-    bounds = Bounds(limits.read_entries_max, limits.read_bytes_max)
-    return CommandRunner(backend, bounds) if isinstance(backend, Engine) else None
-
-
-def _streams_bytes(backend: Backend) -> Callable[[], int]:
-    """Return what tells how much memory the streams of this process take."""
-    return (lambda: backend.memory.size_bytes) if isinstance(backend, Engine) else (lambda: 0)
 
 
 async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
@@ -300,24 +238,19 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     loop_delay: LoopDelay = app.state.loop_delay
     async with asyncio.TaskGroup() as tasks:
         measuring = tasks.create_task(_watched(loop_delay.run(), gateway))
-        if isinstance(backend, Engine):
-            tasks.create_task(_watched(backend.run(), gateway))
+        tasks.create_task(_watched(backend.run(), gateway))
         sweeping = tasks.create_task(_watched(staging.run(), gateway))
-        keeping = tasks.create_task(_watched(collector.keep_low(_streams_bytes(backend)), gateway))
+        keeping = tasks.create_task(
+            _watched(collector.keep_low(lambda: sum(backend.memory_bytes().values())), gateway)
+        )
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
-            yield {
-                "gateway": gateway,
-                "staging": staging,
-                "arrow": arrow,
-                "commands": app.state.commands,
-            }
+            yield {"gateway": gateway, "staging": staging, "arrow": arrow}
         finally:
             sweeping.cancel()
             keeping.cancel()
             await staging.close()
             await arrow.close()
-            if isinstance(backend, Engine):
-                await backend.close()
+            await backend.close()
             measuring.cancel()

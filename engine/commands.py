@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Made
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
 
 
 class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -331,6 +330,16 @@ def encode(commands: list[Command]) -> bytes:
     return _encoder.encode(commands)
 
 
+def encode_each(commands: list[Command]) -> list[bytes]:
+    """Return the parts of a journal record, one for each command."""
+    return [_encoder.encode(command) for command in commands]
+
+
+def encode_parts(parts: Sequence[bytes]) -> bytes:
+    """Return the journal record of commands that happen together, encoded one by one."""
+    return _MANY.pack(_ARRAY_32, len(parts)) + b"".join(parts)
+
+
 def decode(record: bytes) -> list[Command]:
     """Return the commands of a journal record.
 
@@ -342,7 +351,7 @@ def decode(record: bytes) -> list[Command]:
 
 def join(records: Sequence[bytes]) -> bytes:
     """Return many records as one value, in order."""
-    return _MANY.pack(_ARRAY_32, len(records)) + b"".join(records)
+    return encode_parts(records)
 
 
 def decode_all(joined: bytes) -> list[list[Command]]:

@@ -73,12 +73,30 @@ class LimitExceeded(StreamError):
         self.limit = limit
 
 
+ENTRY_BYTES = "bytes of entries"
+"""What a reply has too much of, if its entries are too large."""
+
+
+class ReplyTooLarge(LimitExceeded):
+    """A reply would hold more than its bounds allow, and a part of it would be wrong."""
+
+
 class TooManyWaiters(LimitExceeded):
     """As many reads are blocked as may be."""
 
     def __init__(self, limit: int) -> None:
         """Keep how many that is."""
         super().__init__("blocked reads", limit)
+
+
+class NotSupported(StreamError):
+    """The backend has not the ability that a request needs."""
+
+    def __init__(self, ability: str) -> None:
+        """Keep the ability."""
+        text = f"this backend lacks {ability}, which the embedded engine has"
+        super().__init__(f"{text}; GET /v1/limits lists what a backend can")
+        self.ability = ability
 
 
 class Unavailable(StreamError):

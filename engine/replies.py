@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
 
 T = TypeVar("T")
 
@@ -89,6 +88,13 @@ class Committed(NamedTuple):
 
     is_repeat: bool
     streams: list[Written]  # in the order in which the batch first names them
+
+
+class Commit(NamedTuple):
+    """A batch that a writer has committed, and when (unix time; in the state, steady time)."""
+
+    batch: int
+    at_ms: int
 
 
 class Delivery(NamedTuple):
@@ -222,6 +228,80 @@ class StreamDetail(NamedTuple):
     info: StreamInfo
     entries: list[Entry]
     groups: list[GroupDetail]
+
+
+class StreamDefaults(NamedTuple):
+    """What holds for streams that say nothing themselves."""
+
+    node_bytes_max: int
+    node_entries_max: int
+    idempotency_window_ms: int
+    idempotency_max: int
+
+
+class KeyInfo(NamedTuple):
+    """The idempotency keys of a stream."""
+
+    window_ms: int
+    keys_max: int  # of one producer
+    producer_count: int
+    key_count: int
+    added_count: int  # ever
+    duplicate_count: int  # ever
+
+
+class PendingInspection(NamedTuple):
+    """One pending entry, as XINFO STREAM FULL shows it."""
+
+    id: EntryId
+    consumer: bytes | None  # None: nobody's
+    delivered_at_ms: int  # unix time; 0: nobody's
+    delivery_count: int
+
+
+class ConsumerInspection(NamedTuple):
+    """One consumer, as XINFO STREAM FULL shows it."""
+
+    name: bytes
+    seen_at_ms: int  # unix time
+    active_at_ms: int | None  # unix time; None: never
+    pending_count: int
+    pending: list[PendingInspection]
+
+
+class GroupInspection(NamedTuple):
+    """One group, as XINFO STREAM FULL shows it."""
+
+    info: GroupInfo
+    pending: list[PendingInspection]
+    consumers: list[ConsumerInspection]
+
+
+class StreamInspection(NamedTuple):
+    """One stream, as XINFO STREAM shows it."""
+
+    info: StreamInfo
+    keys: KeyInfo
+    first: Entry | None
+    last: Entry | None
+    entries: list[Entry]  # only with `full`
+    groups: list[GroupInspection]  # only with `full`
+
+
+class KeyspaceInfo(NamedTuple):
+    """All streams."""
+
+    now_ms: int  # unix time
+    stream_count: int
+    expiring_count: int
+    average_ttl_ms: int  # of those that expire
+
+
+class NamePage(NamedTuple):
+    """Names of streams, and the cursor of the next page; 0: there is none."""
+
+    names: list[bytes]
+    next_cursor: int
 
 
 class JournalStatus(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from headgate.engine.requests import GroupStart, PolicyPatch, StreamPatch, UpdateGroup, UpdateStream
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.config import GroupPolicy, PolicyPatch, StreamConfig, StreamPatch
+from headgate.engine.requests.groups import GroupStart, UpdateGroup
+from headgate.engine.requests.streams import UpdateStream
 
 
 def configured(stream: bytes, config: StreamConfig) -> UpdateStream:

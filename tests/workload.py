@@ -10,31 +10,32 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from headgate.engine.commands import DefaultsSet
-from headgate.engine.decisions import Decision, streams
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.requests import (
-    ClaimRequest,
+from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Claim,
     GroupCursor,
-    GroupRequest,
-    GroupStart,
+    Nack,
     NackMode,
-    TrimRequest,
+    ReadGroup,
+    Redrive,
 )
-from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.idempotency import Idempotent
-from headgate.engine.state.log import NodeLimits
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
+from headgate.engine.requests.groups import CreateGroup, DeleteConsumer, GroupStart
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import ChangeDefaults, ExpireStream
+from headgate.engine.requests.streams import DeleteStream
 from tests.changes import acting_by, configured
 from tests.virtual_time import ManualClock
 
 STREAMS = [b"a", b"b", b"c"]
 GROUPS = [b"g", b"h"]
 CONSUMERS = [b"x", b"y", b"z"]
-SMALL_NODES = Defaults(node_limits=NodeLimits(4, 0), idempotency_max=6)
+SMALL_NODES = ChangeDefaults(node_bytes_max=0, node_entries_max=4, idempotency_max=6)
 """Chunks that are sealed after four entries: soon there are many, and some mostly dead."""
 
 
@@ -66,7 +67,7 @@ class Workload:
 
     async def begin(self) -> None:
         """Make chunks small; recorded as everything."""
-        await self._engine.perform(lambda *_: Decision(None, [DefaultsSet(SMALL_NODES)]))
+        await self._engine.perform(SMALL_NODES)
 
     async def run(self, count: int) -> list[Any]:
         """Give so many commands; returns what each was answered."""
@@ -106,53 +107,54 @@ class Workload:
         return self._random.sample(ids, min(len(ids), 3)) or [EntryId(1, 1)]
 
     async def _add(self) -> Any:
-        return await self._engine.add(self._stream(), self._drafts())
+        return (await self._engine.perform(Add(self._stream(), self._drafts()))).ids
 
     async def _add_under_key(self) -> Any:
         producer = self._random.choice([b"", b"p"])
         key = Idempotent(producer, b"%d" % self._random.randrange(12))
-        return await self._engine.add_once(self._stream(), self._drafts(), key)
+        return await self._engine.perform(Add(self._stream(), self._drafts(), key))
 
     async def _commit_batch(self) -> Any:
         wanted = {self._stream(): self._drafts() for _ in range(self._random.randrange(3))}
         writer, batch = self._random.choice([b"u", b"v"]), self._random.randrange(30)
-        return await self._engine.commit_batch(writer, batch, wanted)
+        return await self._engine.perform(CommitBatch(writer, batch, wanted))
 
     async def _read_group(self) -> Any:
-        request = GroupRequest(
+        request = ReadGroup(
             self._group(),
             self._random.choice(CONSUMERS),
             [GroupCursor(self._stream(), self._random.choice([None, None, None, MIN_ID]))],
             limit=self._random.choice([1, 3, 8]),
             claim_idle_ms=self._random.choice([None, None, 5]),
         )
-        return await self._engine.read_group(request)
+        return await self._engine.perform(request)
 
     async def _ack(self) -> Any:
         stream, group = self._stream(), self._group()
-        return await self._engine.ack(stream, group, self._pending(stream, group))
+        return await self._engine.perform(Ack(stream, group, self._pending(stream, group)))
 
     async def _nack(self) -> Any:
         stream, group, mode = self._stream(), self._group(), self._random.choice(list(NackMode))
         ids, delay_ms = self._pending(stream, group), self._random.choice([None, None, 5, 60])
-        return await self._engine.nack(stream, group, ids, mode=mode, delay_ms=delay_ms)
+        return await self._engine.perform(Nack(stream, group, ids, mode=mode, delay_ms=delay_ms))
 
     async def _claim(self) -> Any:
         stream, group = self._stream(), self._group()
-        ids, request = self._pending(stream, group), ClaimRequest(self._random.choice([0, 10]))
-        return await self._engine.claim(stream, group, self._random.choice(CONSUMERS), ids, request)
+        ids, min_idle_ms = self._pending(stream, group), self._random.choice([0, 10])
+        consumer = self._random.choice(CONSUMERS)
+        return await self._engine.perform(Claim(stream, group, consumer, ids, min_idle_ms))
 
     async def _delete(self) -> Any:
         stream = self._stream()
-        return await self._engine.delete(stream, self._ids(stream))
+        return await self._engine.perform(Delete(stream, self._ids(stream)))
 
     async def _trim(self) -> Any:
-        request = TrimRequest(self._random.randrange(40), approximate=self._random.random() < 0.5)
-        return await self._engine.trim(self._stream(), request)
+        request = TrimTo(self._random.randrange(40), approximate=self._random.random() < 0.5)
+        return await self._engine.perform(Trim(self._stream(), request))
 
     async def _create_group(self) -> Any:
         start = GroupStart(self._random.choice([MIN_ID, None]))
-        return await self._engine.create_group(self._stream(), self._group(), start)
+        return await self._engine.perform(CreateGroup(self._stream(), self._group(), start))
 
     async def _set_policy(self) -> Any:
         max_deliveries = self._random.choice([None, None, 2, 4])
@@ -165,18 +167,20 @@ class Workload:
             keeps=self._random.random() < 0.5,
             consumer_ttl_ms=self._random.choice([None, None, 100]),
         )
-        return await self._engine.update_group(acting_by(self._stream(), self._group(), policy))
+        return await self._engine.perform(acting_by(self._stream(), self._group(), policy))
 
     async def _redrive(self) -> Any:
         limit = self._random.choice([1, 3])
-        return await self._engine.redrive(self._stream(), self._group(), limit=limit)
+        return await self._engine.perform(Redrive(self._stream(), self._group(), limit=limit))
 
     async def _delete_consumer(self) -> Any:
-        return await self._engine.delete_consumer(
-            self._stream(),
-            self._group(),
-            self._random.choice(CONSUMERS),
-            release=self._random.random() < 0.5,
+        return await self._engine.perform(
+            DeleteConsumer(
+                self._stream(),
+                self._group(),
+                self._random.choice(CONSUMERS),
+                release=self._random.random() < 0.5,
+            )
         )
 
     async def _configure(self) -> Any:
@@ -185,13 +189,11 @@ class Workload:
             max_age_ms=self._random.choice([None, None, 500]),
             idempotency_max=self._random.choice([None, 4]),
         )
-        return await self._engine.update_stream(configured(self._stream(), config))
+        return await self._engine.perform(configured(self._stream(), config))
 
     async def _expire(self) -> Any:
         name, delay_ms = self._stream(), self._random.choice([30, 10**6])
-        return await self._engine.perform(
-            lambda keyspace, now_ms: streams.set_expiry(keyspace, name, now_ms + delay_ms)
-        )
+        return await self._engine.perform(ExpireStream(name, delay_ms))
 
     async def _delete_stream(self) -> Any:
-        return await self._engine.delete_stream(b"c")
+        return await self._engine.perform(DeleteStream(b"c"))

@@ -15,6 +15,8 @@ from headgate.app.wire.names import text_of
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import StreamError, StreamNotFound
 from headgate.engine.replies import StreamInfo
+from headgate.engine.requests.entries import Range
+from headgate.engine.requests.streams import DescribeStream
 
 log = logging.getLogger("headgate")
 
@@ -102,7 +104,9 @@ class BulkRange:
             self._is_over = True
             return []
         bounds = self._stream, self._low, self._high
-        entries = await self._backend.range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
+        entries = await self._backend.perform(
+            Range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
+        )
         await self._check_whole()
         self._is_over = not entries or entries[-1].id == self._high
         if entries:
@@ -116,7 +120,7 @@ class BulkRange:
         Raises:
             StreamNotFound: the stream is gone, another has its name, or it was trimmed up to here.
         """
-        info = await self._backend.stream_info(self._stream)
+        info = await self._backend.perform(DescribeStream(self._stream))
         seen = max(self._low.previous(), self._trimmed_through)
         if info.epoch != self._epoch or info.trimmed_through > seen:
             raise StreamNotFound(self._stream)

@@ -31,7 +31,7 @@ Every operation:   http://localhost:8080/docs
 """
 
 
-class Commands(click.Group):
+class Sections(click.Group):
     """Commands in sections; `headgate check-config` is `command` in `check_config.py`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -69,7 +69,7 @@ class Commands(click.Group):
 
 
 @click.group(
-    cls=Commands,
+    cls=Sections,
     help=_HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -10,7 +10,7 @@ import click
 
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.loading import show_progress
-from headgate.app.main import create_app, open_engine
+from headgate.app.main import create_app, open_backend
 from headgate.app.runtime import collector
 from headgate.app.runtime.telemetry import set_up_logging
 from headgate.app.server import Server
@@ -54,7 +54,7 @@ def command(config: Path | None, **flags: Any) -> None:
     _take_all_descriptors()
     gc.disable()  # nothing that was loaded is garbage
     try:
-        engine = open_engine(settings, show_progress)
+        backend = open_backend(settings, show_progress)
     except (StreamError, OSError) as error:
         raise click.ClickException(f"{settings.data_dir}: {error}") from None
 
@@ -68,4 +68,4 @@ def command(config: Path | None, **flags: Any) -> None:
         if settings.data_dir == MEMORY:
             click.echo("Nothing is kept: streams live in memory only.", err=True)
 
-    Server(create_app(settings, engine), settings, on_listening=greet).run(sockets)
+    Server(create_app(settings, backend), settings, on_listening=greet).run(sockets)

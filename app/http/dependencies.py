@@ -10,14 +10,14 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
-from headgate.app.backends.port import Backend, ClaimFeed
+from headgate.app.backends.port import Ability, Backend
 from headgate.app.http.parameters import pure
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.transport.sockets import Sockets
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.limits import Limits
-from headgate.engine.journal.journal import Journal
+from headgate.engine.errors import NotSupported
 
 _RECONNECT_MS = 1000
 
@@ -44,12 +44,19 @@ class Gateway:
     backend: Backend
     limits: Limits
     metrics: Metrics
-    claim_feed: ClaimFeed | None  # if the backend has one
-    journal: Journal | None  # where this process keeps one
     sockets: Sockets
     random: random.Random  # for jitter and the names of nameless consumers
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
+
+    def require(self, ability: Ability) -> None:
+        """Refuse what the backend cannot do.
+
+        Raises:
+            GatewayError: it has not this ability.
+        """
+        if ability not in self.backend.abilities:
+            raise GatewayError("not_supported", str(NotSupported(ability)))
 
     def check_room(self) -> None:
         """Refuse one more connection that stays open.

@@ -41,7 +41,8 @@ from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
-from headgate.engine.requests import StreamCursor
+from headgate.engine.requests.entries import Add, StreamCursor
+from headgate.engine.requests.groups import DescribeGroup
 
 log = logging.getLogger("headgate")
 
@@ -211,7 +212,7 @@ class Connection:
                         self._feeds[sub].subscription.add_credit(entries)
                     self._session.done(intent, None)
                 case AppendIntent(_, stream, drafts):
-                    ids = await self._gateway.backend.add(stream, drafts)
+                    ids = (await self._gateway.backend.perform(Add(stream, drafts))).ids
                     self._gateway.metrics.appended.inc(len(ids))
                     self._session.done(intent, ids)
                 case _:
@@ -250,7 +251,7 @@ class Connection:
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
             return StreamSubscription(backend, cursor, credit=credit)
-        info = await backend.group(intent.stream, intent.group)
+        info = await backend.perform(DescribeGroup(intent.stream, intent.group))
         subscriber = Subscriber.named_or_new(
             intent.stream,
             intent.group,
@@ -261,7 +262,6 @@ class Connection:
         )
         return GroupSubscription(
             backend,
-            self._gateway.claim_feed,
             subscriber,
             info,
             claim_idle_ms=intent.claim_idle_ms,

@@ -5,14 +5,26 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from headgate.app.backends.port import Backend, ClaimFeed
+from msgspec.structs import replace
+
+from headgate.app.backends.port import Backend
 from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready, State
 from headgate.app.live.held import Held
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, Credit, Subscription
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.replies import GroupInfo, GroupRead, Outcome, Takeover
-from headgate.engine.requests import GroupCursor, GroupRequest, NackMode, PendingRequest
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckThrough,
+    Extend,
+    GroupCursor,
+    ListPending,
+    Nack,
+    NackMode,
+    ReadGroup,
+)
+from headgate.engine.requests.groups import DescribeConsumer, DescribeGroup
 
 _CAUGHT_UP = State("caught_up")
 
@@ -26,7 +38,6 @@ class GroupSubscription(Subscription):
     def __init__(
         self,
         backend: Backend,
-        claim_feed: ClaimFeed | None,
         subscriber: Subscriber,
         info: GroupInfo,
         *,
@@ -41,7 +52,6 @@ class GroupSubscription(Subscription):
 
         Args:
             backend: where to read.
-            claim_feed: tells what others claim, if anything does.
             subscriber: who reads.
             info: the group as it is.
             claim_idle_ms: also take entries pending and idle for so long.
@@ -52,12 +62,11 @@ class GroupSubscription(Subscription):
             beat_ms: an empty batch comes after so much silence; None: never.
         """
         super().__init__(backend, credit=credit, beat_ms=beat_ms)
-        self._claim_feed = claim_feed
         self._subscriber = subscriber
         self._names = subscriber.stream, subscriber.group
         self._consumer = subscriber.consumer
         self._position = info.last_id
-        self._request = GroupRequest(
+        self._request = ReadGroup(
             subscriber.group,
             subscriber.consumer,
             [],
@@ -75,7 +84,7 @@ class GroupSubscription(Subscription):
 
     async def open(self) -> Ready:
         """See what the consumer holds already. See `Subscription.open`."""
-        mine = await self._backend.consumer(*self._names, self._consumer)
+        mine = await self._backend.perform(DescribeConsumer(*self._names, self._consumer))
         return Ready(
             self._position,
             None,
@@ -86,29 +95,29 @@ class GroupSubscription(Subscription):
 
     async def position(self) -> EntryId:
         """Return the id behind which the group's next new entry comes."""
-        return (await self._backend.group(*self._names)).last_id
+        return (await self._backend.perform(DescribeGroup(*self._names))).last_id
 
     async def ack_through(self, seen: EntryId) -> None:
         """Acknowledge what the consumer was sent up to an entry. See `Backend.ack_through`."""
-        await self._backend.ack_through(*self._names, self._consumer, seen)
+        await self._backend.perform(AckThrough(*self._names, self._consumer, seen))
 
     async def ack(self, ids: Sequence[EntryId]) -> list[Outcome]:
         """Acknowledge entries; an outcome per id."""
-        outcomes = await self._backend.ack(*self._names, ids, consumer=self._consumer)
+        outcomes = await self._backend.perform(Ack(*self._names, ids, consumer=self._consumer))
         return self._settled(ids, outcomes)
 
     async def nack(
         self, ids: Sequence[EntryId], mode: NackMode, delay_ms: int | None
     ) -> list[Outcome]:
         """Give entries back, for anybody but for so long; an outcome per id."""
-        outcomes = await self._backend.nack(
-            *self._names, ids, mode=mode, delay_ms=delay_ms, consumer=self._consumer
+        outcomes = await self._backend.perform(
+            Nack(*self._names, ids, mode=mode, delay_ms=delay_ms, consumer=self._consumer)
         )
         return self._settled(ids, outcomes)
 
     async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
         """Restart the idle clock of entries; an outcome per id."""
-        outcomes = await self._backend.extend(*self._names, ids, consumer=self._consumer)
+        outcomes = await self._backend.perform(Extend(*self._names, ids, consumer=self._consumer))
         return self._settled(ids, outcomes)
 
     def _settled(self, ids: Sequence[EntryId], outcomes: list[Outcome]) -> list[Outcome]:
@@ -119,8 +128,9 @@ class GroupSubscription(Subscription):
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
         sources = [self._reading()]
-        if self._claim_feed is not None and not self._request.no_ack:
-            claims = self._claim_feed.claims(*self._names, self._consumer)
+        claim_feed = self._backend.claim_feed
+        if claim_feed is not None and not self._request.no_ack:
+            claims = claim_feed.claims(*self._names, self._consumer)
             sources.append(self._losing(await claims.__aenter__()))
             self._claims = claims
         return sources
@@ -153,7 +163,7 @@ class GroupSubscription(Subscription):
             if not read.deliveries and change != _CAUGHT_UP:
                 yield GroupBatch([], [], read.lag, self._spend(0))
             if gone:  # it would only use up what the consumer may hold
-                await self._backend.ack(*self._names, gone, consumer=self._consumer)
+                await self._backend.perform(Ack(*self._names, gone, consumer=self._consumer))
             if len(self._held) > 2 * self._held_expected:
                 await self._look_what_is_held()
 
@@ -174,8 +184,9 @@ class GroupSubscription(Subscription):
 
     async def _read(self, after: EntryId | None, wait_ms: int | None) -> GroupRead:
         cursor = GroupCursor(self._subscriber.stream, after)
-        request = self._request._replace(cursors=[cursor], limit=await self._entries_max())
-        [read] = await self._backend.read_group(request, wait_ms=wait_ms)
+        limit = await self._entries_max()
+        request = replace(self._request, cursors=[cursor], limit=limit, wait_ms=wait_ms)
+        [read] = await self._backend.perform(request)
         return read
 
     async def _look_what_is_held(self) -> None:
@@ -183,8 +194,8 @@ class GroupSubscription(Subscription):
         start, end = min(self._held.counts), max(self._held.counts)
         pending: list[EntryId] = []
         while True:
-            request = PendingRequest(start, end, _PENDING_PAGE, self._consumer)
-            page = await self._backend.pending(*self._names, request)
+            request = ListPending(*self._names, start, end, _PENDING_PAGE, self._consumer)
+            page = await self._backend.perform(request)
             pending += [item.id for item in page]
             if len(page) < _PENDING_PAGE or pending[-1] == end:
                 break

@@ -3,7 +3,8 @@
 from typing import Literal, NamedTuple
 
 from headgate.engine.entry import Draft, EntryId
-from headgate.engine.requests import From, NackMode
+from headgate.engine.requests.deliveries import NackMode
+from headgate.engine.requests.entries import From
 
 
 class SubscribeIntent(NamedTuple):

@@ -88,7 +88,7 @@ from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
-from headgate.engine.requests import NackMode
+from headgate.engine.requests.deliveries import NackMode
 
 _BAD_FRAMES_MAX = 1000
 """Frames in a row that make no sense: then the conversation is over. Each after the first"""

@@ -8,9 +8,12 @@ from random import Random
 from typing import Literal
 
 from headgate.app.backends.port import Backend
+from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import NotFound, Unavailable
-from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.requests.deliveries import GiveBack
+from headgate.engine.requests.groups import DeleteConsumer, ListConsumers, ListGroups
+from headgate.engine.requests.streams import ListStreams
 
 _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 _PAGE = 1000
@@ -24,14 +27,21 @@ async def remove_stranded(backend: Backend) -> None:
     loses its entries to the next reader.
     """
     after: bytes | None = None
-    while streams := await backend.list_streams(after=after, limit=_PAGE):
+    while streams := await backend.perform(ListStreams(after=after, limit=_PAGE)):
         for stream in streams:
-            for group in await backend.groups(stream.name) if stream.group_count else ():
+            for group in (
+                await backend.perform(ListGroups(stream.name)) if stream.group_count else ()
+            ):
                 names = stream.name, group.name
-                names_found = [consumer.name for consumer in await backend.consumers(*names)]
+                names_found = [
+                    consumer.name for consumer in await backend.perform(ListConsumers(*names))
+                ]
                 gone = filter(_TEMPORARY.fullmatch, names_found)
                 await asyncio.gather(
-                    *(backend.delete_consumer(*names, consumer, release=True) for consumer in gone)
+                    *(
+                        backend.perform(DeleteConsumer(*names, consumer, release=True))
+                        for consumer in gone
+                    )
                 )
         after = streams[-1].name
 
@@ -79,8 +89,10 @@ class Subscriber:
         """
         try:
             if self.releases and held:
-                await backend.give_back(self.stream, self.group, self.consumer, held)
+                await backend.perform(GiveBack(self.stream, self.group, self.consumer, held))
             if self.is_temporary:
-                await backend.delete_consumer(self.stream, self.group, self.consumer, release=True)
+                await backend.perform(
+                    DeleteConsumer(self.stream, self.group, self.consumer, release=True)
+                )
         except (NotFound, Unavailable):
             pass  # the group is gone, and with it all that was pending; or nothing can change

@@ -16,7 +16,7 @@ from headgate.app.live.followed import Ended, Followed, Ready, State, StateName,
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.replies import StreamRead
-from headgate.engine.requests import From, StreamCursor
+from headgate.engine.requests.entries import From, Read, StreamCursor
 
 BATCH_ENTRIES_MAX = 250
 """Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""
@@ -202,11 +202,13 @@ class StreamSubscription(Subscription):
             read = await self._read(wait_ms=self._beat_ms if at_end else 0)
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
-        [read] = await self._backend.read(
-            [self._cursor],
-            limit=await self._entries_max(),
-            size_bytes_max=BATCH_BYTES_MAX,
-            wait_ms=wait_ms,
+        [read] = await self._backend.perform(
+            Read(
+                [self._cursor],
+                limit=await self._entries_max(),
+                size_bytes_max=BATCH_BYTES_MAX,
+                wait_ms=wait_ms,
+            )
         )
         return read
 

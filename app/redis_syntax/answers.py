@@ -7,8 +7,8 @@ from typing import Any, TypeGuard
 
 from pydantic_core import to_json
 
+from headgate.app.backends.port import Reply, Status
 from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.words import Reply, Status
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
+from msgspec import UNSET
+
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.streams import (
-    Budget,
     ReadOptions,
     check_read_options,
     deletions_reply,
@@ -17,15 +20,14 @@ from headgate.app.redis_syntax.streams import (
 )
 from headgate.app.redis_syntax.words import (
     SYNTAX,
+    AnyPlan,
     Bounds,
     CommandError,
     Plan,
-    Reply,
-    Wait,
-    at_once,
     check_names,
     check_queues,
     done,
+    failing,
     integer,
     lax_id,
     range_end,
@@ -33,12 +35,10 @@ from headgate.app.redis_syntax.words import (
     shown,
     strict_id,
     strict_ids,
+    where_missing,
 )
-from headgate.engine.commands import Command
-from headgate.engine.decisions import Decision, Unclaimable, deliveries, groups
-from headgate.engine.decisions.views import pending, pending_summary
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.errors import InvalidId
+from headgate.engine.errors import GroupNotFound, InvalidId, StreamError, StreamNotFound
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
@@ -46,18 +46,37 @@ from headgate.engine.limits import (
     GROUP_READ_MAX,
     PENDING_SCAN_MAX,
 )
-from headgate.engine.replies import Claimed, Delivery, Outcome, PendingItem
-from headgate.engine.requests import (
-    ClaimRequest,
-    GroupCursor,
-    GroupRequest,
-    GroupStart,
-    NackMode,
-    NackRequest,
-    PendingRequest,
+from headgate.engine.replies import (
+    Claimed,
+    Delivery,
+    GroupRead,
+    Outcome,
+    PendingItem,
+    PendingSummary,
 )
-from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.wait_queue import QueueKey
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckAndDelete,
+    Autoclaim,
+    Claim,
+    GroupCursor,
+    ListPending,
+    Nack,
+    NackMode,
+    ReadGroup,
+    SumPending,
+)
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    UpdateGroup,
+)
+from headgate.engine.requests.keyspace import RequireGroups
+from headgate.engine.requests.streams import DescribeStream
 
 _NO_KEY = (
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "
@@ -67,7 +86,7 @@ _AUTOCLAIM_COUNT = 100
 _UNKNOWN = "unknown subcommand or wrong number of arguments for"
 
 
-def xgroup(words: Sequence[bytes]) -> Plan:
+def xgroup(words: Sequence[bytes]) -> AnyPlan:
     """XGROUP CREATE | SETID | DESTROY | CREATECONSUMER | DELCONSUMER."""
     return _XGROUP[words[1].upper()](words)
 
@@ -95,72 +114,51 @@ def _group_options(words: Sequence[bytes], name: str) -> tuple[int | None, bool]
     return entries_read, makes_stream
 
 
-def _xgroup_create(words: Sequence[bytes]) -> Plan:
+def _xgroup_create(words: Sequence[bytes]) -> AnyPlan:
     key, group = words[2], words[3]
     check_names(key, group)
     entries_read, makes_stream = _group_options(words, "create")
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        if not makes_stream and keyspace.find(key) is None:
-            raise CommandError(_NO_KEY)
+    try:
         last_id = None if words[4] == b"$" else strict_id(words[4])
-        return groups.create_group(
-            keyspace,
-            key,
-            group,
-            GroupStart(last_id, entries_read),
-            create_stream=makes_stream,
-            now_ms=now_ms,
-        ).replied_as(done)
-
-    return at_once(step)
+    except InvalidId as error:
+        if makes_stream:
+            raise
+        return failing(error, DescribeStream(key), _refuse)  # Redis: the key comes first
+    start = GroupStart(last_id, entries_read)
+    create = CreateGroup(key, group, start, create_stream=makes_stream, exist_ok=False)
+    return Plan(create, done, _refuse)
 
 
-def _xgroup_setid(words: Sequence[bytes]) -> Plan:
+def _xgroup_setid(words: Sequence[bytes]) -> AnyPlan:
     key, group = words[2], words[3]
     entries_read, _ = _group_options(words, "setid")
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        _existing(keyspace, key, group)
+    try:
         last_id = None if words[4] == b"$" else lax_id(words[4])
-        start = GroupStart(last_id, entries_read)
-        return groups.set_group(keyspace, key, group, start).replied_as(done)
-
-    return at_once(step)
-
-
-def _xgroup_destroy(words: Sequence[bytes]) -> Plan:
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        if keyspace.find(words[2]) is None:
-            raise CommandError(_NO_KEY)
-        return groups.destroy_group(keyspace, words[2], words[3]).replied_as(int)
-
-    return at_once(step)
+    except InvalidId as error:  # Redis: the group comes first
+        return failing(error, DescribeGroup(key, group), _refuse)
+    position = UNSET if entries_read is None else entries_read
+    return Plan(UpdateGroup(key, group, last_id, position), done, _refuse)
 
 
-def _xgroup_createconsumer(words: Sequence[bytes]) -> Plan:
+def _xgroup_destroy(words: Sequence[bytes]) -> AnyPlan:
+    return Plan(DestroyGroup(words[2], words[3]), int, _refuse)
+
+
+def _xgroup_createconsumer(words: Sequence[bytes]) -> AnyPlan:
     key, group, consumer = words[2:5]
     check_names(consumer)
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        _existing(keyspace, key, group)
-        return groups.create_consumer(keyspace, key, group, consumer, now_ms).replied_as(int)
-
-    return at_once(step)
+    create = CreateConsumer(key, group, consumer)
+    return Plan(create, lambda created: int(created.is_new), _refuse)
 
 
-def _xgroup_delconsumer(words: Sequence[bytes]) -> Plan:
+def _xgroup_delconsumer(words: Sequence[bytes]) -> AnyPlan:
     key, group, consumer = words[2:5]
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        _existing(keyspace, key, group)
-        deletion = groups.delete_consumer(keyspace, key, group, consumer, release=False)
-        return deletion.replied_as(lambda held: held or 0)
-
-    return at_once(step)
+    delete = DeleteConsumer(key, group, consumer, release=False)
+    return Plan(delete, lambda held: held or 0, _refuse)
 
 
 _XGROUP = {
@@ -172,12 +170,13 @@ _XGROUP = {
 }
 
 
-def _existing(keyspace: Keyspace, key: bytes, group: bytes) -> None:
-    stream = keyspace.find(key)
-    if stream is None:
+def _refuse(error: StreamError) -> Reply:
+    """Say that the key is missing, or the group, in the words of XGROUP."""
+    if isinstance(error, GroupNotFound) and error.stream_exists:
+        raise no_such_group(error.stream, error.group)
+    if isinstance(error, StreamNotFound | GroupNotFound):
         raise CommandError(_NO_KEY)
-    if group not in stream.groups:
-        raise no_such_group(key, group)
+    raise error
 
 
 def no_such_group(key: bytes, group: bytes) -> CommandError:
@@ -215,7 +214,7 @@ def _read_group_option(options: _GroupReadOptions, words: Sequence[bytes], at: i
     return following
 
 
-def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XREADGROUP GROUP group consumer [options] STREAMS key [key ...] id [id ...]."""
     options, at = _GroupReadOptions(), 1
     while at < len(words) and words[at].upper() != b"STREAMS":
@@ -231,54 +230,44 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> Plan:
     check_names(group, options.consumer)
     bounds = bounds._replace(entries_max=min(bounds.entries_max, GROUP_READ_MAX))
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        cursors = []
+    cursors: list[GroupCursor] = []
+
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, GroupNotFound):
+            raise _no_group_to_read(error.stream, group)
+        raise error
+
+    try:
         for key, word in pairs:
-            stream = keyspace.find(key)
-            if stream is None or group not in stream.groups:
-                raise _no_group_to_read(key, group)
             cursors.append(GroupCursor(key, _group_after(word)))
-        request = GroupRequest(
-            group,
-            options.consumer,
-            cursors,
-            claim_idle_ms=options.claim_idle_ms,
-            no_ack=options.no_ack,
-            size_bytes_max=bounds.size_bytes_max,
-        )
-        return _read_group(keyspace, request, options.count, Budget(options, bounds), now_ms)
+    except StreamError as error:  # Redis: the groups up to here come first
+        keys = [key for key, _ in pairs[: len(cursors) + 1]]
+        return failing(error, RequireGroups(keys, group), refuse)
+    request = ReadGroup(
+        group,
+        options.consumer,
+        cursors,
+        options.count,
+        options.claim_idle_ms,
+        options.no_ack,
+        size_bytes_max=bounds.size_bytes_max,
+        wait_ms=options.wait_ms,
+        budget=options.budget(bounds),
+        by_policy=False,
+    )
+    return Plan(request, partial(_xreadgroup_reply, request), refuse)
 
-    if options.block_ms is None:
-        return at_once(step)
-    queues = [QueueKey(key, group) for key, _ in pairs]
-    return Plan(step, Wait(queues, options.block_ms or None, options.claim_idle_ms))
 
-
-def _read_group(
-    keyspace: Keyspace, request: GroupRequest, count: int | None, budget: Budget, now_ms: int
-) -> Decision[Reply]:
-    reply, commands, unclaimable = [], list[Command](), list[Unclaimable]()
-    groups_in_read = deliveries.groups_in_read(keyspace, request)
-    for cursor in request.cursors:
-        stream, ahead = keyspace.stream(cursor.stream), groups_in_read[cursor.stream]
-        request = request._replace(limit=budget.limit(count))
-        read, command, gone = deliveries.read_stream(stream, ahead, request, cursor, now_ms)
-        unclaimable += gone
+def _xreadgroup_reply(request: ReadGroup, reads: Sequence[GroupRead]) -> Reply:
+    is_claiming = request.claim_idle_ms is not None
+    found: list[Reply] = []
+    for cursor, read in zip(request.cursors, reads, strict=True):
         is_history = cursor.after is not None
-        is_claiming = request.claim_idle_ms is not None and not is_history
-        shapes = [_delivery_reply(one, is_claiming=is_claiming) for one in read.deliveries]
-        entries = budget.take(shapes)
-        if len(entries) < len(shapes):  # what does not go out is not delivered either
-            less = request._replace(limit=len(entries))
-            command = deliveries.read_stream(stream, ahead, less, cursor, now_ms).command
-        commands.append(command)
-        if len(groups_in_read) < len(request.cursors):  # a stream is named twice
-            ahead.note(command)
-        if is_history:  # Redis: one stream read as history switches claiming off
-            request = request._replace(claim_idle_ms=None)
+        is_claiming = is_claiming and not is_history  # Redis: one history switches claiming off
+        entries = [_delivery_reply(one, is_claiming=is_claiming) for one in read.deliveries]
         if entries or is_history:
-            reply.append([cursor.stream, entries])
-    return Decision(reply or None, commands, None, unclaimable)
+            found.append([cursor.stream, entries])
+    return found or None
 
 
 def _delivery_reply(delivery: Delivery, *, is_claiming: bool) -> Reply:
@@ -306,47 +295,34 @@ def _no_group_to_read(key: bytes, group: bytes) -> CommandError:
     return CommandError(f"NOGROUP {text} in XREADGROUP with GROUP option")
 
 
-def xack(words: Sequence[bytes]) -> Plan:
+def xack(words: Sequence[bytes]) -> AnyPlan:
     """XACK key group id [id ...]."""
-    key, group = words[1], words[2]
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        stream = keyspace.find(key)
-        if stream is None or group not in stream.groups:  # then ids are not even looked at
-            return Decision(0, [])
+    key, group, if_missing = words[1], words[2], where_missing(0)
+    try:
         ids = strict_ids(words[3:])
-        ack = deliveries.ack(keyspace, key, group, ids, None)
-        return ack.replied_as(lambda outcomes: outcomes.count(Outcome.ACKED))
+    except InvalidId as error:  # Redis: where the group is missing, ids are not even looked at
+        return failing(error, RequireGroups([key], group), if_missing)
+    ack = Ack(key, group, ids)
+    return Plan(ack, lambda outcomes: outcomes.count(Outcome.ACKED), if_missing)
 
-    return at_once(step)
 
-
-def xackdel(words: Sequence[bytes]) -> Plan:
+def xackdel(words: Sequence[bytes]) -> AnyPlan:
     """XACKDEL key group [KEEPREF|DELREF|ACKED] IDS n id [id ...]."""
     references, ids = ids_block(words, 3)
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        ack = deliveries.ack_and_delete(keyspace, words[1], words[2], ids, references)
-        return ack.replied_as(deletions_reply)
-
-    return at_once(step)
+    return Plan(AckAndDelete(words[1], words[2], ids, references), deletions_reply)
 
 
-def xnack(words: Sequence[bytes]) -> Plan:
+def xnack(words: Sequence[bytes]) -> AnyPlan:
     """XNACK key group SILENT|FAIL|FATAL IDS n id [id ...] [RETRYCOUNT c] [FORCE]."""
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        keyspace.group(words[1], words[2])
-        request, ids = _nack_words(words)
-        nack = deliveries.nack(keyspace, words[1], words[2], ids, request, None, now_ms)
-        return nack.replied_as(lambda outcomes: outcomes.count(Outcome.RELEASED))
-
-    return at_once(step)
+    try:
+        nack = _nack_words(words)
+    except StreamError as error:  # Redis: the group comes first
+        return failing(error, RequireGroups([words[1]], words[2]))
+    return Plan(nack, lambda outcomes: outcomes.count(Outcome.RELEASED))
 
 
-def _nack_words(words: Sequence[bytes]) -> tuple[NackRequest, list[EntryId]]:
+def _nack_words(words: Sequence[bytes]) -> Nack:
     mode = words[3].decode("latin-1").lower()
     if mode not in {each.value for each in NackMode}:
         raise CommandError("ERR mode must be SILENT, FAIL, or FATAL")
@@ -374,14 +350,22 @@ def _nack_words(words: Sequence[bytes]) -> tuple[NackRequest, list[EntryId]]:
             raise CommandError(f"ERR Unrecognized XNACK option '{shown(words[at])}'")
     if ids is None:
         raise CommandError("ERR syntax error, expected IDS keyword")
-    return NackRequest(NackMode(mode), retry_count, force), ids
+    return Nack(
+        words[1],
+        words[2],
+        ids,
+        NackMode(mode),
+        retry_count=retry_count,
+        force=force,
+        by_policy=False,
+    )
 
 
-def xpending(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xpending(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XPENDING key group [[IDLE ms] start end count [consumer]]."""
     key, group = words[1], words[2]
     if len(words) == 3:
-        return at_once(lambda keyspace, _: Decision(_summary(keyspace, key, group), []))
+        return Plan(SumPending(key, group), _summary_reply)
     at, min_idle_ms = 3, 0
     if len(words) in (4, 5) or len(words) > 9:
         raise CommandError(SYNTAX)
@@ -391,7 +375,9 @@ def xpending(words: Sequence[bytes], bounds: Bounds) -> Plan:
             raise CommandError(SYNTAX)
         at = 5
     limit = integer(words[at + 2])
-    request = PendingRequest(
+    request = ListPending(
+        key,
+        group,
         start=range_start(words[at]),
         end=range_end(words[at + 1]),
         limit=min(max(limit, 0), bounds.entries_max, PENDING_SCAN_MAX),
@@ -399,10 +385,7 @@ def xpending(words: Sequence[bytes], bounds: Bounds) -> Plan:
         min_idle_ms=min_idle_ms,
     )
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        return pending(keyspace, key, group, request, now_ms).replied_as(_pending_reply)
-
-    return at_once(step)
+    return Plan(request, _pending_reply)
 
 
 def _pending_reply(items: Sequence[PendingItem]) -> Reply:
@@ -417,8 +400,7 @@ def _pending_reply(items: Sequence[PendingItem]) -> Reply:
     ]
 
 
-def _summary(keyspace: Keyspace, key: bytes, group: bytes) -> Reply:
-    summary = pending_summary(keyspace, key, group)
+def _summary_reply(summary: PendingSummary) -> Reply:
     if summary.min_id is None:
         return [0, None, None, None]
     if summary.holder_count > DESCRIBED_MAX:
@@ -430,21 +412,19 @@ def _summary(keyspace: Keyspace, key: bytes, group: bytes) -> Reply:
     return [summary.total, low, high, holders]
 
 
-def xclaim(words: Sequence[bytes]) -> Plan:
+def xclaim(words: Sequence[bytes]) -> AnyPlan:
     """XCLAIM key group consumer min-idle id [id ...] [options]."""
     key, group, consumer = words[1:4]
     check_names(consumer)
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        keyspace.group(key, group)
-        request, ids = _claim_words(words)
-        claim = deliveries.claim(keyspace, key, group, consumer, ids, request, now_ms)
-        return claim.replied_as(lambda claimed: _claimed_reply(claimed, just_id=request.just_id))
-
-    return at_once(step)
+    try:
+        claim = _claim_words(words)
+    except StreamError as error:  # Redis: the group comes first
+        return failing(error, RequireGroups([key], group))
+    return Plan(claim, lambda claimed: _claimed_reply(claimed, just_id=claim.just_id))
 
 
-def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
+def _claim_words(words: Sequence[bytes]) -> Claim:
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
     ids: list[EntryId] = []
     with suppress(InvalidId):  # there the options begin
@@ -469,7 +449,12 @@ def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
         else:
             raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(words[at])}'")
     retry_count = values.get(b"RETRYCOUNT", -1)
-    request = ClaimRequest(
+    key, group, consumer = words[1:4]
+    return Claim(
+        key,
+        group,
+        consumer,
+        ids,
         min_idle_ms,
         idle_ms=values.get(b"IDLE"),
         time_ms=values.get(b"TIME"),
@@ -478,10 +463,9 @@ def _claim_words(words: Sequence[bytes]) -> tuple[ClaimRequest, list[EntryId]]:
         just_id=b"JUSTID" in flags,
         last_id=last_id,
     )
-    return request, ids
 
 
-def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XAUTOCLAIM key group consumer min-idle start [COUNT n] [JUSTID]."""
     key, group, consumer = words[1:4]
     check_names(consumer)
@@ -502,25 +486,15 @@ def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> Plan:
             raise CommandError(SYNTAX)
     limit = min(limit, AUTOCLAIM_MAX, bounds.entries_max)
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        return deliveries.autoclaim(
-            keyspace,
-            key,
-            group,
-            consumer,
-            min_idle_ms=min_idle_ms,
-            start=start,
-            limit=limit,
-            just_id=just_id,
-            now_ms=now_ms,
-        ).replied_as(shape)
-
     def shape(claimed: Claimed) -> Reply:
         deleted = [str(one).encode() for one in claimed.deleted_ids]
         cursor = str(claimed.next_start).encode()
         return [cursor, _claimed_reply(claimed, just_id=just_id), deleted]
 
-    return at_once(step)
+    request = Autoclaim(
+        key, group, consumer, min_idle_ms, start, limit, just_id=just_id, by_policy=False
+    )
+    return Plan(request, shape)
 
 
 def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:

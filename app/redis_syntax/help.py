@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.app.redis_syntax.words import Plan, Status, at_once
-from headgate.engine.decisions import Decision
+from headgate.app.backends.port import Status
+from headgate.app.redis_syntax.words import AnyPlan, Plan
+from headgate.engine.requests.keyspace import TellTime
 
 _LINES: dict[bytes, dict[str, str]] = {
     b"XGROUP": {
@@ -25,10 +26,10 @@ _LINES: dict[bytes, dict[str, str]] = {
 }
 
 
-def help_(words: Sequence[bytes]) -> Plan:
+def help_(words: Sequence[bytes]) -> AnyPlan:
     """XGROUP HELP, XINFO HELP."""
     name = words[0].upper()
     lines = [f"{name.decode()} <subcommand> [<argument> ...]. Subcommands are:"]
     for usage, meaning in _LINES[name].items():
         lines += [usage, f"    {meaning}"]
-    return at_once(lambda keyspace, now_ms: Decision(list(map(Status, lines)), []))  # noqa: ARG005
+    return Plan(TellTime(), lambda _: list(map(Status, lines)))

@@ -3,83 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.groups import no_such_group
 from headgate.app.redis_syntax.streams import entry_reply
 from headgate.app.redis_syntax.words import (
+    AnyPlan,
     Bounds,
     CommandError,
     Plan,
-    Reply,
-    at_once,
+    failing,
     integer,
     shown,
 )
-from headgate.engine.decisions import Decision
-from headgate.engine.decisions.streams import key_window_ms, keys_max
-from headgate.engine.decisions.views import consumers, groups
-from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import (
+    ENTRY_BYTES,
+    GroupNotFound,
+    ReplyTooLarge,
+    StreamError,
+    StreamNotFound,
+)
 from headgate.engine.limits import DESCRIBED_MAX
-from headgate.engine.state.group import Group
-from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.pending import Consumer, PendingEntry
-from headgate.engine.state.read_room import ReadRoom
-from headgate.engine.state.stream import Stream
+from headgate.engine.replies import (
+    ConsumerInfo,
+    ConsumerInspection,
+    GroupInfo,
+    GroupInspection,
+    PendingInspection,
+    StreamInspection,
+)
+from headgate.engine.requests.groups import ListConsumers, ListGroups
+from headgate.engine.requests.keyspace import InspectStream
+from headgate.engine.requests.streams import DescribeStream
 
 _FULL_COUNT = 10
 _SMALLER = "a smaller COUNT"
 _ONE_BY_ONE = "/v1/streams, where they are listed a page at a time"
 
 
-def xinfo(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xinfo(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XINFO STREAM | GROUPS | CONSUMERS."""
     bounds = bounds._replace(entries_max=min(bounds.entries_max, DESCRIBED_MAX))
     return _XINFO[words[1].upper()](words, bounds)
 
 
-def _stream(words: Sequence[bytes], bounds: Bounds) -> Plan:
-    is_full = len(words) > 3
+def _stream(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    key, is_full = words[2], len(words) > 3
+    try:
+        count = _full_count(words) if is_full else None
+    except CommandError as error:  # Redis: the key comes first
+        return failing(error, DescribeStream(key))
+    request = InspectStream(key, is_full, count, bounds.entries_max, bounds.size_bytes_max)
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        stream = keyspace.stream(words[2])
-        limit = _full_limit(words) if is_full else None
-        head = _head(keyspace, stream)
-        if is_full:
-            most = bounds.entries_max
-            _check_described(_described(stream, limit, most), most, _SMALLER)
-            entries = stream.log.range(MIN_ID, MAX_ID, limit, ReadRoom(bounds.size_bytes_max))
-            if len(entries) < min(stream.log.length, most if limit is None else limit):
-                raise CommandError(f"ERR the entries are too large: use {_SMALLER}")
-            return Decision(
-                [
-                    *head,
-                    b"entries",
-                    [entry_reply(entry) for entry in entries],
-                    b"groups",
-                    [
-                        _full_group(keyspace, stream, group, limit)
-                        for group in stream.groups.values()
-                    ],
-                ],
-                [],
-            )
-        first, last = stream.log.first(), stream.log.last()
-        tail: list[Reply] = [
-            b"groups",
-            len(stream.groups),
-            b"first-entry",
-            None if first is None else entry_reply(first),
-            b"last-entry",
-            None if last is None else entry_reply(last),
-        ]
-        return Decision([*head, *tail], [])
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, ReplyTooLarge):
+            text = f"the reply would tell of more than {bounds.entries_max} things"
+            if error.what == ENTRY_BYTES:
+                text = "the entries are too large"
+            raise CommandError(f"ERR {text}: use {_SMALLER}")
+        raise error
 
-    return at_once(step)
+    return Plan(request, _full_reply if is_full else _short_reply, refuse)
 
 
-def _full_limit(words: Sequence[bytes]) -> int | None:
+def _short_reply(stream: StreamInspection) -> Reply:
+    first, last = stream.first, stream.last
+    return [
+        *_head(stream),
+        b"groups",
+        stream.info.group_count,
+        b"first-entry",
+        None if first is None else entry_reply(first),
+        b"last-entry",
+        None if last is None else entry_reply(last),
+    ]
+
+
+def _full_reply(stream: StreamInspection) -> Reply:
+    return [
+        *_head(stream),
+        b"entries",
+        [entry_reply(entry) for entry in stream.entries],
+        b"groups",
+        [_full_group(group) for group in stream.groups],
+    ]
+
+
+def _full_count(words: Sequence[bytes]) -> int | None:
     """Read `FULL [COUNT n]`; returns how many of each to list, None for all."""
     is_right = words[3].upper() == b"FULL" and len(words) in (4, 6)
     if not is_right or (len(words) == 6 and words[4].upper() != b"COUNT"):
@@ -89,109 +100,92 @@ def _full_limit(words: Sequence[bytes]) -> int | None:
     return (_FULL_COUNT if count < 0 else count) or None
 
 
-def _head(keyspace: Keyspace, stream: Stream) -> list[Reply]:
+def _head(stream: StreamInspection) -> list[Reply]:
+    info, keys = stream.info, stream.keys
     return [
         b"length",
-        stream.log.length,
+        info.length,
         b"radix-tree-keys",
-        stream.log.chunk_count,
+        info.chunk_count,
         b"radix-tree-nodes",
-        stream.log.chunk_count + 1,
+        info.chunk_count + 1,
         b"last-generated-id",
-        _id(stream.last_id),
+        _id(info.last_id),
         b"max-deleted-entry-id",
-        _id(stream.max_deleted_id),
+        _id(info.max_deleted_id),
         b"entries-added",
-        stream.entries_added,
+        info.entries_added,
         b"recorded-first-entry-id",
-        _id(stream.log.first_id),
+        _id(info.first_id),
         b"idmp-duration",
-        key_window_ms(keyspace, stream) // 1000,
+        keys.window_ms // 1000,
         b"idmp-maxsize",
-        keys_max(keyspace, stream),
+        keys.keys_max,
         b"pids-tracked",
-        len(stream.keys.by_producer),
+        keys.producer_count,
         b"iids-tracked",
-        len(stream.keys),
+        keys.key_count,
         b"iids-added",
-        stream.keys.added,
+        keys.added_count,
         b"iids-duplicates",
-        stream.keys.duplicates,
+        keys.duplicate_count,
     ]
 
 
-def _described(stream: Stream, limit: int | None, most: int) -> int:
-    """Return how many things FULL tells of, `limit` of each kind at most; or more than `most`."""
-    limit = most + 1 if limit is None else limit
-    total = min(stream.log.length, limit) + len(stream.groups)
-    for group in stream.groups.values():
-        total += min(len(group.pel), limit) + len(group.consumers)
-        if total > most:
-            break
-        total += sum(min(len(consumer.pending), limit) for consumer in group.consumers.values())
-    return total
-
-
-def _check_described(total: int, most: int, instead: str) -> None:
-    if total > most:
-        text = f"the reply would tell of more than {most} things: use {instead}"
+def _check_described(count: int, most: int) -> None:
+    if count > most:
+        text = f"the reply would tell of more than {most} things: use {_ONE_BY_ONE}"
         raise CommandError(f"ERR {text}")
 
 
-def _full_group(keyspace: Keyspace, stream: Stream, group: Group, limit: int | None) -> Reply:
+def _full_group(group: GroupInspection) -> Reply:
+    info = group.info
     return [
         b"name",
-        group.name,
+        info.name,
         b"last-delivered-id",
-        _id(group.last_id),
+        _id(info.last_id),
         b"entries-read",
-        group.entries_read,
+        info.entries_read,
         b"lag",
-        stream.lag(group.last_id, group.entries_read),
+        info.lag,
         b"pel-count",
-        len(group.pel),
+        info.pending_count,
         b"nacked-count",
-        group.pel.nobodys_count,
+        info.nacked_count,
         b"pending",
-        [
-            [_id(one.id), _owner_name(one), *_times(keyspace, one)]
-            for one in islice(group.pel.walk(), limit)
-        ],
+        [[_id(pending.id), pending.consumer or b"", *_times(pending)] for pending in group.pending],
         b"consumers",
-        [_full_consumer(keyspace, consumer, limit) for consumer in group.consumers.values()],
+        [_full_consumer(consumer) for consumer in group.consumers],
     ]
 
 
-def _full_consumer(keyspace: Keyspace, consumer: Consumer, limit: int | None) -> Reply:
+def _full_consumer(consumer: ConsumerInspection) -> Reply:
+    active_at_ms = consumer.active_at_ms
     return [
         b"name",
         consumer.name,
         b"seen-time",
-        keyspace.wall_ms(consumer.seen_at_ms),
+        consumer.seen_at_ms,
         b"active-time",
-        -1 if consumer.active_at_ms is None else keyspace.wall_ms(consumer.active_at_ms),
+        -1 if active_at_ms is None else active_at_ms,
         b"pel-count",
-        len(consumer.pending),
+        consumer.pending_count,
         b"pending",
-        [[_id(one.id), *_times(keyspace, one)] for one in islice(consumer.pending.walk(), limit)],
+        [[_id(pending.id), *_times(pending)] for pending in consumer.pending],
     ]
 
 
-def _owner_name(one: PendingEntry) -> bytes:
-    return b"" if one.owner is None else one.owner.name
+def _times(pending: PendingInspection) -> list[Reply]:
+    return [pending.delivered_at_ms, pending.delivery_count]
 
 
-def _times(keyspace: Keyspace, one: PendingEntry) -> list[Reply]:
-    at_ms = 0 if one.owner is None else max(keyspace.wall_ms(one.delivered_at_ms), 0)
-    return [at_ms, one.delivery_count]
+def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    most = bounds.entries_max
 
-
-def _groups(words: Sequence[bytes], bounds: Bounds) -> Plan:
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        count = len(keyspace.stream(words[2]).groups)
-        _check_described(count, bounds.entries_max, _ONE_BY_ONE)
-        reply: list[Reply] = [
+    def shape(infos: Sequence[GroupInfo]) -> Reply:
+        _check_described(len(infos), most)
+        return [
             [
                 b"name",
                 info.name,
@@ -206,20 +200,18 @@ def _groups(words: Sequence[bytes], bounds: Bounds) -> Plan:
                 b"lag",
                 info.lag,
             ]
-            for info in groups(keyspace, words[2])
+            for info in infos
         ]
-        return Decision(reply, [])
 
-    return at_once(step)
+    return Plan(ListGroups(words[2], limit=most + 1), shape)
 
 
-def _consumers(words: Sequence[bytes], bounds: Bounds) -> Plan:
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        group = keyspace.stream(words[2]).groups.get(words[3])
-        if group is None:
-            raise no_such_group(words[2], words[3])
-        _check_described(len(group.consumers), bounds.entries_max, _ONE_BY_ONE)
-        reply: list[Reply] = [
+def _consumers(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    most = bounds.entries_max
+
+    def shape(infos: Sequence[ConsumerInfo]) -> Reply:
+        _check_described(len(infos), most)
+        return [
             [
                 b"name",
                 info.name,
@@ -230,11 +222,17 @@ def _consumers(words: Sequence[bytes], bounds: Bounds) -> Plan:
                 b"inactive",
                 -1 if info.inactive_ms is None else info.inactive_ms,
             ]
-            for info in consumers(keyspace, words[2], words[3], now_ms)
+            for info in infos
         ]
-        return Decision(reply, [])
 
-    return at_once(step)
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, GroupNotFound):
+            if error.stream_exists:
+                raise no_such_group(error.stream, error.group)
+            raise StreamNotFound(error.stream)
+        raise error
+
+    return Plan(ListConsumers(words[2], words[3], limit=most + 1), shape, refuse)
 
 
 def _id(entry_id: EntryId) -> bytes:

@@ -4,101 +4,110 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import msgspec
-
+from headgate.app.backends.port import Reply, Status
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.words import (
-    OK,
     SYNTAX,
+    AnyPlan,
     Bounds,
     CommandError,
     Plan,
-    Reply,
-    Status,
-    at_once,
     check_names,
     done,
     integer,
+    where_missing,
     wrong_arity,
 )
 from headgate.app.runtime.turns import Turn
-from headgate.engine.commands import DefaultsSet
-from headgate.engine.decisions import Decision, streams
+from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import (
+    COUNT_MAX,
     IDEMPOTENCY_KEYS_MAX,
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
     U64_MAX,
 )
-from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.replies import NamePage, StreamDefaults
+from headgate.engine.requests.keyspace import (
+    ChangeDefaults,
+    CountStreams,
+    DeleteAll,
+    DeleteStreams,
+    ExpireStream,
+    GetDefaults,
+    ListNames,
+    PersistStream,
+    RenameStream,
+    ScanNames,
+    TellTime,
+    TimeToLive,
+)
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")
 
 
-def ping(words: Sequence[bytes]) -> Plan:
+def ping(words: Sequence[bytes]) -> AnyPlan:
     """PING [message]."""
     if len(words) > 2:
         raise wrong_arity("ping")
-    return _told(words[1] if len(words) == 2 else Status("PONG"))
+    return _saying(words[1] if len(words) == 2 else Status("PONG"))
 
 
-def echo(words: Sequence[bytes]) -> Plan:
+def echo(words: Sequence[bytes]) -> AnyPlan:
     """ECHO message."""
-    return _told(words[1])
+    return _saying(words[1])
 
 
-def time(words: Sequence[bytes]) -> Plan:
+def _saying(reply: Reply) -> AnyPlan:
+    return Plan(TellTime(), lambda _: reply)
+
+
+def time(words: Sequence[bytes]) -> AnyPlan:
     """TIME."""
     del words
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del keyspace
-        seconds, rest_ms = divmod(now_ms, 1000)
-        return Decision([str(seconds).encode(), str(rest_ms * 1000).encode()], [])
-
-    return at_once(step)
+    return Plan(TellTime(), _time_reply)
 
 
-def delete(words: Sequence[bytes]) -> Plan:
+def _time_reply(now_ms: int) -> Reply:
+    seconds, millis = divmod(now_ms, 1000)
+    return [str(seconds).encode(), str(millis * 1000).encode()]
+
+
+def delete(words: Sequence[bytes]) -> AnyPlan:
     """DEL key [key ...], UNLINK key [key ...]."""
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        return streams.delete_streams(keyspace, words[1:], now_ms).replied_as(int)
-
-    return at_once(step)
+    return Plan(DeleteStreams(words[1:]), int)
 
 
-def exists(words: Sequence[bytes]) -> Plan:
+def exists(words: Sequence[bytes]) -> AnyPlan:
     """EXISTS key [key ...]."""
-    return _asked(lambda keyspace: sum(keyspace.find(key) is not None for key in words[1:]))
+    return Plan(CountStreams(words[1:]), int)
 
 
-def type_(words: Sequence[bytes]) -> Plan:
+def type_(words: Sequence[bytes]) -> AnyPlan:
     """TYPE key."""
-    return _asked(lambda k: Status("none" if k.find(words[1]) is None else "stream"))
+    return Plan(CountStreams(words[1:]), lambda count: Status("stream" if count else "none"))
 
 
-def keys(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def dbsize(words: Sequence[bytes]) -> AnyPlan:
+    """DBSIZE."""
+    del words
+    return Plan(CountStreams(), int)
+
+
+def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """KEYS pattern."""
     matches = matcher(words[1])
-    plan = _asked(lambda keyspace: list(keyspace.streams))
 
     async def finish(found: Reply) -> Reply:
         return await _matching(_names(found), matches, bounds.size_bytes_max)
 
-    return Plan(plan.step, finish=finish)
+    return Plan(ListNames(), list, finish=finish)
 
 
-def dbsize(words: Sequence[bytes]) -> Plan:
-    """DBSIZE."""
-    del words
-    return _asked(lambda keyspace: len(keyspace.streams))
-
-
-def scan(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. The cursor counts keys in byte order."""
     cursor = _cursor(words[1])
     matches, count, kind, at = matcher(b"*"), _SCAN_COUNT, b"stream", 2
@@ -117,19 +126,16 @@ def scan(words: Sequence[bytes], bounds: Bounds) -> Plan:
                 raise CommandError(SYNTAX)
         at += 2
 
-    def look(keyspace: Keyspace) -> Reply:
-        most = len(keyspace.streams)  # a place beyond is none, however far
-        start, end = min(cursor, most), min(cursor + count, most)
-        page = list(keyspace.streams.islice(start, end))
-        following = end if end < most else 0
-        return [str(following).encode(), page if kind == b"stream" else []]
+    def shape(page: NamePage) -> Reply:
+        names = page.names if kind == b"stream" else []
+        return [str(page.next_cursor).encode(), names]
 
     async def finish(found: Reply) -> Reply:
         assert isinstance(found, list)
         following, page = found
         return [following, await _matching(_names(page), matches, None)]
 
-    return Plan(_asked(look).step, finish=finish)
+    return Plan(ScanNames(cursor, count), shape, finish=finish)
 
 
 def _names(found: Reply) -> list[bytes]:
@@ -158,18 +164,14 @@ def _cursor(word: bytes) -> int:
     return int(word)
 
 
-def rename(words: Sequence[bytes]) -> Plan:
+def rename(words: Sequence[bytes]) -> AnyPlan:
     """RENAME key newkey."""
     check_names(words[2])
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        return Decision(OK, streams.rename(keyspace, words[1], words[2]).commands)
-
-    return at_once(step)
+    return Plan(RenameStream(words[1], words[2]), done)
 
 
-def expire(words: Sequence[bytes]) -> Plan:
+def expire(words: Sequence[bytes]) -> AnyPlan:
     """EXPIRE key seconds [NX|XX|GT|LT], PEXPIRE key milliseconds [...]."""
     name = words[0].upper()
     unit_ms = 1 if name == b"PEXPIRE" else 1000
@@ -183,85 +185,71 @@ def expire(words: Sequence[bytes]) -> Plan:
     if {b"GT", b"LT"} <= conditions:
         raise CommandError("ERR GT and LT options at the same time are not compatible")
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        stream = keyspace.find(words[1])
-        at_ms = now_ms + value * unit_ms
-        if not -(2**63) <= at_ms < 2**63:
+    request = ExpireStream(
+        words[1],
+        value * unit_ms,
+        if_none=b"NX" in conditions,
+        if_set=b"XX" in conditions,
+        if_later=b"GT" in conditions,
+        if_earlier=b"LT" in conditions,
+    )
+
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, Invalid):
             command = name.decode().lower()
             raise CommandError(f"ERR invalid expire time in '{command}' command")
-        if stream is None or not _may_expire(stream.expires_at_ms, at_ms, conditions):
-            return Decision(0, [])
-        if at_ms <= now_ms:
-            return Decision(1, streams.delete_stream(keyspace, words[1]).commands)
-        return Decision(1, streams.set_expiry(keyspace, words[1], at_ms).commands)
+        return where_missing(0)(error)
 
-    return at_once(step)
+    return Plan(request, int, refuse)
 
 
-def _may_expire(current: int | None, at_ms: int, conditions: set[bytes]) -> bool:
-    if b"NX" in conditions:
-        return current is None
-    if b"XX" in conditions and current is None:
-        return False
-    if b"GT" in conditions:
-        return current is not None and at_ms > current
-    return b"LT" not in conditions or current is None or at_ms < current
-
-
-def ttl(words: Sequence[bytes]) -> Plan:
+def ttl(words: Sequence[bytes]) -> AnyPlan:
     """TTL key, PTTL key."""
     is_ms = words[0].upper() == b"PTTL"
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        stream = keyspace.find(words[1])
-        if stream is None:
-            return Decision(-2, [])
-        if stream.expires_at_ms is None:
-            return Decision(-1, [])
-        left_ms = max(stream.expires_at_ms - now_ms, 0)
-        return Decision(left_ms if is_ms else (left_ms + 500) // 1000, [])
+    def shape(left_ms: int | None) -> Reply:
+        if left_ms is None:
+            return -1
+        return left_ms if is_ms else (left_ms + 500) // 1000
 
-    return at_once(step)
+    return Plan(TimeToLive(words[1]), shape, where_missing(-2))
 
 
-def persist(words: Sequence[bytes]) -> Plan:
+def persist(words: Sequence[bytes]) -> AnyPlan:
     """PERSIST key."""
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        stream = keyspace.find(words[1])
-        if stream is None or stream.expires_at_ms is None:
-            return Decision(0, [])
-        return Decision(1, streams.set_expiry(keyspace, words[1], None).commands)
-
-    return at_once(step)
+    return Plan(PersistStream(words[1]), int, where_missing(0))
 
 
-def flush(words: Sequence[bytes]) -> Plan:
+def flush(words: Sequence[bytes]) -> AnyPlan:
     """FLUSHALL [ASYNC|SYNC], FLUSHDB [ASYNC|SYNC]."""
     if len(words) > 2 or (len(words) == 2 and words[1].upper() not in (b"ASYNC", b"SYNC")):
         raise CommandError(SYNTAX)
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        return streams.flush(keyspace).replied_as(done)
-
-    return at_once(step)
+    return Plan(DeleteAll(), done)
 
 
-_SETTINGS: dict[bytes, tuple[Callable[[Defaults], int], int, int]] = {
-    b"stream-node-max-bytes": (lambda d: d.node_limits.size_bytes_max, 0, 2**63 - 1),
-    b"stream-node-max-entries": (lambda d: d.node_limits.entries_max, 0, 2**63 - 1),
-    b"stream-idmp-duration": (
-        lambda d: d.idempotency_window_ms // 1000,
+class _Setting(NamedTuple):
+    """A setting of CONFIG: what of the defaults it is, in which unit and bounds."""
+
+    field: str
+    factor: int  # from the unit to that of the field
+    minimum: int
+    maximum: int
+
+
+_SETTINGS = {
+    b"stream-node-max-bytes": _Setting("node_bytes_max", 1, 0, COUNT_MAX),
+    b"stream-node-max-entries": _Setting("node_entries_max", 1, 0, COUNT_MAX),
+    b"stream-idmp-duration": _Setting(
+        "idempotency_window_ms",
+        1000,
         IDEMPOTENCY_WINDOW_MS_MIN // 1000,
         IDEMPOTENCY_WINDOW_MS_MAX // 1000,
     ),
-    b"stream-idmp-maxsize": (lambda d: d.idempotency_max, 1, IDEMPOTENCY_KEYS_MAX),
+    b"stream-idmp-maxsize": _Setting("idempotency_max", 1, 1, IDEMPOTENCY_KEYS_MAX),
 }
 
 
-def config(words: Sequence[bytes]) -> Plan:
+def config(words: Sequence[bytes]) -> AnyPlan:
     """CONFIG GET pattern [pattern ...], CONFIG SET name value [name value ...]."""
     action = words[1].upper()
     if action == b"GET" and len(words) > 2:
@@ -274,41 +262,29 @@ def config(words: Sequence[bytes]) -> Plan:
     raise CommandError(f"ERR unknown subcommand '{name}'. Try CONFIG HELP.")
 
 
-def _config_get(patterns: Sequence[bytes]) -> Plan:
+def _config_get(patterns: Sequence[bytes]) -> AnyPlan:
     if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # together: each has to be compiled
         raise CommandError(f"ERR patterns are longer than {PATTERN_BYTES_MAX} bytes together")
     matchers = [matcher(pattern.lower()) for pattern in patterns]
 
-    def look(keyspace: Keyspace) -> Reply:
-        found: list[Reply] = []
-        for name, (value, _, _) in _SETTINGS.items():
+    def shape(defaults: StreamDefaults) -> Reply:
+        reply: list[Reply] = []
+        for name, setting in _SETTINGS.items():
             if any(matches(name) for matches in matchers):
-                found += [name, str(value(keyspace.defaults)).encode()]
-        return found
+                value = getattr(defaults, setting.field) // setting.factor
+                reply += [name, str(value).encode()]
+        return reply
 
-    return _asked(look)
+    return Plan(GetDefaults(), shape)
 
 
-def _config_set(pairs: dict[bytes, bytes]) -> Plan:
-    values = {name.lower(): _setting(name, text) for name, text in pairs.items()}
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        now = keyspace.defaults
-        limits = now.node_limits._replace(
-            size_bytes_max=values.get(b"stream-node-max-bytes", now.node_limits.size_bytes_max),
-            entries_max=values.get(b"stream-node-max-entries", now.node_limits.entries_max),
-        )
-        window_s = values.get(b"stream-idmp-duration", now.idempotency_window_ms // 1000)
-        changed = msgspec.structs.replace(
-            now,
-            node_limits=limits,
-            idempotency_window_ms=window_s * 1000,
-            idempotency_max=values.get(b"stream-idmp-maxsize", now.idempotency_max),
-        )
-        return Decision(OK, [DefaultsSet(changed)] if changed != now else [])
-
-    return at_once(step)
+def _config_set(pairs: dict[bytes, bytes]) -> AnyPlan:
+    values = {}
+    for name, text in pairs.items():
+        value = _setting(name, text)
+        setting = _SETTINGS[name.lower()]
+        values[setting.field] = value * setting.factor
+    return Plan(ChangeDefaults(**values), done)
 
 
 def _setting(name: bytes, text: bytes) -> int:
@@ -316,17 +292,9 @@ def _setting(name: bytes, text: bytes) -> int:
     if name.lower() not in _SETTINGS:
         text_ = f"Unknown option or number of arguments for CONFIG SET - '{shown}'"
         raise CommandError(f"ERR {text_}")
-    _, least, most = _SETTINGS[name.lower()]
+    _, _, least, most = _SETTINGS[name.lower()]
     failed = f"ERR CONFIG SET failed (possibly related to argument '{shown}') - argument"
     value = integer(text, f"{failed} couldn't be parsed into an integer")
     if not least <= value <= most:
         raise CommandError(f"{failed} must be between {least} and {most} inclusive")
     return value
-
-
-def _told(reply: Reply) -> Plan:
-    return at_once(lambda keyspace, now_ms: Decision(reply, []))  # noqa: ARG005
-
-
-def _asked(look: Callable[[Keyspace], Reply]) -> Plan:
-    return at_once(lambda keyspace, now_ms: Decision(look(keyspace), []))  # noqa: ARG005

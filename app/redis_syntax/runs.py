@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.table import COMMANDS, AnyCommand, LargeReply, SmallReply, find
-from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, Reply, at_once
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.turns import Turn
-from headgate.engine.decisions import Decision
-from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COMMAND_WORDS_MAX
-from headgate.engine.state.keyspace import Keyspace
 
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
@@ -22,7 +21,7 @@ _ABOUT_ALL_MAX = 4  # each looks at all streams
 class CommandRunner:
     """Runs commands and counts them. What fails is a `StreamError` whose text is the reply."""
 
-    def __init__(self, engine: Engine, bounds: Bounds | None = None) -> None:
+    def __init__(self, engine: Performer, bounds: Bounds | None = None) -> None:
         """Run commands against this engine; a reply keeps within the bounds."""
         self._engine = engine
         self._server = ServerCommands(engine)
@@ -56,15 +55,12 @@ class CommandRunner:
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         plan = entry.read(words, self._bounds)
-        if plan.wait is None:
-            reply = await self._engine.perform(plan.step)
-            return reply if plan.finish is None else await plan.finish(reply)
-        return await self._engine.perform_blocking(
-            plan.step,
-            plan.wait.queues,
-            wait_ms=plan.wait.wait_ms,
-            claim_idle_ms=plan.wait.claim_idle_ms,
-        )
+        try:
+            outcome = await self._engine.perform(plan.request)
+        except StreamError as error:
+            outcome = error
+        reply = plan.reply(outcome)
+        return reply if plan.finish is None else await plan.finish(reply)
 
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
         """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).
@@ -90,12 +86,16 @@ class CommandRunner:
         for (entry, _), words in zip(found, commands, strict=True):
             plans.append(_plan(entry, words, bounds))
             await turn.pause()
-        replies = await self._engine.perform_all([plan.step for plan in plans])
-        for place, ((_, name), plan) in enumerate(zip(found, plans, strict=True)):
-            reply = replies[place]
-            self._server.count(name, failure=reply if isinstance(reply, StreamError) else None)
-            if plan.finish is not None and not isinstance(reply, StreamError):
-                replies[place] = await plan.finish(reply)
+        outcomes = await self._engine.perform_all([plan.request for plan in plans])
+        replies: list[Reply | StreamError] = []
+        for (_, name), plan, outcome in zip(found, plans, outcomes, strict=True):
+            try:
+                reply = plan.reply(outcome)
+                replies.append(reply if plan.finish is None else await plan.finish(reply))
+                self._server.count(name)
+            except StreamError as error:
+                replies.append(error)
+                self._server.count(name, failure=error)
             await turn.pause()
         return replies
 
@@ -120,15 +120,9 @@ def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
         raise CommandError(f"ERR a transaction has KEYS and INFO at most {_ABOUT_ALL_MAX} times")
 
 
-def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> Plan:
+def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """Return what a command does; if its words make no sense, that is to fail in its turn."""
     try:
         return entry.read(words, bounds)
     except StreamError as error:
-        failure = error
-
-    def fail(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del keyspace, now_ms
-        raise failure
-
-    return at_once(fail)
+        return failing(error)

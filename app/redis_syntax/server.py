@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax import keys
 from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.words import OK, Plan, Reply, at_once, wrong_arity
-from headgate.engine.decisions import Decision
-from headgate.engine.engine import Engine
+from headgate.app.redis_syntax.performer import Performer
+from headgate.app.redis_syntax.words import OK, AnyPlan, Plan, wrong_arity
 from headgate.engine.errors import StreamError
-from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.replies import KeyspaceInfo
+from headgate.engine.requests.keyspace import DescribeKeyspace, TellTime
 
 SPOKEN_VERSION = "8.10.1"
 """The Redis whose stream commands these are."""
@@ -48,14 +49,14 @@ class _CommandCounts:
 class ServerCommands:
     """Counts commands, and answers INFO and CONFIG."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Performer) -> None:
         """Start counting."""
         self._engine = engine
         self._version = version("headgate")  # it is in a file, and nobody waits for one later
         self._started_s = time.perf_counter()
         self._counts: dict[str, _CommandCounts] = {}
         self._errors: Counter[str] = Counter()
-        self._sections: dict[str, Callable[[Keyspace, int], Lines]] = {
+        self._sections: dict[str, Callable[[KeyspaceInfo], Lines]] = {
             "server": self._about_server,
             "clients": self._about_clients,
             "memory": lambda *_: {"used_memory_peak": _peak_bytes()},
@@ -98,44 +99,42 @@ class ServerCommands:
         if command is not None:
             self._counts.setdefault(command, _CommandCounts()).rejected += 1
 
-    def info(self, words: Sequence[bytes]) -> Plan:
+    def info(self, words: Sequence[bytes]) -> AnyPlan:
         """INFO [section ...]."""
         asked = {word.decode("latin-1").lower() for word in words[1:]} or {"default"}
         names = set(self._sections) & asked
         if asked & {"default", "all", "everything"}:
             names |= set(self._sections) - (_MORE if not asked & {"all", "everything"} else set())
 
-        def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
+        def shape(keyspace: KeyspaceInfo) -> Reply:
             sections = [
                 "\r\n".join([f"# {name.capitalize()}", *(f"{k}:{v}" for k, v in lines.items()), ""])
                 for name, about in self._sections.items()
                 if name in names
-                for lines in [about(keyspace, now_ms)]
+                for lines in [about(keyspace)]
             ]
-            return Decision("\r\n".join(sections).encode(), [])
+            return "\r\n".join(sections).encode()
 
-        return at_once(step)
+        return Plan(DescribeKeyspace(), shape)
 
-    def config(self, words: Sequence[bytes]) -> Plan:
+    def config(self, words: Sequence[bytes]) -> AnyPlan:
         """CONFIG GET, CONFIG SET, CONFIG RESETSTAT."""
         if words[1].upper() != b"RESETSTAT":
             return keys.config(words)
         if len(words) > 2:
             raise wrong_arity("config|resetstat")
 
-        def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-            del keyspace, now_ms
+        def shape(_: object) -> Reply:
             self._counts.clear()
             self._errors.clear()
-            return Decision(OK, [])
+            return OK
 
-        return at_once(step)
+        return Plan(TellTime(), shape)
 
     def _count_error(self, error: StreamError) -> None:
         self._errors[error_text(error).partition(" ")[0]] += 1
 
-    def _about_server(self, keyspace: Keyspace, now_ms: int) -> Lines:
-        del keyspace
+    def _about_server(self, keyspace: KeyspaceInfo) -> Lines:
         uptime_s = round(time.perf_counter() - self._started_s)
         return {
             "redis_version": SPOKEN_VERSION,
@@ -145,7 +144,7 @@ class ServerCommands:
             "os": f"{platform.system()} {platform.release()} {platform.machine()}",
             "arch_bits": 64,
             "process_id": os.getpid(),
-            "server_time_usec": now_ms * 1000,
+            "server_time_usec": keyspace.now_ms * 1000,
             "uptime_in_seconds": uptime_s,
             "uptime_in_days": uptime_s // 86_400,
         }
@@ -159,7 +158,7 @@ class ServerCommands:
         }
 
     def _about_saving(self, *_: object) -> Lines:
-        unsaved = self._engine.storage.unsaved_count
+        unsaved = self._engine.unsaved_count
         return {"loading": 0, "rdb_changes_since_last_save": unsaved}
 
     def _about_calls(self, *_: object) -> Lines:
@@ -169,13 +168,11 @@ class ServerCommands:
         }
 
 
-def _about_keyspace(keyspace: Keyspace, now_ms: int) -> Lines:
-    if not keyspace.streams:
+def _about_keyspace(keyspace: KeyspaceInfo) -> Lines:
+    if not keyspace.stream_count:
         return {}
-    left_ms = [at_ms - now_ms for at_ms, _ in keyspace.expiring]
-    average_ms = sum(left_ms) // len(left_ms) if left_ms else 0
-    counts = f"keys={len(keyspace.streams)},expires={len(left_ms)},avg_ttl={average_ms}"
-    return {"db0": counts}
+    expiring_count, average_ms = keyspace.expiring_count, keyspace.average_ttl_ms
+    return {"db0": f"keys={keyspace.stream_count},expires={expiring_count},avg_ttl={average_ms}"}
 
 
 def _peak_bytes() -> int:

@@ -4,48 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import msgspec
-
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.words import (
-    OK,
     SYNTAX,
+    AnyPlan,
     Bounds,
     CommandError,
     Plan,
-    Reply,
-    Wait,
-    at_once,
     check_names,
     check_queues,
     done,
+    failing,
     integer,
     range_end,
     range_start,
     strict_id,
     strict_ids,
+    where_missing,
     wrong_arity,
 )
-from headgate.engine.commands import KeyRemembered
-from headgate.engine.decisions import Decision, streams
-from headgate.engine.decisions.views import freeze, read
+from headgate.engine.config import StreamPatch
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
-from headgate.engine.errors import StreamNotFound
+from headgate.engine.errors import (
+    EntryNotFound,
+    IdempotencyMismatch,
+    IdNotGreater,
+    InvalidId,
+    ReplyTooLarge,
+    StreamError,
+    StreamNotFound,
+)
 from headgate.engine.limits import (
+    COMMAND_NAME_BYTES_MAX,
     IDEMPOTENCY_KEYS_MAX,
     IDEMPOTENCY_WINDOW_MS_MAX,
     READ_PARTS_MAX,
     U64_MAX,
     XREAD_MAX,
 )
-from headgate.engine.replies import Deletion
-from headgate.engine.requests import From, References, StreamCursor, TrimRequest
-from headgate.engine.state.idempotency import Idempotent, Made, hash_fields
-from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import Log
-from headgate.engine.state.read_room import ReadRoom
-from headgate.engine.wait_queue import QueueKey
+from headgate.engine.replies import Deletion, StreamRead
+from headgate.engine.requests.entries import (
+    Add,
+    Budget,
+    Delete,
+    From,
+    Range,
+    Read,
+    References,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
+from headgate.engine.requests.idempotency import Idempotent, hash_fields
+from headgate.engine.requests.keyspace import RememberKey, SetCounters
+from headgate.engine.requests.streams import DescribeStream, UpdateStream
 
 REFERENCES = {
     b"KEEPREF": References.KEEP,
@@ -86,7 +100,7 @@ class _Options:
         check_names(found.producer, found.key)
         return found
 
-    def trim(self) -> TrimRequest | None:
+    def trim(self) -> TrimTo | None:
         """Return the trim that was asked for.
 
         Raises:
@@ -98,7 +112,7 @@ class _Options:
             raise CommandError(f"{SYNTAX}, {_LIMIT} the special ~ option")
         if not self.has_trim:
             return None
-        return TrimRequest(
+        return TrimTo(
             self.max_length,
             self.min_id,
             self.is_approximate,
@@ -151,7 +165,7 @@ def _idempotency_option(options: _Options, words: Sequence[bytes], at: int) -> i
     return at + 3
 
 
-def xadd(words: Sequence[bytes]) -> Plan:
+def xadd(words: Sequence[bytes]) -> AnyPlan:
     """XADD key [options] <*|id> field value [field value ...]."""
     key, options, at = words[1], _Options(), 2
     while at < len(words) and words[at] != b"*":
@@ -173,27 +187,20 @@ def xadd(words: Sequence[bytes]) -> Plan:
         raise CommandError(f"{SYNTAX}, {text}")
     idempotent = options.idempotent(fields)
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        is_new = keyspace.find(key) is None
-        if not options.creates and is_new and wanted != MIN_ID:
-            return Decision(None, [])
-        if is_new:
-            check_names(key)
-        return streams.add(
-            keyspace,
-            key,
-            [Draft(wanted, fields)],
-            create_stream=True,
-            expected_last_id=None,
-            idempotent=idempotent,
-            trim=trim,
-            now_ms=now_ms,
-        ).replied_as(lambda added: str(added.ids[0]).encode())
+    if wanted == MIN_ID:
+        raise IdNotGreater(wanted, last_id=MIN_ID, index=0)
+    creates = options.creates and len(key) <= COMMAND_NAME_BYTES_MAX
+    add = Add(key, [Draft(wanted, fields)], idempotent, creates, trim=trim)
 
-    return at_once(step)
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, StreamNotFound) and options.creates:
+            check_names(key)  # no stream is created with a name that is too long
+        return where_missing(None)(error)
+
+    return Plan(add, lambda added: str(added.ids[0]).encode(), refuse)
 
 
-def xtrim(words: Sequence[bytes]) -> Plan:
+def xtrim(words: Sequence[bytes]) -> AnyPlan:
     """XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]."""
     key, options, at = words[1], _Options(), 2
     while at < len(words):
@@ -204,68 +211,29 @@ def xtrim(words: Sequence[bytes]) -> Plan:
     trim = options.trim()
     if trim is None:
         raise CommandError(f"{SYNTAX}, XTRIM must be called with a trimming strategy")
-    request = trim
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        return streams.trim(keyspace, key, request).replied_as(int)
-
-    return at_once(step)
+    return Plan(Trim(key, trim), int, where_missing(0))
 
 
-def xlen(words: Sequence[bytes]) -> Plan:
+def xlen(words: Sequence[bytes]) -> AnyPlan:
     """XLEN key."""
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        stream = keyspace.find(words[1])
-        return Decision(0 if stream is None else stream.log.length, [])
-
-    return at_once(step)
+    return Plan(DescribeStream(words[1]), lambda info: info.length, where_missing(0))
 
 
-def xrange(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XRANGE key start end [COUNT n]."""
     start = range_start(words[2])
-    return _range(words, _Range(start, range_end(words[3]), is_down=False), bounds)
+    return _range(words, start, range_end(words[3]), bounds)
 
 
-def xrevrange(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xrevrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XREVRANGE key end start [COUNT n]."""
     end = range_end(words[2])
-    return _range(words, _Range(range_start(words[3]), end, is_down=True), bounds)
+    return _range(words, range_start(words[3]), end, bounds, reverse=True)
 
 
-class _Range(NamedTuple):
-    start: EntryId
-    end: EntryId
-    is_down: bool
-
-    def read(self, log: Log, limit: int, bounds: Bounds) -> list[Entry]:
-        """Return the first `limit` entries, or all there are.
-
-        Raises:
-            CommandError: they are more than one reply may hold; a shorter one would be wrong.
-        """
-        found = self.first(log, min(limit, bounds.entries_max + 1), bounds.size_bytes_max)
-        is_cut = len(found) > bounds.entries_max
-        if found and not is_cut and len(found) < limit:  # there are no more, or they are large
-            last = found[-1].id
-            rest = self._replace(end=last) if self.is_down else self._replace(start=last)
-            is_cut = len(rest.first(log, 2, None)) > 1
-        if is_cut:
-            text = f"{bounds.entries_max} entries, {READ_PARTS_MAX} names and values, or "
-            text += f"{bounds.size_bytes_max} bytes"
-            raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
-        return found
-
-    def first(self, log: Log, limit: int, size_bytes_max: int | None) -> list[Entry]:
-        if self.is_down:
-            return log.reverse_range(self.end, self.start, limit, ReadRoom(size_bytes_max))
-        return log.range(self.start, self.end, limit, ReadRoom(size_bytes_max))
-
-
-def _range(words: Sequence[bytes], wanted: _Range, bounds: Bounds) -> Plan:
+def _range(
+    words: Sequence[bytes], start: EntryId, end: EntryId, bounds: Bounds, *, reverse: bool = False
+) -> AnyPlan:
     limit: int | None = None
     at = 4
     while at < len(words):
@@ -273,44 +241,46 @@ def _range(words: Sequence[bytes], wanted: _Range, bounds: Bounds) -> Plan:
             raise CommandError(SYNTAX)
         limit = max(integer(words[at + 1]), 0)
         at += 2
+    request = Range(
+        words[1],
+        start,
+        end,
+        limit,
+        bounds.size_bytes_max,
+        reverse,
+        whole=True,
+        entries_max=bounds.entries_max,
+    )
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        stream = keyspace.find(words[1])
-        if stream is None:
-            return Decision([], [])
-        if limit == 0:  # Redis: a null array, but an empty one for a missing key
-            return Decision(None, [])
-        most = stream.log.length if limit is None else limit
-        found = wanted.read(stream.log, most, bounds)
-        return Decision([entry_reply(entry) for entry in found], [])
+    def shape(entries: Sequence[Entry]) -> Reply:
+        # Redis: COUNT 0 is a null array, but an empty one for a missing key.
+        return None if limit == 0 else [entry_reply(entry) for entry in entries]
 
-    return at_once(step)
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, ReplyTooLarge):  # a shorter reply would be wrong
+            text = f"{bounds.entries_max} entries, {READ_PARTS_MAX} names and values, or "
+            text += f"{bounds.size_bytes_max} bytes"
+            raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
+        return where_missing([])(error)
+
+    return Plan(request, shape, refuse)
 
 
-def xdel(words: Sequence[bytes]) -> Plan:
+def xdel(words: Sequence[bytes]) -> AnyPlan:
     """XDEL key id [id ...]."""
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        if keyspace.find(words[1]) is None:  # Redis: then ids are not even looked at
-            return Decision(0, [])
+    key, if_missing = words[1], where_missing(0)
+    try:
         ids = strict_ids(words[2:])
-        deletion = streams.delete(keyspace, words[1], ids)
-        return deletion.replied_as(lambda outcomes: outcomes.count(Deletion.DELETED))
+    except InvalidId as error:  # Redis: of a missing key, ids are not even looked at
+        return failing(error, DescribeStream(key), if_missing)
+    return Plan(Delete(key, ids), lambda outcomes: outcomes.count(Deletion.DELETED), if_missing)
 
-    return at_once(step)
 
-
-def xdelex(words: Sequence[bytes]) -> Plan:
+def xdelex(words: Sequence[bytes]) -> AnyPlan:
     """XDELEX key [KEEPREF|DELREF|ACKED] IDS n id [id ...]."""
     references, ids = ids_block(words, 2)
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        return streams.delete(keyspace, words[1], ids, references).replied_as(deletions_reply)
-
-    return at_once(step)
+    if_missing = where_missing(deletions_reply([Deletion.NOT_FOUND] * len(ids)))
+    return Plan(Delete(words[1], ids, references), deletions_reply, if_missing)
 
 
 def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId]]:
@@ -355,6 +325,16 @@ class ReadOptions:
     size_bytes_max: int | None = None
     block_ms: int | None = None  # None: does not block; 0: without end
 
+    @property
+    def wait_ms(self) -> int | None:
+        """Return how long to wait; 0 not at all, None without end."""
+        return 0 if self.block_ms is None else self.block_ms or None
+
+    def budget(self, bounds: Bounds) -> Budget:
+        """Return what all streams may give together, within the bounds of one reply."""
+        entries_max = min(self.total_max or bounds.entries_max, bounds.entries_max)
+        return Budget(entries_max, bounds.size_bytes_max, self.size_bytes_max)
+
 
 def read_option(options: ReadOptions, words: Sequence[bytes], at: int) -> int | None:
     """Read an option XREAD and XREADGROUP share; returns the place behind it."""
@@ -396,7 +376,7 @@ def keys_and_ids(
     return list(zip(rest[:half], rest[half:], strict=True))
 
 
-def xread(words: Sequence[bytes], bounds: Bounds) -> Plan:
+def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XREAD [COUNT n] [MAXCOUNT n] [MAXSIZE n] [BLOCK ms] STREAMS key [key ...] id [id ...]."""
     options, at = ReadOptions(), 1
     while at < len(words) and words[at].upper() != b"STREAMS":
@@ -413,96 +393,23 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> Plan:
         for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
     ]
     check_queues([cursor.stream for cursor in cursors])
-    frozen: list[StreamCursor] = []
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        frozen[:] = frozen or freeze(keyspace, cursors)
-        budget = Budget(options, bounds)
-        reply: list[Reply] = []
-        for cursor in frozen:
-            if not budget.room:
-                break
-            [one] = read(
-                keyspace,
-                [cursor],
-                limit=budget.limit(options.count),
-                size_bytes_max=bounds.size_bytes_max,
-                missing_ok=True,
-            )
-            entries = budget.take([entry_reply(entry) for entry in one.entries])
-            if entries:
-                reply.append([one.stream, entries])
-        return Decision(reply or None, [])
-
-    if options.block_ms is None:
-        return at_once(step)
-    queues = [QueueKey(cursor.stream, None) for cursor in cursors]
-    return Plan(step, Wait(queues, options.block_ms or None))
+    request = Read(
+        cursors,
+        options.count,
+        wait_ms=options.wait_ms,
+        missing_ok=True,
+        budget=options.budget(bounds),
+    )
+    return Plan(request, _xread_reply)
 
 
-class Budget:
-    """How much of a reply may still go out, by MAXCOUNT and MAXSIZE and by what one reply may hold.
-
-    The first entry always does. What does not is read by the next command.
-    """
-
-    def __init__(self, options: ReadOptions, bounds: Bounds) -> None:
-        """Start with nothing taken."""
-        self._count_left = min(options.total_max or bounds.entries_max, bounds.entries_max)
-        most = bounds.size_bytes_max
-        self._bytes_left = min(options.size_bytes_max or most, most)
-        # As MAXSIZE counts a reply it takes longer, for each of thousands of entries.
-        self._is_exact = options.size_bytes_max is not None
-        self._parts_left = READ_PARTS_MAX
-        self._is_first = True
-
-    @property
-    def room(self) -> int:
-        """Return how many entries may still go out, if they are small."""
-        is_spent = self._bytes_left <= 0 or self._parts_left <= 0
-        return 0 if is_spent and not self._is_first else self._count_left
-
-    def limit(self, count: int | None) -> int:
-        """Return how many entries to read of a stream, if so many are asked for."""
-        return self.room if count is None else min(count, self.room)
-
-    def take(self, entries: Sequence[Reply]) -> list[Reply]:
-        """Return as many of the entries, from the first on, as may go out."""
-        taken: list[Reply] = []
-        left = self.room
-        for entry in entries:
-            if not left:
-                break
-            fields = _fields(entry)
-            self._parts_left -= len(fields)
-            size_bytes = reply_size_bytes(entry) if self._is_exact else sum(map(len, fields))
-            self._bytes_left -= size_bytes
-            left = 0 if self._bytes_left <= 0 or self._parts_left <= 0 else left - 1
-            taken.append(entry)
-        self._is_first = self._is_first and not taken
-        self._count_left -= len(taken)
-        return taken
-
-
-def _fields(entry: Reply) -> Sequence[bytes]:
-    """Return the names and values of an entry; none if it is gone."""
-    assert isinstance(entry, list)
-    fields = entry[1]
-    return cast("list[bytes]", fields) if isinstance(fields, list) else ()
-
-
-def reply_size_bytes(reply: Reply) -> int:
-    """Return how long a reply is in RESP2."""
-    if reply is None:
-        return 5
-    if isinstance(reply, int):
-        return len(str(reply)) + 3
-    if isinstance(reply, bytes):
-        return len(str(len(reply))) + len(reply) + 5
-    if isinstance(reply, str):
-        return len(reply) + 3
-    return len(str(len(reply))) + 3 + sum(map(reply_size_bytes, reply))
+def _xread_reply(reads: Sequence[StreamRead]) -> Reply:
+    found: list[Reply] = [
+        [read.stream, [entry_reply(entry) for entry in read.entries]]
+        for read in reads
+        if read.entries
+    ]
+    return found or None
 
 
 def _xread_error(name: bytes) -> CommandError:
@@ -523,7 +430,7 @@ def _after(word: bytes) -> EntryId | From:
     return strict_id(word)
 
 
-def xsetid(words: Sequence[bytes]) -> Plan:
+def xsetid(words: Sequence[bytes]) -> AnyPlan:
     """XSETID key id [ENTRIESADDED n] [MAXDELETEDID id]."""
     last_id, added, deleted, at = strict_id(words[2]), None, MIN_ID, 3
     while at < len(words):
@@ -541,12 +448,7 @@ def xsetid(words: Sequence[bytes]) -> Plan:
                 raise CommandError(f"ERR {text} max_deleted_entry_id")
         at += 2
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        del now_ms
-        setting = streams.set_stream(keyspace, words[1], last_id, added, deleted)
-        return setting.replied_as(done)
-
-    return at_once(step)
+    return Plan(SetCounters(words[1], last_id, added, deleted), done)
 
 
 class _Setting(NamedTuple):
@@ -566,15 +468,14 @@ _SETTINGS = {
 }
 
 
-def xcfgset(words: Sequence[bytes]) -> Plan:
+def xcfgset(words: Sequence[bytes]) -> AnyPlan:
     """XCFGSET key [IDMP-DURATION s] [IDMP-MAXSIZE n]."""
-
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        stream = keyspace.stream(words[1])
-        config = msgspec.structs.replace(stream.config, **_settings(words))
-        return streams.configure_stream(keyspace, words[1], config, now_ms).replied_as(done)
-
-    return at_once(step)
+    key = words[1]
+    try:
+        patch = StreamPatch(**_settings(words))
+    except CommandError as error:  # Redis: the key comes first
+        return failing(error, DescribeStream(key))
+    return Plan(UpdateStream(key, patch), done)
 
 
 def _settings(words: Sequence[bytes]) -> dict[str, int]:
@@ -598,7 +499,7 @@ def _settings(words: Sequence[bytes]) -> dict[str, int]:
     return given
 
 
-def xidmprecord(words: Sequence[bytes]) -> Plan:
+def xidmprecord(words: Sequence[bytes]) -> AnyPlan:
     """XIDMPRECORD key pid iid id."""
     key, producer, iid = words[1:4]
     if not producer:
@@ -608,24 +509,16 @@ def xidmprecord(words: Sequence[bytes]) -> Plan:
     check_names(producer, iid)
     entry_id = strict_id(words[4])
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Reply]:
-        stream = keyspace.find(key)
-        if stream is None:
-            raise StreamNotFound(key)
-        if stream.log.get(entry_id) is None:
-            raise CommandError("ERR No such message in stream")
-        since_ms = keyspace.steady_ms(now_ms) - streams.key_window_ms(keyspace, stream)
-        made = stream.keys.find(Idempotent(producer, iid), since_ms)
-        if made is not None:
-            if made.first_id != entry_id:
-                text = "IID already exists for this producer with a different stream ID"
-                raise CommandError(f"ERR {text}")
-            return Decision(OK, [])
-        most = streams.keys_max(keyspace, stream)
-        made = Made(entry_id, 1, b"", now_ms)
-        return Decision(OK, [KeyRemembered(key, producer, iid, made, most)])
+    return Plan(RememberKey(key, producer, iid, entry_id), done, _refuse_to_remember)
 
-    return at_once(step)
+
+def _refuse_to_remember(error: StreamError) -> Reply:
+    if isinstance(error, EntryNotFound):
+        raise CommandError("ERR No such message in stream")
+    if isinstance(error, IdempotencyMismatch):
+        text = "IID already exists for this producer with a different stream ID"
+        raise CommandError(f"ERR {text}")
+    raise error
 
 
 def entry_reply(entry: Entry) -> Reply:

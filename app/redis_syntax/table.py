@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headgate.app.redis_syntax import groups, info, keys, streams
 from headgate.app.redis_syntax.help import help_
-from headgate.app.redis_syntax.words import Bounds, CommandError, Plan, shown, wrong_arity
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, shown, wrong_arity
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Command:
 class SmallReply(Command):
     """A command whose reply is small, and who reads its words."""
 
-    plan: Callable[[Sequence[bytes]], Plan]
+    plan: Callable[[Sequence[bytes]], AnyPlan]
     only_reads: bool = False
 
-    def read(self, words: Sequence[bytes], bounds: Bounds) -> Plan:
+    def read(self, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         """Return what the command will do."""
         del bounds
         return self.plan(words)
@@ -39,10 +39,10 @@ class SmallReply(Command):
 class LargeReply(Command):
     """A command whose reply might become large, and who reads its words."""
 
-    plan: Callable[[Sequence[bytes], Bounds], Plan]
+    plan: Callable[[Sequence[bytes], Bounds], AnyPlan]
     only_reads: bool = False
 
-    def read(self, words: Sequence[bytes], bounds: Bounds) -> Plan:
+    def read(self, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         """Return what the command will do, with its reply within bounds."""
         return self.plan(words, bounds)
 

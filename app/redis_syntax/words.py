@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from headgate.app.backends.port import Reply, Status
 from headgate.app.wire.ids import plain_ids
 from headgate.app.wire.schemas.limits import DEFAULTS
-from headgate.engine import decisions
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import StreamError
+from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound
 from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, QUEUES_MAX, U64_MAX
-from headgate.engine.wait_queue import QueueKey
+from headgate.engine.requests import Request
+from headgate.engine.requests.keyspace import TellTime
+
+T = TypeVar("T")
 
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
@@ -23,18 +26,7 @@ _INTEGER = re.compile(rb"-?[1-9][0-9]*|0")
 _I64_MAX = 2**63 - 1
 
 
-class Status(str):
-    """A simple string reply, such as OK."""
-
-    __slots__ = ()
-
-
 OK = Status("OK")
-
-Reply = None | int | bytes | Status | Sequence["Reply"]
-"""RESP2: null, integer, bulk string, simple string, array."""
-
-Step = decisions.Step[Reply]
 
 
 def done(outcome: object) -> Reply:
@@ -44,7 +36,7 @@ def done(outcome: object) -> Reply:
 
 
 Finish = Callable[[Reply], Awaitable[Reply]]
-"""Makes a reply of what a step has found. It takes as many turns as it needs."""
+"""Makes a reply of what was found. It takes as many turns as it needs."""
 
 
 class CommandError(StreamError):
@@ -62,27 +54,59 @@ class Bounds(NamedTuple):
         return Bounds(max(self.entries_max // count, 1), max(self.size_bytes_max // count, 1))
 
 
-@dataclass(frozen=True)
-class Wait:
-    """What a blocking command waits for."""
-
-    queues: list[QueueKey]
-    wait_ms: int | None  # None: without end
-    claim_idle_ms: int | None = None
+def _fail(error: StreamError) -> Reply:
+    raise error
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a command will do."""
+class Plan(Generic[T]):
+    """What a command asks of the engine, and what it makes of the answer."""
 
-    step: Step
-    wait: Wait | None = None  # how to wait if the reply is null
+    request: Request[T]
+    shape: Callable[[T], Reply]
+    refuse: Callable[[StreamError], Reply] = _fail  # what it says of an error, or raises instead
     finish: Finish | None = None  # what its reply still needs, for which nothing is looked up
 
+    def reply(self, outcome: T | StreamError) -> Reply:
+        """Return the reply to what became of the request.
 
-def at_once(step: Step) -> Plan:
-    """Return the plan of a command that does not wait."""
-    return Plan(step)
+        Raises:
+            StreamError: the command failed.
+        """
+        return self.refuse(outcome) if isinstance(outcome, StreamError) else self.shape(outcome)
+
+
+AnyPlan = Plan[Any]
+
+
+def failing(
+    error: StreamError,
+    request: Request[Any] = TellTime(),  # noqa: B008 it is a value
+    refuse: Callable[[StreamError], Reply] = _fail,
+) -> AnyPlan:
+    """Return the plan of a command whose words make no sense.
+
+    Args:
+        error: what is wrong with the words.
+        request: what Redis looks at before it looks at these words.
+        refuse: what it says if that fails.
+    """
+
+    def shape(_: object) -> Reply:
+        raise error
+
+    return Plan(request, shape, refuse)
+
+
+def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
+    """Return what replies so where a stream or group is missing, and raises any other error."""
+
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, StreamNotFound | GroupNotFound):
+            return reply
+        raise error
+
+    return refuse
 
 
 def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:

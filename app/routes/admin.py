@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter, Request
 
+from headgate.app.backends.port import Journaled
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.operation import Operation
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.operations import JournalState
-from headgate.engine.journal.journal import Journal
 
 router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operation)
 
@@ -36,8 +36,8 @@ async def rewrite_journal(request: Request) -> JournalState:
     return JournalState.of(journal.status)
 
 
-def _journal(request: Request) -> Journal:
-    journal = gateway_of(request).journal
+def _journal(request: Request) -> Journaled:
+    journal = gateway_of(request).backend.journal
     if journal is None:
         raise GatewayError("not_found", "this gateway keeps no journal", pointer="/path")
     return journal

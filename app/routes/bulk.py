@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability, Backend
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.staged import Rows
@@ -40,7 +40,10 @@ from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Committed as EngineCommitted
 from headgate.engine.replies import Portion as EnginePortion
 from headgate.engine.replies import Split
-from headgate.engine.requests import BulkCursor, From
+from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead, SplitRange
+from headgate.engine.requests.bulk import CommitBatch as CommitBatchRequest
+from headgate.engine.requests.entries import From
+from headgate.engine.requests.streams import DescribeStream
 
 router = APIRouter(prefix="/v1", tags=["Bulk"], route_class=Operation)
 chunks = APIRouter(prefix="/v1", tags=["Bulk"], route_class=ArrowOperation)
@@ -62,6 +65,7 @@ StagingDep = Annotated[Staging, Depends(_staging)]
     operation_id="planBulkRead",
     response_model=BulkPlan,
     responses=responses(
+        "not_supported",
         "malformed",
         "invalid_id",
         "unsupported_media_type",
@@ -93,8 +97,8 @@ async def plan_bulk_read(
             raise GatewayError("invalid_request", text, pointer=f"/body/cursors/{index}/stream")
         epoch = None if cursor.epoch is None else int(cursor.epoch)
         cursors[name] = BulkCursor(name, after, epoch)
-    planning = backend.plan(
-        list(cursors.values()), entries_max=plan.max_entries, wait_ms=plan.wait_ms
+    planning = backend.perform(
+        PlanRead(list(cursors.values()), entries_max=plan.max_entries, wait_ms=plan.wait_ms)
     )
     portions = await (while_present(request, planning) if plan.wait_ms else planning)
     return json_answer({"streams": await array_in_turns(portions, _wire_portion)})
@@ -108,7 +112,7 @@ def _wire_portion(portion: EnginePortion) -> msgspec.Raw:
     "/streams/{stream}/splits",
     operation_id="splitRange",
     response_model=Splits,
-    responses=responses("invalid_id", "stream_not_found", "invalid_request"),
+    responses=responses("invalid_id", "stream_not_found", "invalid_request", "not_supported"),
 )
 async def split_range(
     backend: BackendDep,
@@ -121,9 +125,9 @@ async def split_range(
 ) -> Response:
     """Cut a range by count into parts that differ by one entry at most; none if it is empty."""
     low = parse_id(after, field="/query/after")
-    info = await backend.stream_info(stream)
+    info = await backend.perform(DescribeStream(stream))
     high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
-    found = await backend.split(stream, low, high, parts)
+    found = await backend.perform(SplitRange(stream, low, high, parts))
     splits = await array_in_turns(found, _wire_split)
     return json_answer({"stream": text_of(stream), "epoch": str(info.epoch), "splits": splits})
 
@@ -152,6 +156,7 @@ Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
     "/chunks/{chunk}",
     operation_id="stageChunk",
     responses=responses(
+        "not_supported",
         "malformed",
         "invalid_id",
         "too_large",
@@ -186,6 +191,7 @@ async def stage_chunk(
     well. The same chunk again replaces the first one. What is not committed goes after
     `staged_ttl_ms` without a further chunk.
     """
+    gateway_of(request).require(Ability.BULK)
     name = None if stream is None else check_name(stream, pointer="/query/stream")
     bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
     rows = await arrow.threads_of(request).run(partial(_rows, request.content, name, bounds))
@@ -216,6 +222,7 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
     "/bulk/writers/{writer}/batches/{batch}/commit",
     operation_id="commitBatch",
     responses=responses(
+        "not_supported",
         "malformed",
         "stream_not_found",
         "id_not_greater",
@@ -252,8 +259,8 @@ async def commit_batch(
                 raise
         else:
             try:
-                committed = await backend.commit_batch(
-                    writer, batch, drafts, create_streams=commit.create_streams
+                committed = await backend.perform(
+                    CommitBatchRequest(writer, batch, drafts, create_streams=commit.create_streams)
                 )
             finally:
                 for rows in drafts.values():
@@ -266,7 +273,7 @@ async def commit_batch(
 
 async def _committed(backend: Backend, name: BatchName) -> EngineCommitted | None:
     """Return the answer for a batch that is committed already; None if it is not."""
-    last = await backend.last_commit(name.writer)
+    last = await backend.perform(LastCommit(name.writer))
     if last is None or name.batch > last.batch:
         return None
     return EngineCommitted(is_repeat=True, streams=[])
@@ -304,11 +311,11 @@ async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber
 @router.get(
     "/bulk/writers/{writer}",
     operation_id="describeWriter",
-    responses=responses("invalid_request"),
+    responses=responses("invalid_request", "not_supported"),
 )
 async def describe_writer(backend: BackendDep, writer: WriterDep) -> Writer:
     """Say what a writer has committed last. It is remembered for 90 days after that."""
-    last = await backend.last_commit(writer)
+    last = await backend.perform(LastCommit(writer))
     return Writer(
         writer=text_of(writer),
         last_batch=None if last is None else last.batch,

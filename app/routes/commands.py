@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_json
 from typing_extensions import TypeAliasType
 
-from headgate.app.http.dependencies import LimitsDep, check_at_most
+from headgate.app.backends.port import Ability, Commands, Reply
+from headgate.app.http.dependencies import LimitsDep, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
 from headgate.app.http.presence import while_present
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.words import CommandError, Reply, shown
+from headgate.app.redis_syntax.words import CommandError, shown
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.errors import StreamError, Unavailable
@@ -58,7 +58,7 @@ Answer = TypeAliasType("Answer", Result | Failure)
 
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
-_MALFORMED = responses("malformed")
+_MALFORMED = responses("malformed", "not_supported")
 _FAILED: dict[int | str, dict[str, Any]] = {
     400: {
         "description": "The command failed, in the words of Redis; or `malformed`: it is no JSON.",
@@ -67,6 +67,7 @@ _FAILED: dict[int | str, dict[str, Any]] = {
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
         },
     },
+    **responses("not_supported"),
     503: {
         "description": "The journal cannot be written, or the gateway is about to stop.",
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
@@ -146,7 +147,7 @@ async def run_transaction(
         words.append(_encoded(command))
         await turn.pause()
     try:
-        replies = await _runner(request).run_all(words)
+        replies = await _commands(request).run_all(words)
     except StreamError as error:
         return _failed(error)
     answers = _answers(encoding)
@@ -163,7 +164,7 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
     del words
     command = _path_words(request)
     try:
-        only_reads = _runner(request).only_reads(command)
+        only_reads = _commands(request).only_reads(command)
     except StreamError as error:
         return _failed(error)
     if not only_reads:
@@ -183,17 +184,17 @@ async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = No
     return await _answer(request, command, encoding)
 
 
-def _runner(request: Request) -> CommandRunner:
-    runner: CommandRunner | None = request.state.commands
-    if runner is None:
-        raise GatewayError("not_found", "this backend runs no commands", pointer="/path")
-    return runner
+def _commands(request: Request) -> Commands:
+    gateway = gateway_of(request)
+    gateway.require(Ability.COMMANDS)
+    assert gateway.backend.commands is not None
+    return gateway.backend.commands
 
 
 async def _run(request: Request, words: list[bytes]) -> Reply:
-    runner = _runner(request)
-    running = runner.run(words)
-    return await (while_present(request, running) if runner.may_wait(words) else running)
+    commands = _commands(request)
+    running = commands.run(words)
+    return await (while_present(request, running) if commands.may_wait(words) else running)
 
 
 async def _answer(request: Request, words: list[bytes], encoding: str | None) -> Response:

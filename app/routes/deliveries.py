@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
+from msgspec.structs import replace
 
 from headgate.app.http.dependencies import (
     BackendDep,
@@ -41,12 +42,29 @@ from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Claimed as EngineClaimed
 from headgate.engine.replies import Delivery, GroupRead, PendingItem
-from headgate.engine.requests import (
-    ClaimRequest,
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Extend,
+    GiveBack,
     GroupCursor,
-    GroupRequest,
+    ListPending,
     NackMode,
-    PendingRequest,
+    SumPending,
+)
+from headgate.engine.requests.deliveries import (
+    Autoclaim as AutoclaimRequest,
+)
+from headgate.engine.requests.deliveries import (
+    Claim as ClaimRequest,
+)
+from headgate.engine.requests.deliveries import (
+    Nack as NackRequest,
+)
+from headgate.engine.requests.deliveries import (
+    ReadGroup as ReadGroupRequest,
+)
+from headgate.engine.requests.deliveries import (
+    Redrive as RedriveRequest,
 )
 
 router = APIRouter(
@@ -95,7 +113,7 @@ async def read_group(
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
     after = None if read.after == ">" else parse_id(read.after, field="/body/from")
-    wanted = GroupRequest(
+    wanted = ReadGroupRequest(
         group,
         consumer,
         [GroupCursor(stream, after)],
@@ -109,10 +127,10 @@ async def read_group(
     async def give_back(reads: list[GroupRead]) -> None:
         deliveries = [delivery for one in reads for delivery in one.deliveries]
         counts = {delivery.id: delivery.delivery_count for delivery in deliveries}
-        await backend.give_back(stream, group, consumer, counts)
+        await backend.perform(GiveBack(stream, group, consumer, counts))
 
     acked = _ids(read.ack, limits, pointer="/body/ack")
-    reading = backend.read_group(wanted, wait_ms=read.wait_ms, acked=acked)
+    reading = backend.perform(replace(wanted, wait_ms=read.wait_ms, acked=acked))
     may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
     [found] = await (while_present(request, reading, give_back) if may_wait else reading)
     gateway_of(request).metrics.delivered.labels("rest").inc(len(found.deliveries))
@@ -141,7 +159,9 @@ async def ack_entries(
     If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
     """
     ids = _ids(request.ids, limits)
-    return await outcomes_answer(ids, await backend.ack(stream, group, ids, consumer=consumer))
+    return await outcomes_answer(
+        ids, await backend.perform(Ack(stream, group, ids, consumer=consumer))
+    )
 
 
 @router.post("/nack", operation_id="nackEntries", response_model=SettledEntries, responses=_SETTLE)
@@ -159,18 +179,24 @@ async def nack_entries(
     the group's policy says. What was delivered too often becomes a dead letter instead.
     """
     ids = _ids(request.ids, limits)
-    outcomes = await backend.nack(
-        stream,
-        group,
-        ids,
-        mode=NackMode(request.mode),
-        delay_ms=request.delay_ms,
-        consumer=consumer,
+    outcomes = await backend.perform(
+        NackRequest(
+            stream,
+            group,
+            ids,
+            mode=NackMode(request.mode),
+            delay_ms=request.delay_ms,
+            consumer=consumer,
+        )
     )
     return await outcomes_answer(ids, outcomes)
 
 
-@router.post("/dead-letters/redrive", operation_id="redriveDeadLetters", responses=_SETTLE)
+@router.post(
+    "/dead-letters/redrive",
+    operation_id="redriveDeadLetters",
+    responses=_SETTLE | responses("not_supported"),
+)
 async def redrive_dead_letters(
     backend: BackendDep,
     limits: LimitsDep,
@@ -186,7 +212,7 @@ async def redrive_dead_letters(
     request = request or Redrive()
     check_at_most(request.limit, limits.ids_max, pointer="/body/limit")
     ids = None if request.ids is None else _ids(request.ids, limits)
-    found = await backend.redrive(stream, group, ids, limit=request.limit)
+    found = await backend.perform(RedriveRequest(stream, group, ids, limit=request.limit))
     return RedrivenLetters(
         results=[
             Redriven(id=str(one.id), outcome=one.outcome, entry_id=str(one.entry_id))
@@ -208,7 +234,7 @@ async def extend_entries(
 ) -> Response:
     """Restart the idle clock of one's own entries (XCLAIM JUSTID), with the outcome of each."""
     ids = _ids(request.ids, limits)
-    outcomes = await backend.extend(stream, group, ids, consumer=consumer)
+    outcomes = await backend.perform(Extend(stream, group, ids, consumer=consumer))
     return await outcomes_answer(ids, outcomes)
 
 
@@ -227,7 +253,11 @@ async def claim_entries(
     claim: Claim,
 ) -> Response:
     """Take over pending entries by id (XCLAIM). Those idle for less are left out."""
-    wanted = ClaimRequest(
+    claiming = ClaimRequest(
+        stream,
+        group,
+        consumer,
+        _ids(claim.ids, limits),
         claim.min_idle_ms,
         idle_ms=claim.idle_ms,
         time_ms=claim.time_ms,
@@ -235,8 +265,7 @@ async def claim_entries(
         force=claim.force,
         just_id=claim.just_id,
     )
-    ids = _ids(claim.ids, limits)
-    claimed = await backend.claim(stream, group, consumer, ids, wanted)
+    claimed = await backend.perform(claiming)
     return json_answer(await _wire_claimed(claimed, just_id=claim.just_id))
 
 
@@ -257,14 +286,16 @@ async def autoclaim_entries(
     """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`."""
     check_at_most(wanted.limit, limits.ids_max, pointer="/body/limit")
     start = parse_bound(wanted.start, field="/body/start")
-    claimed = await backend.autoclaim(
-        stream,
-        group,
-        consumer,
-        min_idle_ms=wanted.min_idle_ms,
-        start=start,
-        limit=wanted.limit,
-        just_id=wanted.just_id,
+    claimed = await backend.perform(
+        AutoclaimRequest(
+            stream,
+            group,
+            consumer,
+            min_idle_ms=wanted.min_idle_ms,
+            start=start,
+            limit=wanted.limit,
+            just_id=wanted.just_id,
+        )
     )
     page = await _wire_claimed(claimed, just_id=wanted.just_id)
     return json_answer(page | {"next": str(claimed.next_start)})
@@ -300,15 +331,17 @@ async def list_pending(
 ) -> Response:
     """List pending entries by id (XPENDING), with who holds them and for how long."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
-    wanted = PendingRequest(
+    listing = ListPending(
+        stream,
+        group,
         start=parse_bound(start, field="/query/start"),
         end=parse_bound(end, field="/query/end", is_end=True),
         limit=limit,
         consumer=None if consumer is None else check_name(consumer, pointer="/query/consumer"),
         min_idle_ms=min_idle_ms,
     )
-    found = await backend.pending(stream, group, wanted)
-    return json_answer({"pending": await array_in_turns(found, _wire_pending)})
+    pending = await backend.perform(listing)
+    return json_answer({"pending": await array_in_turns(pending, _wire_pending)})
 
 
 def _wire_pending(item: PendingItem) -> dict[str, Any]:
@@ -332,7 +365,7 @@ async def pending_summary(backend: BackendDep, stream: StreamDep, group: GroupDe
 
     It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
     """
-    found = await backend.pending_summary(stream, group)
+    found = await backend.perform(SumPending(stream, group))
     return json_answer(
         {
             "count": found.total,

@@ -50,8 +50,10 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import EntryNotFound, StreamError
 from headgate.engine.replies import Added, Deletion, StreamInfo, StreamRead, gap_after
-from headgate.engine.requests import From, References, StreamCursor
-from headgate.engine.state.idempotency import Digest, Idempotent
+from headgate.engine.requests.entries import Add, Delete, From, Range, References, StreamCursor
+from headgate.engine.requests.entries import Read as ReadRequest
+from headgate.engine.requests.idempotency import Digest, Idempotent
+from headgate.engine.requests.streams import DescribeStream
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
@@ -194,13 +196,15 @@ async def append_entry(
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
     drafts = [entry.to_draft()]
     try:
-        added = await backend.add_once(
-            stream,
-            drafts,
-            None if key is None else await key.of(drafts, is_batch=False),
-            create_stream=entry.create_stream,
-            expected_last_id=expected,
-            trim=trim,
+        added = await backend.perform(
+            Add(
+                stream,
+                drafts,
+                None if key is None else await key.of(drafts, is_batch=False),
+                create_stream=entry.create_stream,
+                expected_last_id=expected,
+                trim=trim,
+            )
         )
     except StreamError as error:
         place_drafts(error, lambda _: ())  # the body is the entry
@@ -259,12 +263,14 @@ async def append_entries(
     else:
         is_lines = media_type_of(request) == _NDJSON
         drafts = await drafts_of(body, is_lines=is_lines, entries_max=limits.batch_entries_max)
-    adding = backend.add_once(
-        stream,
-        drafts,
-        None if key is None else await key.of(drafts, is_batch=True),
-        create_stream=create_stream,
-        expected_last_id=expected,
+    adding = backend.perform(
+        Add(
+            stream,
+            drafts,
+            None if key is None else await key.of(drafts, is_batch=True),
+            create_stream=create_stream,
+            expected_last_id=expected,
+        )
     )
     del drafts  # they are many, and not needed while this waits
     try:
@@ -402,7 +408,9 @@ async def read_entries(
     _check_one_of(bounds, after)
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     size = limits.read_bytes_max
-    reading = backend.read([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
+    reading = backend.perform(
+        ReadRequest([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
+    )
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
     if wanted == _NDJSON:
@@ -437,7 +445,7 @@ async def _arrow(
     cursor = None if after is None else parse_after(after, field="/query/after")
     threads = arrow.threads_of(request)
     await threads.load()
-    info = await gateway.backend.stream_info(stream)
+    info = await gateway.backend.perform(DescribeStream(stream))
     if cursor is not None:
         low = await _first_after(gateway.backend, info, cursor)
     headers = {
@@ -459,7 +467,7 @@ async def _arrow(
 async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | From) -> EntryId:
     """Return where a range begins that a cursor asks for."""
     if cursor is From.LAST:
-        last = await backend.reverse_range(info.name, limit=1)
+        last = await backend.perform(Range(info.name, reverse=True, limit=1))
         return last[0].id if last else info.last_id
     return (info.last_id if isinstance(cursor, From) else cursor).next()
 
@@ -493,11 +501,13 @@ async def read_streams(
         )
         for index, cursor in enumerate(read.streams)
     ]
-    reading = backend.read(
-        cursors,
-        limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
-        size_bytes_max=limits.read_bytes_max,
-        wait_ms=read.wait_ms,
+    reading = backend.perform(
+        ReadRequest(
+            cursors,
+            limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
+            size_bytes_max=limits.read_bytes_max,
+            wait_ms=read.wait_ms,
+        )
     )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(one.entries) for one in reads))
@@ -514,7 +524,7 @@ async def read_streams(
 )
 async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
     """Read one entry (XRANGE)."""
-    found = await backend.range(stream, entry_id, entry_id)
+    found = await backend.perform(Range(stream, entry_id, entry_id))
     if not found:
         raise EntryNotFound(stream, entry_id)
     return json_answer(entry_wire(found[0]))
@@ -535,7 +545,7 @@ async def delete_entry(
     references: Annotated[References, Query(description=REFERENCES)] = References.KEEP,
 ) -> None:
     """Delete one entry (XDELEX). Where it is pending it stays so, unless asked otherwise."""
-    [outcome] = await backend.delete(stream, [entry_id], references)
+    [outcome] = await backend.perform(Delete(stream, [entry_id], references))
     if outcome is Deletion.REFERENCED:
         raise GatewayError("entry_referenced", f"a group still needs {entry_id}")
     if outcome is Deletion.NOT_FOUND:
@@ -559,12 +569,14 @@ async def delete_entries(
     """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
-    return await outcomes_answer(ids, await backend.delete(stream, ids, request.references))
+    return await outcomes_answer(
+        ids, await backend.perform(Delete(stream, ids, request.references))
+    )
 
 
 async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit: int) -> Response:
     gateway = gateway_of(request)
-    info = await gateway.backend.stream_info(stream)
+    info = await gateway.backend.perform(DescribeStream(stream))
     entries = await _page(gateway.backend, stream, bounds, limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
     has_next = bool(entries) and not bounds[2]
@@ -626,10 +638,7 @@ async def _page(
     size_bytes_max: int = _PAGE_BYTES,
 ) -> list[EngineEntry]:
     low, high, is_down = bounds
-    bounded = {"limit": limit, "size_bytes_max": size_bytes_max}
-    if is_down:
-        return await backend.reverse_range(stream, high, low, **bounded)
-    return await backend.range(stream, low, high, **bounded)
+    return await backend.perform(Range(stream, low, high, limit, size_bytes_max, is_down))
 
 
 def _count(request: Request, entries: int) -> None:

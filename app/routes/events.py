@@ -38,7 +38,8 @@ from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import GroupInfo, StreamRead
-from headgate.engine.requests import From, StreamCursor
+from headgate.engine.requests.entries import From, StreamCursor
+from headgate.engine.requests.groups import DescribeGroup
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -231,7 +232,7 @@ async def group_events(
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
     gateway.check_room()
-    info = await backend.group(stream, group)
+    info = await backend.perform(DescribeGroup(stream, group))
     _check_is_asked_for(request)
     subscription = _group_subscription(
         gateway,
@@ -269,7 +270,6 @@ def _group_subscription(
     )
     return GroupSubscription(
         gateway.backend,
-        gateway.claim_feed,
         subscriber,
         info,
         claim_idle_ms=claim_idle_ms,

@@ -22,6 +22,15 @@ from headgate.app.wire.schemas.groups import (
 )
 from headgate.engine.errors import GroupNotFound
 from headgate.engine.replies import ConsumerInfo, GroupInfo
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    ListConsumers,
+    ListGroups,
+)
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=PatchOperation)
@@ -45,7 +54,7 @@ _CHANGE = responses(
     responses={
         200: {"description": "It was there with this policy, and stays as it is.", "model": Group},
         **_CHANGE,
-        **responses("group_exists", "limit_reached", "memory_full"),
+        **responses("group_exists", "limit_reached", "memory_full", "not_supported"),
     },
 )
 async def create_group(
@@ -60,8 +69,10 @@ async def create_group(
     If it exists with another policy than the one asked for: 409.
     """
     new = new or GroupInput()
-    created = await backend.create_group(
-        stream, group, new.to_start(), create_stream=new.create_stream, policy=new.to_policy()
+    created = await backend.perform(
+        CreateGroup(
+            stream, group, new.to_start(), create_stream=new.create_stream, policy=new.to_policy()
+        )
     )
     response.status_code = 201 if created.is_new else 200
     return Group.of(created.info)
@@ -71,7 +82,7 @@ async def create_group(
     "/groups/{group}",
     operation_id="updateGroup",
     response_model_exclude_unset=True,
-    responses=_CHANGE,
+    responses=_CHANGE | responses("not_supported"),
 )
 async def update_group(
     backend: BackendDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
@@ -80,7 +91,7 @@ async def update_group(
 
     What is pending stays so.
     """
-    return Group.of(await backend.update_group(patch.to_request(stream, group)))
+    return Group.of(await backend.perform(patch.to_request(stream, group)))
 
 
 @router.get(
@@ -91,7 +102,7 @@ async def update_group(
 )
 async def list_groups(backend: BackendDep, stream: StreamDep, page: PageDep) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
-    found, next_cursor = page.of(await backend.groups(stream, **page.with_one_more))
+    found, next_cursor = page.of(await backend.perform(ListGroups(stream, **page.with_one_more)))
     groups = await array_in_turns(found, _wire_group)
     return json_answer({"groups": groups, "next_cursor": next_cursor})
 
@@ -108,13 +119,13 @@ def _wire_group(info: GroupInfo) -> msgspec.Raw:
 )
 async def describe_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Group:
     """Describe a group."""
-    return Group.of(await backend.group(stream, group))
+    return Group.of(await backend.perform(DescribeGroup(stream, group)))
 
 
 @router.delete("/groups/{group}", operation_id="deleteGroup", status_code=204, responses=_FIND)
 async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> None:
     """Delete a group with what is pending (XGROUP DESTROY). Its blocked readers are told."""
-    if not await backend.destroy_group(stream, group):
+    if not await backend.perform(DestroyGroup(stream, group)):
         raise GroupNotFound(stream, group)
 
 
@@ -128,7 +139,9 @@ async def list_consumers(
     backend: BackendDep, stream: StreamDep, group: GroupDep, page: PageDep
 ) -> Response:
     """List the consumers of a group by name (XINFO CONSUMERS)."""
-    found, next_cursor = page.of(await backend.consumers(stream, group, **page.with_one_more))
+    found, next_cursor = page.of(
+        await backend.perform(ListConsumers(stream, group, **page.with_one_more))
+    )
     consumers = await array_in_turns(found, _wire_consumer)
     return json_answer({"consumers": consumers, "next_cursor": next_cursor})
 
@@ -161,7 +174,7 @@ async def create_consumer(
     response: Response,
 ) -> GroupConsumer:
     """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
-    created = await backend.create_consumer(stream, group, consumer)
+    created = await backend.perform(CreateConsumer(stream, group, consumer))
     response.status_code = 201 if created.is_new else 200
     return GroupConsumer.of(created.info)
 
@@ -182,7 +195,9 @@ async def delete_consumer(
     ] = "release",
 ) -> DeletedConsumer:
     """Delete a consumer (XGROUP DELCONSUMER). What it holds is released unless told otherwise."""
-    held = await backend.delete_consumer(stream, group, consumer, release=pending == "release")
+    held = await backend.perform(
+        DeleteConsumer(stream, group, consumer, release=pending == "release")
+    )
     if held is None:
         raise GatewayError("not_found", "The group has no such consumer.", pointer="/path/consumer")
     return DeletedConsumer(pending=held)

@@ -20,7 +20,7 @@ from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.requests import From
+from headgate.engine.requests.entries import From
 
 SUBPROTOCOL = "headgate.v1.json"
 

@@ -18,7 +18,16 @@ from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import GroupDetail as EngineGroupDetail
 from headgate.engine.replies import StreamInfo
-from headgate.engine.requests import UpdateStream
+from headgate.engine.requests.entries import Range
+from headgate.engine.requests.entries import Trim as TrimRequest
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    DetailStream,
+    ListStreams,
+    UpdateStream,
+)
 
 router = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=Operation)
 patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOperation)
@@ -40,7 +49,7 @@ async def list_streams(
     """List streams by name (SCAN TYPE stream)."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     page = page_after(cursor, limit)
-    found = await backend.list_streams(prefix=prefix.encode(), **page.with_one_more)
+    found = await backend.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
     streams, next_cursor = page.of(found)
     return json_answer(
         {"streams": await array_in_turns(streams, _wire_stream), "next_cursor": next_cursor}
@@ -71,7 +80,7 @@ async def create_stream(
     backend: BackendDep, stream: StreamDep, response: Response, config: StreamConfig | None = None
 ) -> Stream:
     """Create an empty stream. A stream is also created by its first append."""
-    created = await backend.create_stream(stream, (config or StreamConfig()).to_engine())
+    created = await backend.perform(CreateStream(stream, (config or StreamConfig()).to_engine()))
     response.status_code = 201 if created.is_new else 200
     return Stream.of(created.info)
 
@@ -98,20 +107,22 @@ async def describe_stream(
     groups, consumers and pending entries have all of it. Large entries are fewer than `count`.
     """
     check_at_most(count, limits.read_entries_max, pointer="/query/count")
-    info = await backend.stream_info(stream)
-    first = await backend.range(stream, limit=1)
-    last = await backend.reverse_range(stream, limit=1)
+    info = await backend.perform(DescribeStream(stream))
+    first = await backend.perform(Range(stream, limit=1))
+    last = await backend.perform(Range(stream, reverse=True, limit=1))
     answer = Stream.of(info).model_dump(by_alias=True, exclude_unset=True)
     answer |= {
         "first_entry": entry_wire(first[0]) if first else None,
         "last_entry": entry_wire(last[0]) if last else None,
     }
     if full:
-        detail = await backend.stream_detail(
-            stream,
-            count=count or limits.read_entries_max,
-            size_bytes_max=limits.read_bytes_max,
-            described_max=DESCRIBED_MAX,
+        detail = await backend.perform(
+            DetailStream(
+                stream,
+                count=count or limits.read_entries_max,
+                size_bytes_max=limits.read_bytes_max,
+                described_max=DESCRIBED_MAX,
+            )
         )
         answer |= {
             "entries": await array_in_turns(detail.entries, entry_wire),
@@ -136,7 +147,7 @@ def _wire_group_detail(detail: EngineGroupDetail) -> msgspec.Raw:
 )
 async def update_stream(backend: BackendDep, stream: StreamDep, patch: StreamConfig) -> Stream:
     """Change a stream's configuration by a merge patch: null removes a bound."""
-    return Stream.of(await backend.update_stream(UpdateStream(stream, patch.to_patch())))
+    return Stream.of(await backend.perform(UpdateStream(stream, patch.to_patch())))
 
 
 @router.delete(
@@ -147,7 +158,7 @@ async def update_stream(backend: BackendDep, stream: StreamDep, patch: StreamCon
 )
 async def delete_stream(backend: BackendDep, stream: StreamDep) -> None:
     """Delete a stream with its groups (DEL). Its blocked readers are told."""
-    if not await backend.delete_stream(stream):
+    if not await backend.perform(DeleteStream(stream)):
         raise StreamNotFound(stream)
 
 
@@ -160,4 +171,4 @@ async def delete_stream(backend: BackendDep, stream: StreamDep) -> None:
 )
 async def trim_stream(backend: BackendDep, stream: StreamDep, trim: Trim) -> Trimmed:
     """Remove the oldest entries (XTRIM)."""
-    return Trimmed(removed=await backend.trim(stream, trim.to_request("/body")))
+    return Trimmed(removed=await backend.perform(TrimRequest(stream, trim.to_request("/body"))))

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -13,7 +13,6 @@ from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.engine.replies import JournalStatus
-from headgate.engine.state.memory import Memory
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60)
 
@@ -133,7 +132,7 @@ class Metrics:
             gauge = Gauge(f"headgate_journal_{name}", text, registry=self.registry)
             gauge.set_function(value)
 
-    def watch_memory(self, memory: Callable[[], Memory], size_bytes_max: int) -> None:
+    def watch_memory(self, memory: Callable[[], Mapping[str, int]], size_bytes_max: int) -> None:
         """Read what the streams take whenever metrics are asked for."""
         gauge = Gauge(
             "headgate_memory_bytes",
@@ -141,9 +140,8 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        for name in Memory.__struct_fields__:
-            kind = gauge.labels(name.removesuffix("_bytes"))
-            kind.set_function(partial(_size_of, memory, name))
+        for kind in memory():
+            gauge.labels(kind).set_function(partial(_size_of, memory, kind))
         bound = Gauge(
             "headgate_memory_bytes_max",
             "Memory of the streams from which appends are refused.",
@@ -156,8 +154,8 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-def _size_of(memory: Callable[[], Memory], kind: str) -> float:
-    return float(getattr(memory(), kind))
+def _size_of(memory: Callable[[], Mapping[str, int]], kind: str) -> float:
+    return float(memory()[kind])
 
 
 class RequestMetrics:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
 from headgate.engine.limits import U64_MAX
-from headgate.engine.requests import From
+from headgate.engine.requests.entries import From
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 _PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")

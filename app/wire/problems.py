@@ -44,6 +44,7 @@ Code = Literal[
     "draining",
     "memory_full",
     "extra_missing",
+    "not_supported",
     "internal",
 ]
 
@@ -113,6 +114,7 @@ _STATUS: dict[Code, int] = {
     "too_many_connections": 429,
     "internal": 500,
     "extra_missing": 501,
+    "not_supported": 501,
     "overloaded": 503,
     "unavailable": 503,
     "draining": 503,
@@ -134,6 +136,8 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.InvalidId: "invalid_id",
     errors.Invalid: "invalid_request",
     errors.TooManyWaiters: "too_many_waiters",
+    errors.ReplyTooLarge: "too_large",
+    errors.NotSupported: "not_supported",
     errors.Draining: "draining",
     errors.Unavailable: "unavailable",
     errors.MemoryFull: "memory_full",

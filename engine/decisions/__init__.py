@@ -38,6 +38,12 @@ class Decision(NamedTuple, Generic[T]):
     commands: list[Command]
     rest: Callable[[Keyspace, int], Decision[T]] | None = None  # what is left to do; None: nothing
     unclaimable: Sequence[Unclaimable] = ()  # found on the way; see `Keyspace.hide`
+    look: Callable[[Keyspace, int], T] | None = None  # tells the reply, once all is applied
+
+    @classmethod
+    def then(cls, commands: list[Command], look: Callable[[Keyspace, int], U]) -> Decision[U]:
+        """Return a decision whose reply describes the state once the commands are applied."""
+        return Decision(cast("U", None), commands, None, (), look)
 
     def replied_as(self, shape: Callable[[T], U]) -> Decision[U]:
         """Return the same decision with its reply in another shape."""
@@ -53,7 +59,7 @@ class Decision(NamedTuple, Generic[T]):
 
 
 Step = Callable[[Keyspace, int], Decision[T]]
-"""A decision that waits for the state and the clock's reading (unix ms)."""
+"""A part of a decision that waits for the state and the clock's reading (unix ms)."""
 
 
 def in_parts(
@@ -84,4 +90,6 @@ def in_parts(
         rest = partial(part, at, (reply,)) if at < len(items) else None
         return Decision(reply, decision.commands, rest)
 
+    if len(items) <= size:
+        return decide(keyspace, items, now_ms)
     return part(0, (), keyspace, now_ms)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headgate.engine.decisions import Decision
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.replies import Portion, gap_after
-from headgate.engine.requests import BulkCursor, From
+from headgate.engine.replies import Commit, Portion, gap_after
+from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead
+from headgate.engine.requests.entries import From
 from headgate.engine.state.keyspace import Keyspace
 
 
-def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> list[BulkCursor]:
+def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCursor, ...]:
     """Replace "from now on" by the last id there is now, in the life it is the last id of."""
     frozen = []
     for cursor in cursors:
@@ -20,32 +22,37 @@ def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> list[BulkCursor
             frozen.append(BulkCursor(cursor.stream, now, epoch))
         else:
             frozen.append(cursor)
-    return frozen
+    return tuple(frozen)
 
 
-def plan(
-    keyspace: Keyspace, cursors: Sequence[BulkCursor], entries_max: int | None
-) -> list[Portion]:
-    """Say up to where each stream is to be read next; one `Portion` per cursor.
+def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[list[Portion]]:
+    """Say up to where each stream is to be read next, without waiting; cursors are frozen.
 
     A stream whose epoch is another one than the cursor's is counted from its beginning: what the
     cursor has seen was of a stream that is gone.
-
-    Args:
-        keyspace: all streams.
-        cursors: how far each stream has been read; frozen by `freeze`.
-        entries_max: of all streams together, shared in proportion to what each has; None: all.
     """
+    del now_ms
+    cursors, entries_max = request.cursors, request.entries_max
     afters = [_after(keyspace, cursor) for cursor in cursors]
     backlogs = []
     for cursor, after in zip(cursors, afters, strict=True):
         stream = keyspace.find(cursor.stream)
         backlogs.append(0 if stream is None else stream.log.count(after, MAX_ID))
     given = backlogs if entries_max is None else shares(backlogs, entries_max)
-    return [
+    portions = [
         _portion(keyspace, cursor.stream, after, backlog, share)
         for cursor, after, backlog, share in zip(cursors, afters, backlogs, given, strict=True)
     ]
+    return Decision(portions, [])
+
+
+def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decision[Commit | None]:
+    """Reply what a writer has committed last."""
+    del now_ms
+    commit = keyspace.writers.by_name.get(request.writer)
+    if commit is not None:
+        commit = commit._replace(at_ms=keyspace.wall_ms(commit.at_ms))
+    return Decision(commit, [])
 
 
 def shares(backlogs: Sequence[int], most: int) -> list[int]:

@@ -1,11 +1,13 @@
-"""Decisions about groups and their consumers: XGROUP."""
+"""Decisions about groups and their consumers: XGROUP, XINFO GROUPS, XINFO CONSUMERS."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET
+from sortedcontainers import SortedDict
 
 from headgate.engine.commands import (
     Command,
@@ -19,178 +21,165 @@ from headgate.engine.commands import (
     PolicySet,
     StreamCreated,
 )
+from headgate.engine.config import NO_POLICY, StreamConfig, patched
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
 from headgate.engine.limits import SETTLED_AT_ONCE_MAX
-from headgate.engine.requests import GroupStart, UpdateGroup, patched
+from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
+    UpdateGroup,
+)
+from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
-from headgate.engine.state.stream import Stream, StreamConfig
+from headgate.engine.state.stream import Stream
+
+T = TypeVar("T")
+
+
+def list_groups(keyspace: Keyspace, request: ListGroups, now_ms: int) -> Decision[list[GroupInfo]]:
+    """Describe groups of a stream, by name (XINFO GROUPS)."""
+    del now_ms
+    stream = keyspace.stream(request.stream)
+    page = _page(stream.groups, request.after, request.limit)
+    return Decision([group_info(stream, group) for group in page], [])
+
+
+def describe_group(keyspace: Keyspace, request: DescribeGroup, now_ms: int) -> Decision[GroupInfo]:
+    """Describe one group."""
+    del now_ms
+    return Decision(_described(keyspace, request.stream, request.group), [])
 
 
 def create_group(
-    keyspace: Keyspace,
-    name: bytes,
-    group: bytes,
-    start: GroupStart,
-    *,
-    create_stream: bool,
-    policy: GroupPolicy = NO_POLICY,
-    now_ms: int,
-) -> Decision[None]:
-    """Decide to create a group (XGROUP CREATE), under a policy.
-
-    Raises:
-        Invalid: the policy contradicts itself.
-        StreamNotFound: there is no stream and `create_stream` is false.
-        GroupExists: the stream has such a group.
-        LimitReached: the stream or the group is one too many.
-    """
-    check_policy(name, policy)
+    keyspace: Keyspace, request: CreateGroup, now_ms: int
+) -> Decision[Created[GroupInfo]]:
+    """Decide to create a group (XGROUP CREATE); one that is there keeps its position."""
+    name, group, policy = request.stream, request.group, request.policy
+    check_policy(name, NO_POLICY if policy is None else policy)
     stream = keyspace.find(name)
+    existing = None if stream is None else stream.groups.get(group)
+    commands: list[Command] = []
+    if existing is None:
+        commands = _creation(keyspace, request, stream, now_ms)
+    elif not request.exist_ok or policy not in (None, existing.policy):
+        raise GroupExists(name, group)
+    is_new = existing is None
+    return Decision.then(
+        commands, lambda keyspace, _: Created(is_new, _described(keyspace, name, group))
+    )
+
+
+def _creation(
+    keyspace: Keyspace, request: CreateGroup, stream: Stream | None, now_ms: int
+) -> list[Command]:
+    """Return the commands that create a group, and its stream if there is none."""
+    name, group = request.stream, request.group
     commands: list[Command] = []
     if stream is None:
-        if not create_stream:
+        if not request.create_stream:
             raise StreamNotFound(name)
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         epoch = keyspace.next_epoch(now_ms)
         commands.append(StreamCreated(name, epoch, StreamConfig()))
         stream = Stream(name, epoch, StreamConfig())
-    if group in stream.groups:
-        raise GroupExists(name, group)
     keyspace.bounds.check_another_group(stream)
-    commands.append(GroupCreated(name, group, *_position(stream, start)))
-    if policy != NO_POLICY:
-        commands.append(PolicySet(name, group, policy))
-    return Decision(None, commands)
+    commands.append(GroupCreated(name, group, *_position(stream, request.start)))
+    if request.policy not in (None, NO_POLICY):
+        commands.append(PolicySet(name, group, request.policy))
+    return commands
 
 
-def ensure_group(
-    keyspace: Keyspace,
-    name: bytes,
-    group: bytes,
-    start: GroupStart,
-    *,
-    create_stream: bool,
-    policy: GroupPolicy | None,
-    now_ms: int,
-) -> Decision[bool]:
-    """Decide to create a group unless it is there; replies whether it is new.
-
-    One that is there keeps its position.
-
-    Raises:
-        Invalid: the policy contradicts itself.
-        StreamNotFound: there is no stream and `create_stream` is false.
-        GroupExists: it is there with another policy than this one; None: any will do.
-        LimitReached: the stream or the group is one too many.
-    """
-    stream = keyspace.find(name)
-    found = None if stream is None else stream.groups.get(group)
-    if found is None:
-        wanted = NO_POLICY if policy is None else policy
-        creation = create_group(
-            keyspace,
-            name,
-            group,
-            start,
-            create_stream=create_stream,
-            policy=wanted,
-            now_ms=now_ms,
-        )
-        return creation.replied_as(lambda _: True)
-    if policy is not None:
-        check_policy(name, policy)
-        if policy != found.policy:
-            raise GroupExists(name, group)
-    return Decision(False, [])
-
-
-def update_group(keyspace: Keyspace, request: UpdateGroup) -> Decision[None]:
+def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decision[GroupInfo]:
     """Decide to change a group's position or its policy, all or nothing; what is pending stays so.
 
     Raises:
         GroupNotFound: there is no such group.
         Invalid: the policy would contradict itself.
     """
-    name, group = request.stream, request.group
-    found = keyspace.group(name, group)
-    policy = patched(found.policy, request.policy)
+    del now_ms
+    name = request.stream
+    group = keyspace.group(name, request.group)
+    policy = patched(group.policy, request.policy)
     commands: list[Command] = []
-    if policy != found.policy:
+    if policy != group.policy:
         check_policy(name, policy)
-        commands.append(PolicySet(name, group, policy))
+        commands.append(PolicySet(name, group.name, policy))
     if request.moves:
-        last_id = found.last_id if request.last_id is UNSET else request.last_id
+        last_id = group.last_id if request.last_id is UNSET else request.last_id
         entries_read = None if request.entries_read is UNSET else request.entries_read
-        start = GroupStart(last_id, entries_read)
-        commands += set_group(keyspace, name, group, start).commands
-    return Decision(None, commands)
+        position = _position(keyspace.stream(name), GroupStart(last_id, entries_read))
+        commands.append(GroupMoved(name, group.name, *position))
+    return Decision.then(commands, lambda keyspace, _: _described(keyspace, name, request.group))
 
 
-def set_group(keyspace: Keyspace, name: bytes, group: bytes, start: GroupStart) -> Decision[None]:
-    """Decide to set a group's position (XGROUP SETID); what is pending stays so.
-
-    Raises:
-        GroupNotFound: there is no such group.
-    """
-    keyspace.group(name, group)
-    position = _position(keyspace.stream(name), start)
-    return Decision(None, [GroupMoved(name, group, *position)])
+def destroy_group(keyspace: Keyspace, request: DestroyGroup, now_ms: int) -> Decision[bool]:
+    """Decide to destroy a group (XGROUP DESTROY); replies whether it was there."""
+    del now_ms
+    exists = request.group in keyspace.stream(request.stream).groups
+    return Decision(exists, [GroupDestroyed(request.stream, request.group)] if exists else [])
 
 
-def destroy_group(keyspace: Keyspace, name: bytes, group: bytes) -> Decision[bool]:
-    """Decide to destroy a group (XGROUP DESTROY); replies whether it was there.
+def list_consumers(
+    keyspace: Keyspace, request: ListConsumers, now_ms: int
+) -> Decision[list[ConsumerInfo]]:
+    """Describe consumers of a group, by name (XINFO CONSUMERS)."""
+    group, steady_ms = keyspace.group(request.stream, request.group), keyspace.steady_ms(now_ms)
+    page = _page(group.consumers, request.after, request.limit)
+    return Decision([consumer_info(consumer, steady_ms) for consumer in page], [])
 
-    Raises:
-        StreamNotFound: there is no stream.
-    """
-    found = group in keyspace.stream(name).groups
-    return Decision(found, [GroupDestroyed(name, group)] if found else [])
+
+def describe_consumer(
+    keyspace: Keyspace, request: DescribeConsumer, now_ms: int
+) -> Decision[ConsumerInfo | None]:
+    """Describe one consumer; None if there is none."""
+    group = keyspace.group(request.stream, request.group)
+    consumer = group.consumers.get(request.consumer)
+    if consumer is None:
+        return Decision(None, [])
+    return Decision(consumer_info(consumer, keyspace.steady_ms(now_ms)), [])
 
 
 def create_consumer(
-    keyspace: Keyspace, name: bytes, group: bytes, consumer: bytes, now_ms: int
-) -> Decision[bool]:
-    """Decide to create a consumer (XGROUP CREATECONSUMER); replies whether it is new.
+    keyspace: Keyspace, request: CreateConsumer, now_ms: int
+) -> Decision[Created[ConsumerInfo]]:
+    """Decide to create a consumer (XGROUP CREATECONSUMER), unless it is there."""
+    names = request.stream, request.group
+    group = keyspace.group(*names)
+    is_new = request.consumer not in group.consumers
+    commands: list[Command] = []
+    if is_new:
+        keyspace.bounds.check_consumer(group, request.consumer)
+        commands = [ConsumerSeen(*names, request.consumer, now_ms)]
 
-    Raises:
-        GroupNotFound: there is no such group.
-        LimitReached: the group has as many consumers as it may have.
-    """
-    found = keyspace.group(name, group)
-    if consumer in found.consumers:
-        return Decision(False, [])
-    keyspace.bounds.check_consumer(found, consumer)
-    return Decision(True, [ConsumerSeen(name, group, consumer, now_ms)])
+    def look(keyspace: Keyspace, now_ms: int) -> Created[ConsumerInfo]:
+        consumer = keyspace.group(*names).consumers[request.consumer]
+        return Created(is_new, consumer_info(consumer, keyspace.steady_ms(now_ms)))
+
+    return Decision.then(commands, look)
 
 
 def delete_consumer(
-    keyspace: Keyspace, name: bytes, group: bytes, consumer: bytes, *, release: bool
+    keyspace: Keyspace, request: DeleteConsumer, now_ms: int
 ) -> Decision[int | None]:
-    """Decide to delete a consumer (XGROUP DELCONSUMER).
-
-    Args:
-        keyspace: all streams.
-        name: the stream.
-        group: the group.
-        consumer: who goes.
-        release: hand what it holds to the others; false drops it from the PEL, as Redis does.
-
-    Returns:
-        How many entries it held; None if it was not there.
-
-    Raises:
-        GroupNotFound: there is no such group.
-    """
-    found = keyspace.group(name, group).consumers.get(consumer)
-    if found is None:
+    """Decide to delete a consumer (XGROUP DELCONSUMER), and to release what it holds or drop it."""
+    name, group = request.stream, request.group
+    consumer = keyspace.group(name, group).consumers.get(request.consumer)
+    if consumer is None:
         return Decision(None, [])
-    going = _Going(found, name, group, len(found.pending), release)
-    return going.part(keyspace, now_ms=0)
+    going = _Going(consumer, name, group, len(consumer.pending), request.release)
+    return going.part(keyspace, now_ms)
 
 
 class _Going(NamedTuple):
@@ -213,10 +202,12 @@ class _Going(NamedTuple):
         names = self.stream, self.group
         if len(consumer.pending) <= SETTLED_AT_ONCE_MAX:
             return Decision(held, [ConsumerDeleted(*names, consumer.name, self.release)])
-        some = list(islice(consumer.pending.walk(), SETTLED_AT_ONCE_MAX))
-        letting_go: Command = EntriesAcked(*names, [one.id for one in some])
+        pending = list(islice(consumer.pending.walk(), SETTLED_AT_ONCE_MAX))
+        letting_go: Command = EntriesAcked(*names, [each.id for each in pending])
         if self.release:
-            letting_go = EntriesReleased(*names, [(one.id, one.delivery_count) for one in some])
+            letting_go = EntriesReleased(
+                *names, [(each.id, each.delivery_count) for each in pending]
+            )
         return Decision(held, [letting_go], self.part)
 
 
@@ -226,3 +217,39 @@ def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:
     if entries_read is not None:
         entries_read = min(entries_read, stream.entries_added)
     return last_id, entries_read
+
+
+def group_info(stream: Stream, group: Group) -> GroupInfo:
+    """Describe a group of a stream."""
+    return GroupInfo(
+        name=group.name,
+        last_id=group.last_id,
+        entries_read=group.entries_read,
+        lag=stream.lag(group.last_id, group.entries_read),
+        pending_count=len(group.pel),
+        nacked_count=group.pel.nobodys_count,
+        consumer_count=len(group.consumers),
+        policy=group.policy,
+    )
+
+
+def consumer_info(consumer: Consumer, steady_ms: int) -> ConsumerInfo:
+    """Describe a consumer."""
+    active_at_ms = consumer.active_at_ms
+    return ConsumerInfo(
+        name=consumer.name,
+        pending_count=len(consumer.pending),
+        idle_ms=max(steady_ms - consumer.seen_at_ms, 0),
+        inactive_ms=None if active_at_ms is None else max(steady_ms - active_at_ms, 0),
+    )
+
+
+def _described(keyspace: Keyspace, name: bytes, group: bytes) -> GroupInfo:
+    existing = keyspace.group(name, group)
+    return group_info(keyspace.stream(name), existing)
+
+
+def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:
+    """Yield what comes after a name, by name."""
+    names = by_name.irange(after, inclusive=(False, True))
+    return (by_name[name] for name in islice(names, limit))

@@ -14,8 +14,9 @@ from headgate.engine.commands import (
     EntriesDeleted,
     EntriesReleased,
 )
+from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Unclaimable
-from headgate.engine.decisions import streams as stream_decisions
+from headgate.engine.decisions.entries import add
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, InvalidId, StreamError
 from headgate.engine.limits import (
@@ -27,10 +28,11 @@ from headgate.engine.limits import (
     REDRIVEN_AT_ONCE_MAX,
 )
 from headgate.engine.replies import Redriven, RedriveOutcome
+from headgate.engine.requests.deliveries import Redrive
+from headgate.engine.requests.entries import Add
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
-from headgate.engine.state.policy import GroupPolicy
 from headgate.engine.state.stream import Stream
 
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
@@ -94,16 +96,7 @@ def dead_letter(
         return Decision(0, [], None, unclaimable)
     drafts = [Draft(None, _letter(name, group_name, *one)) for one in dead]
     try:
-        appended = stream_decisions.add(
-            keyspace,
-            policy.dead_letter_stream,
-            drafts,
-            create_stream=True,
-            expected_last_id=None,
-            idempotent=None,
-            trim=None,
-            now_ms=now_ms,
-        )
+        appended = add(keyspace, Add(policy.dead_letter_stream, drafts), now_ms)
     # Its ids are used up, a letter is too large, or there are too many streams: they stay pending.
     except StreamError:
         return Decision(0, [], None, unclaimable)
@@ -111,38 +104,22 @@ def dead_letter(
     return Decision(len(dead), [*appended.commands, settled], None, unclaimable)
 
 
-def redrive(
-    keyspace: Keyspace,
-    name: bytes,
-    group_name: bytes,
-    ids: Sequence[EntryId] | None,
-    limit: int,
-    now_ms: int,
-) -> Decision[list[Redriven]]:
+def redrive(keyspace: Keyspace, request: Redrive, now_ms: int) -> Decision[list[Redriven]]:
     """Decide to send dead letters of a group back, the oldest first, each in one step.
 
     An entry that is still in its stream goes to the group's next reader, as if it had never been
     delivered; one that is gone is appended anew.
-
-    Args:
-        keyspace: all streams.
-        name: the stream they came from.
-        group_name: the group that could not handle them.
-        ids: which, by their ids in the dead letter stream; None: any.
-        limit: how many at most.
-        now_ms: unix time.
-
-    Raises:
-        GroupNotFound: there is no such group.
-        Invalid: its policy names no dead letter stream.
     """
-    letters = keyspace.group(name, group_name).policy.dead_letter_stream
-    if letters is None:
+    name, group, ids = request.stream, request.group, request.ids
+    dead_letters = keyspace.group(name, group).policy.dead_letter_stream
+    if dead_letters is None:
         raise Invalid("the group's policy names no dead_letter_stream")
-    if letters == name:
+    if dead_letters == name:
         return Decision([], [])
-    wanted = _Redrive(name, group_name, letters, None if ids is None else list(dict.fromkeys(ids)))
-    return wanted.part([], 0, MIN_ID, limit, keyspace, now_ms)
+    unique = None if ids is None else list(dict.fromkeys(ids))
+    return _Redrive(name, group, dead_letters, unique).part(
+        [], 0, MIN_ID, request.limit, keyspace, now_ms
+    )
 
 
 class _Redrive(NamedTuple):
@@ -205,16 +182,8 @@ def _send_back(
     commands: list[Command] = [EntriesReleased(stream.name, group, released)] if released else []
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
-        appended = stream_decisions.add(
-            keyspace,
-            stream.name,
-            [Draft(None, fields) for _, _, fields in gone],
-            create_stream=False,
-            expected_last_id=None,
-            idempotent=None,
-            trim=None,
-            now_ms=now_ms,
-        )
+        drafts = [Draft(None, fields) for _, _, fields in gone]
+        appended = add(keyspace, Add(stream.name, drafts, create_stream=False), now_ms)
         commands += appended.commands
         new_ids = {
             letter: entry_id

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from headgate.engine.commands import BatchCommitted, Command, StreamCreated
+from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Step
-from headgate.engine.decisions.streams import append
-from headgate.engine.entry import Draft
+from headgate.engine.decisions.entries import append
 from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
 from headgate.engine.limits import COMMIT_STREAMS_MAX
 from headgate.engine.replies import Committed, Written
+from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.packed import PackedDrafts
-from headgate.engine.state.stream import Stream, StreamConfig
+from headgate.engine.state.stream import Stream
 
 
-def commit_batch(
-    keyspace: Keyspace,
-    writer: bytes,
-    batch: int,
-    drafts: Mapping[bytes, Sequence[Draft] | PackedDrafts],
-    *,
-    create_streams: bool,
-    now_ms: int,
-) -> Decision[Committed]:
+def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decision[Committed]:
     """Decide to append a writer's batch, all or none, unless it has committed this one or a later.
 
-    Args:
-        keyspace: all streams.
-        writer: whose batch it is.
-        batch: its number; those of a writer ascend.
-        drafts: what to append to each stream; nothing at all is a batch, too.
-        create_streams: make the streams that are missing.
-        now_ms: unix time.
-
-    Raises:
-        StreamNotFound: one is missing and `create_streams` is false.
-        IdNotGreater: an explicit id is not above the one before it; it names the stream.
-        IdsExhausted: there is no greater id.
-        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
-        LimitReached: the streams that are missing are too many.
+    A batch without entries is a batch, too.
     """
+    writer, batch, drafts = request.writer, request.batch, request.drafts
     last = keyspace.writers.by_name.get(writer)
     if last is not None and batch <= last.batch:
         return Decision(Committed(is_repeat=True, streams=[]), [])
@@ -59,7 +39,7 @@ def commit_batch(
             continue
         stream = keyspace.find(name)
         if stream is None:
-            if not create_streams:
+            if not request.create_streams:
                 raise StreamNotFound(name)
             keyspace.bounds.check_another_stream(stream_count)
             stream_count += 1

@@ -130,6 +130,7 @@ class Journal:
         self._on_event = on_event
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
+        self._staged: list[bytes] = []  # parts of the record that comes next
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._is_settling = False  # some of those who wait are woken in the next turn
         self._wake = asyncio.Event()
@@ -146,8 +147,7 @@ class Journal:
         self._free_bytes: int | None = None
         self._random = chance or SystemRandom()
         self._header = blocks.Header(blocks.Kind.JOURNAL, 0)
-        self._segment = ""  # none yet
-        self._segment_bytes = 0
+        self._segment, self._segment_bytes = "", 0  # none yet
         self._segment_bytes_max = SEGMENT_BYTES_MAX  # then another is to follow
         self._is_segment_torn = False  # there may be more in it than that
         self._own_bytes: dict[str, int] = {}  # by segment that this journal has begun
@@ -205,14 +205,31 @@ class Journal:
             Unavailable: the disk does not take it, or the journal is closed.
         """
         if self._refusal is not None:
-            self.check(record)
-        self._records.append(commands.encode(record))
+            self._check(record)
+        return self._put(commands.encode(record))
+
+    def stage(self, part: list[Command]) -> None:
+        """Take commands as the next part of one record, which `append_staged` ends.
+
+        Raises:
+            Unavailable: the disk does not take it, or the journal is closed.
+        """
+        self._check(part)
+        self._staged += commands.encode_each(part)
+
+    def append_staged(self) -> None:
+        """Take the parts that were staged as one record, behind all others."""
+        if self._staged:
+            staged, self._staged = self._staged, []
+            self._put(commands.encode_parts(staged))
+
+    def _put(self, record: bytes) -> int:
+        self._records.append(record)
         self.position += 1
         self._wake.set()
         return self.position
 
-    def check(self, record: list[Command]) -> None:
-        """Raise `Unavailable` if `append` would refuse a record."""
+    def _check(self, record: list[Command]) -> None:
         if self._refusal is None or not record:
             return
         is_only_short = self.failure is None and self._fault is None
@@ -593,6 +610,7 @@ class Journal:
         """Give up the records that are not written, and wake those who wait for them."""
         self._note_refusal()
         self._records.clear()
+        self._staged.clear()
         for position, future in self._waiting:
             if not future.done() and position <= self.durable_position:
                 future.set_result(None)  # it is safe, and its waiter was not woken yet

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal.blocks import Block, Header, Kind, pack_block, pack_header
 from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from headgate.engine.replies import Commit
 from headgate.engine.state.chunk import ChunkState, packed_count, unpacked_bytes
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.group import Group
@@ -24,9 +26,7 @@ from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Consumer, Pel
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import Stream, StreamConfig
-from headgate.engine.state.writers import Commit
+from headgate.engine.state.stream import Stream
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):

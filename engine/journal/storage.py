@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from headgate.engine.commands import Command, encode
+from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.errors import Unavailable
 from headgate.engine.state.keyspace import Keyspace
 
@@ -50,12 +50,16 @@ class Storage(Protocol):
         """
         ...
 
-    def check(self, commands: list[Command]) -> None:
-        """Raise what `append` would raise.
+    def stage(self, commands: list[Command]) -> None:
+        """Take commands as the next part of one record, which `append_staged` ends.
 
         Raises:
-            Unavailable: this storage takes no such record.
+            Unavailable: this storage takes no records any more; the parts before stay staged.
         """
+        ...
+
+    def append_staged(self) -> None:
+        """Take the parts that were staged as one record, behind all others; without any, none."""
         ...
 
     def abandon(self, reason: str) -> None:
@@ -105,6 +109,7 @@ class MemoryStorage:
         self.position = 0
         self.failure: str | None = None
         self.change_count = 0
+        self._staged: list[bytes] = []
 
     @property
     def unsaved_count(self) -> int:
@@ -125,14 +130,23 @@ class MemoryStorage:
         self.position += 1
         return self.position
 
-    def check(self, commands: list[Command]) -> None:
-        """Raise `Unavailable` once abandoned."""
+    def stage(self, commands: list[Command]) -> None:
+        """Take commands as the next part of one record."""
         if commands and self.failure is not None:
             raise Unavailable(self.failure)
+        self._staged += encode_each(commands)
+
+    def append_staged(self) -> None:
+        """Take the parts that were staged as one record."""
+        if self._staged:
+            self.records.append(encode_parts(self._staged))
+            self.position += 1
+            self._staged = []
 
     def abandon(self, reason: str) -> None:
         """Accept no records any more."""
         self.failure = reason
+        self._staged = []
 
     @property
     def refusal(self) -> str | None:

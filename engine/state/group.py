@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sortedcontainers import SortedDict
 
+from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
 from headgate.engine.state.dismantling import Pieces, free
 from headgate.engine.state.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
 from headgate.engine.state.pending import Consumer, Pel
-from headgate.engine.state.policy import NO_POLICY
 
 
 class Group:

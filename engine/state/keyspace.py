@@ -12,6 +12,7 @@ from typing import Any
 from sortedcontainers import SortedDict, SortedSet
 
 from headgate.engine import commands as c
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.limits import COUNT_MAX
@@ -20,7 +21,7 @@ from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.dismantling import Pieces, free
 from headgate.engine.state.group import Group
 from headgate.engine.state.memory import Memory
-from headgate.engine.state.stream import Stream, StreamConfig
+from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
 
 

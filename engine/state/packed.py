@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields
 from headgate.engine.errors import IdNotGreater
@@ -30,11 +30,27 @@ class Packed(NamedTuple):
     bounds: tuple[EntryId, EntryId] | None  # first and last id; None: the stream gives neighbours
 
 
-class PackedDrafts(NamedTuple):
+class PackedDrafts(Sequence[Draft]):
     """Many drafts, and the chunks they make."""
 
-    drafts: Sequence[Draft]
-    chunks: list[Packed]
+    __slots__ = ("chunks", "drafts")
+
+    def __init__(self, drafts: Sequence[Draft], chunks: list[Packed]) -> None:
+        """Keep both."""
+        self.drafts = drafts
+        self.chunks = chunks
+
+    def __len__(self) -> int:
+        """Return how many drafts there are."""
+        return len(self.drafts)
+
+    @overload
+    def __getitem__(self, index: int) -> Draft: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Draft]: ...
+    def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
+        """Return the draft at a place, or drafts."""
+        return self.drafts[index]
 
 
 class HasPartialIds(Exception):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from headgate.engine.entry import Fields
+from collections.abc import Sequence
+
+from headgate.engine.entry import Entry, EntryId, Fields
 from headgate.engine.limits import READ_PARTS_MAX
+from headgate.engine.replies import Delivery
+from headgate.engine.requests.entries import Budget
 
 
 class ReadRoom:
@@ -48,3 +52,79 @@ class ReadRoom:
         if before.bytes_left is not None and after.bytes_left is not None:
             size_bytes = before.bytes_left - after.bytes_left
             self.take_all(size_bytes, before.parts_left - after.parts_left, is_first=True)
+
+
+class ReplyRoom:
+    """What is left of the budget of a read: its streams take in turn, until nothing is left."""
+
+    def __init__(self, budget: Budget) -> None:
+        """Start with all of it."""
+        self._count_left = budget.entries_max
+        self._bytes_left = budget.size_bytes_max
+        if budget.reply_bytes_max is not None:
+            self._bytes_left = min(budget.reply_bytes_max, self._bytes_left)
+        # To count a reply as MAXSIZE does takes longer, for each of thousands of entries.
+        self._counts_reply = budget.reply_bytes_max is not None
+        self._parts_left = READ_PARTS_MAX
+        self._is_first = True
+
+    @property
+    def count(self) -> int:
+        """Return how many entries may still go out, if they are small."""
+        is_spent = self._bytes_left <= 0 or self._parts_left <= 0
+        return 0 if is_spent and not self._is_first else self._count_left
+
+    def limit(self, count: int | None) -> int:
+        """Return how many entries to read of a stream, if so many are asked for."""
+        return self.count if count is None else min(count, self.count)
+
+    def take(
+        self, entries: Sequence[Entry] | Sequence[Delivery], *, with_idle: bool = False
+    ) -> int:
+        """Take in entries from the first on, as many as there is room for.
+
+        Args:
+            entries: what a stream has.
+            with_idle: they are shown with idle time and delivery count, which takes room.
+
+        Returns:
+            How many were taken in.
+        """
+        taken = 0
+        left = self.count
+        for entry in entries:
+            if not left:
+                break
+            fields = entry.fields or ()
+            self._parts_left -= len(fields)
+            if self._counts_reply:
+                numbers: tuple[int, ...] = ()
+                if with_idle and isinstance(entry, Delivery):
+                    numbers = (entry.idle_ms, entry.delivered_before)
+                self._bytes_left -= _reply_bytes(entry.id, entry.fields, numbers)
+            else:
+                self._bytes_left -= sum(map(len, fields))
+            left = 0 if self._bytes_left <= 0 or self._parts_left <= 0 else left - 1
+            taken += 1
+        self._is_first = self._is_first and not taken
+        self._count_left -= taken
+        return taken
+
+
+def _reply_bytes(entry_id: EntryId, fields: Fields | None, numbers: Sequence[int]) -> int:
+    """Return how long an entry is in RESP2: id, names and values, numbers."""
+    size_bytes = _header_bytes(2 + len(numbers)) + _string_bytes(len(b"%d-%d" % entry_id))
+    if fields is None:
+        size_bytes += len("$-1\r\n")
+    else:
+        size_bytes += _header_bytes(len(fields)) + sum(map(_string_bytes, map(len, fields)))
+    return size_bytes + sum(map(_header_bytes, numbers))
+
+
+def _header_bytes(number: int) -> int:
+    """Return how long a number is, or the length of what follows."""
+    return len(str(number)) + len("*\r\n")
+
+
+def _string_bytes(length: int) -> int:
+    return _header_bytes(length) + length + len("\r\n")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from sortedcontainers import SortedDict
 
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.state.chunk import Chunk
@@ -19,21 +19,6 @@ from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.log import Log, NodeLimits
 from headgate.engine.state.memory import STREAM_BYTES, Memory
-
-
-class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """How long a stream keeps its entries. None is without bound."""
-
-    max_length: int | None = None  # entries
-    max_age_ms: int | None = None  # by the time in the entry's id
-    idempotency_window_ms: int | None = None  # how long a key protects; None: the engine's default
-    idempotency_max: int | None = None  # keys of one producer; None: the engine's default
-
-    @property
-    def retains(self) -> bool:
-        """Tell whether entries go by themselves."""
-        return self.max_length is not None or self.max_age_ms is not None
-
 
 _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
 """Of every stream that has none: an empty one takes more than the rest of the stream."""

@@ -6,16 +6,8 @@ follow from the commits, so no record says which writer is forgotten.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
-
-
-class Commit(NamedTuple):
-    """A batch that a writer has committed, and when (steady time; as a reply, unix time)."""
-
-    batch: int
-    at_ms: int
+from headgate.engine.replies import Commit
 
 
 class Writers:

@@ -17,6 +17,7 @@ from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
+from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documented import check_documented
 
 
@@ -149,8 +150,8 @@ async def shared(one_gateway: Live) -> AsyncIterator[Live]:
     """
     yield one_gateway
     backend = one_gateway.gateway.backend
-    for info in await backend.list_streams(limit=10_000):
-        await backend.delete_stream(info.name)
+    for info in await backend.perform(ListStreams(limit=10_000)):
+        await backend.perform(DeleteStream(info.name))
     await one_gateway.until_waiting(0)
 
 

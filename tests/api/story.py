@@ -18,7 +18,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
 import pyarrow as pa
+from fastapi import FastAPI
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.http.operation import ARROW
 from headgate.app.main import create_app
 from headgate.app.server import Server
@@ -245,11 +247,15 @@ async def _the_end(story: Recorder) -> None:
     story.exchanges["readMetrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
 
 
+def _app(settings: Settings, clock: StoryClock | None) -> FastAPI:
+    backend = None if clock is None else EmbeddedBackend(Engine(MemoryStorage(), clock=clock))
+    return create_app(settings, backend)
+
+
 @asynccontextmanager
 async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterator[Recorder]:
     """Run a gateway that always does the same while the context lasts."""
-    backend = None if clock is None else Engine(MemoryStorage(), clock=clock)
-    app = await asyncio.to_thread(create_app, settings, backend)
+    app = await asyncio.to_thread(_app, settings, clock)
     app.state.gateway = replace(app.state.gateway, random=random.Random(1))
     listening = socket.create_server(("127.0.0.1", 0))
     server = Server(app, settings)

@@ -12,7 +12,10 @@ import pytest
 from headgate.app.settings import Settings
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.streams import DetailStream, ListStreams
 from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -62,16 +65,16 @@ def invalid(method: str, path: str, pointer: str, body: Any = None, **headers: s
 async def prepare(live: Live) -> None:
     """Make a stream with a group in which a worker holds an entry."""
     backend = live.gateway.backend
-    await backend.add(b"orders", [Draft(EntryId(ms, 0), (b"v", b"1")) for ms in (1, 2, 3)])
-    await backend.create_group(b"orders", b"billing", GroupStart(MIN_ID))
-    await backend.read_group(GroupRequest(b"billing", b"worker", [GroupCursor(b"orders")], limit=1))
+    await backend.perform(Add(b"orders", [Draft(EntryId(ms, 0), (b"v", b"1")) for ms in (1, 2, 3)]))
+    await backend.perform(CreateGroup(b"orders", b"billing", GroupStart(MIN_ID)))
+    await backend.perform(ReadGroup(b"billing", b"worker", [GroupCursor(b"orders")], limit=1))
 
 
 async def state(live: Live) -> Any:
     """Return all there is to know, but for what the passing of time changes."""
     backend = live.gateway.backend
-    names = [info.name for info in await backend.list_streams(limit=1000)]
-    detail = await backend.stream_detail(b"orders", count=None)
+    names = [info.name for info in await backend.perform(ListStreams(limit=1000))]
+    detail = await backend.perform(DetailStream(b"orders", count=None))
     groups = [GroupDetail.of_detail(group).model_dump() for group in detail.groups]
     for group in groups:
         for part in [*group["pending_entries"], *group["consumer_details"]]:

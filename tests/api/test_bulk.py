@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from headgate.engine.entry import Draft, EntryId
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import DeleteStream
 from tests.api.bulk_requests import (
     WRITER,
     commit,
@@ -131,7 +133,7 @@ async def test_a_range_comes_as_arrow_with_all_its_bytes(shared: Live) -> None:
         Draft(EntryId(5, U64_MAX), (b"v", b"x")),
         Draft(EntryId(6, 1), (b"\xfe", b"")),
     ]
-    await backend.add(b"orders", drafts)
+    await backend.perform(Add(b"orders", drafts))
 
     table = table_in(await read_arrow(shared, "orders"))
 
@@ -204,7 +206,7 @@ async def test_what_goes_in_the_middle_breaks_the_answer_off(shared: Live, what:
                     if what == "trim":
                         await shared.http.post("/v1/streams/orders/trim", json={"max_length": 1})
                     else:
-                        await backend.delete_stream(b"orders")
+                        await backend.perform(DeleteStream(b"orders"))
                     if what == "begin anew":
                         await shared.append("orders", "y")
                 parts.append(part)

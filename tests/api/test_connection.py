@@ -10,7 +10,8 @@ from fastapi import WebSocket
 
 from headgate.app.live.connection import Connection
 from headgate.engine.entry import EntryId
-from headgate.engine.requests import ClaimRequest
+from headgate.engine.requests.deliveries import Claim
+from headgate.engine.requests.streams import DeleteStream
 from tests.api.conftest import Live
 
 
@@ -70,8 +71,8 @@ async def test_a_client_may_leave_at_the_moment_its_entries_are_taken_over(live:
     client.hang_up()
     await asyncio.sleep(0)  # it is noticed; the conversation ends with the next turn of the loop
     ms, seq = map(int, entry_id.split("-"))
-    ids, wanted = [EntryId(ms, seq)], ClaimRequest(0)
-    await live.gateway.backend.claim(b"orders", b"billing", b"second", ids, wanted)
+    claim = Claim(b"orders", b"billing", b"second", [EntryId(ms, seq)], 0)
+    await live.gateway.backend.perform(claim)
     await client.serving
 
     gc.collect()  # a coroutine that never began would be warned of, which is an error
@@ -102,7 +103,7 @@ async def test_a_subscription_may_end_while_a_frame_about_it_waits_for_an_append
 
     client.say(type="append", stream="others", entries=[{"fields": {"v": "1"}}])
     client.say(**frame)
-    await live.gateway.backend.delete_stream(b"orders")
+    await live.gateway.backend.perform(DeleteStream(b"orders"))
     client.say(type="ping", rid="still here")
 
     while not client.has("pong"):

@@ -12,8 +12,8 @@ import pytest
 
 from headgate.app.routes.events import EventStream
 from headgate.app.settings import Settings
+from headgate.engine.loop.wait_queue import Waiter
 from headgate.engine.state.pending import Consumer
-from headgate.engine.wait_queue import Waiter
 from tests.api.conftest import Live, refusal_of, running, until
 
 

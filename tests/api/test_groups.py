@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
+from headgate.engine.requests.groups import CreateConsumer
 from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -149,7 +150,9 @@ async def test_a_list_as_long_as_allowed_says_that_there_is_more(tmp_path: Path)
     async with running(Settings(data_dir=tmp_path, read_entries_max=100)) as live:
         await live.create_group("orders", "billing")
         for number in range(101):
-            await live.gateway.backend.create_consumer(b"orders", b"billing", b"%03d" % number)
+            await live.gateway.backend.perform(
+                CreateConsumer(b"orders", b"billing", b"%03d" % number)
+            )
         page = (await live.http.get(CONSUMERS)).json()
         next_page = (await live.http.get(CONSUMERS, params={"cursor": page["next_cursor"]})).json()
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
 from tests.api.conftest import Live, refusal_of, running, until
@@ -41,7 +42,8 @@ class Slow:
 @pytest.fixture
 async def slow() -> AsyncIterator[Slow]:
     storage = SlowStorage()
-    async with running(Settings(), Engine(storage)) as live:
+    backend = await asyncio.to_thread(EmbeddedBackend, Engine(storage))  # it reads a version
+    async with running(Settings(), backend) as live:
         slowed = Slow(live, storage)
         await slowed.at_once(live.http.put(ORDERS))
         await slowed.at_once(live.http.put(BILLING, json={"start": "0"}))

@@ -41,6 +41,7 @@ async def test_the_limits_are_those_of_the_settings() -> None:
         limits = (await live.http.get("/v1/limits")).json()
 
     assert {name: limits.pop(name) for name in chosen} == chosen
+    assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "policies"]
     defaults, others = Settings(), limits
     assert others == {name: getattr(defaults, name) for name in others}
 

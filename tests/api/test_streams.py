@@ -9,6 +9,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.engine.limits import DESCRIBED_MAX
+from headgate.engine.requests.groups import CreateConsumer
 from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -157,7 +158,7 @@ async def test_a_full_description_counts_what_it_leaves_out(shared: Live) -> Non
     await shared.read_group("orders", "a", "worker", limit=2)
     backend = shared.gateway.backend
     for number in range(DESCRIBED_MAX):
-        await backend.create_consumer(b"orders", b"a", b"%d" % number)
+        await backend.perform(CreateConsumer(b"orders", b"a", b"%d" % number))
 
     stream = (await shared.http.get(f"{ORDERS}?full=true&count=1")).json()
 

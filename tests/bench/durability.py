@@ -15,7 +15,9 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.bench.entries import drafts
 from tests.bench.load import Load, post
 from tests.bench.servers import serving
@@ -94,15 +96,15 @@ async def _fill(engine: Engine) -> None:
 
     async def write(number: int) -> None:
         for entry in entries[number::WRITERS]:
-            await engine.add(b"s", [entry])
+            await engine.perform(Add(b"s", [entry]))
 
     await asyncio.gather(*map(write, range(WRITERS)))
 
 
 async def _make_pending(engine: Engine) -> None:
-    await engine.create_group(b"s", b"g", GroupStart(MIN_ID))
-    request = GroupRequest(b"g", b"c", [GroupCursor(b"s")], limit=PAGE)
-    while (await engine.read_group(request))[0].deliveries:
+    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
+    request = ReadGroup(b"g", b"c", [GroupCursor(b"s")], limit=PAGE)
+    while (await engine.perform(request))[0].deliveries:
         pass
 
 
@@ -133,7 +135,7 @@ async def _longest_stall_ms(engine: Engine, journal: Journal) -> float:
     journal.start_rewrite()
     while journal.status.is_rewriting:
         started = time.perf_counter()
-        await engine.add(b"t", [Draft(None, (b"a", b"b"))])
+        await engine.perform(Add(b"t", [Draft(None, (b"a", b"b"))]))
         longest_s = max(longest_s, time.perf_counter() - started)
     gc.unfreeze()
     assert journal.status.rewrite_failure is None

@@ -10,7 +10,9 @@ from itertools import islice
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, StreamCursor
+from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.bench import peers
 from tests.bench.entries import dated_drafts, drafts
 from tests.bench.table import Figure
@@ -66,7 +68,7 @@ async def _round(entries: Sequence[Draft]) -> dict[str, float]:
 
     async def append(to: Engine, name: bytes, count: int, batch: int) -> int:
         for start in range(0, count, batch):
-            await to.add(name, entries[start : start + batch])
+            await to.perform(Add(name, entries[start : start + batch]))
         return count
 
     works: dict[str, Callable[[], Awaitable[int]]] = {
@@ -89,23 +91,23 @@ async def _round(entries: Sequence[Draft]) -> dict[str, float]:
 async def _scan(engine: Engine) -> int:
     count, after = 0, MIN_ID
     while True:
-        (read,) = await engine.read([StreamCursor(b"batches", after)], limit=BATCH)
+        (read,) = await engine.perform(Read([StreamCursor(b"batches", after)], limit=BATCH))
         if not read.entries:
             return count
         count, after = count + len(read.entries), read.next_after
 
 
 async def _list(engine: Engine) -> int:
-    return len(await engine.range(b"batches"))
+    return len(await engine.perform(Range(b"batches")))
 
 
 async def _consume(engine: Engine) -> int:
-    await engine.create_group(b"batches", b"g", GroupStart(MIN_ID))
-    request = GroupRequest(b"g", b"c", [GroupCursor(b"batches")], limit=PAGE)
+    await engine.perform(CreateGroup(b"batches", b"g", GroupStart(MIN_ID)))
+    request = ReadGroup(b"g", b"c", [GroupCursor(b"batches")], limit=PAGE)
     count = 0
-    while (read := (await engine.read_group(request))[0]).deliveries:
-        await engine.ack(
-            b"batches", b"g", [delivery.id for delivery in read.deliveries], consumer=b"c"
+    while (read := (await engine.perform(request))[0]).deliveries:
+        await engine.perform(
+            Ack(b"batches", b"g", [delivery.id for delivery in read.deliveries], consumer=b"c")
         )
         count += len(read.deliveries)
     return count
@@ -118,7 +120,7 @@ async def _bytes_per_entry() -> float:
     tracemalloc.start()
     entries = dated_drafts(ENTRIES)
     while batch := list(islice(entries, BATCH)):
-        await engine.add(b"bench", batch)
+        await engine.perform(Add(b"bench", batch))
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

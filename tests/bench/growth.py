@@ -15,15 +15,17 @@ from typing import NamedTuple
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests import (
-    ClaimRequest,
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Autoclaim,
+    Claim,
     GroupCursor,
-    GroupRequest,
-    GroupStart,
-    PendingRequest,
-    StreamCursor,
-    TrimRequest,
+    ListPending,
+    ReadGroup,
 )
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, TrimTo
+from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart
+from headgate.engine.requests.streams import DescribeStream
 from headgate.engine.state.chunk import _unpack_cached
 from tests.bench.entries import STARTED_AT_MS, drafts
 from tests.bench.plot import plot
@@ -118,28 +120,30 @@ class GrowingStream:
 
     async def grow(self, size: int) -> None:
         while await length_of(self._engine, STREAM) < size:
-            await self._engine.add(STREAM, self._batch)
+            await self._engine.perform(Add(STREAM, self._batch))
 
     async def operations(self) -> dict[str, Operation]:
         engine, draft = self._engine, self._batch[:1]
         doomed = iter([await self._random_id() for _ in range(TIMES)])
         cursors = iter([await self._random_id() for _ in range(TIMES)])
-        kept = TrimRequest(max_length=await length_of(engine, STREAM))
+        kept = TrimTo(max_length=await length_of(engine, STREAM))
         return {
-            "XDEL one, anywhere": lambda: engine.delete(STREAM, [next(doomed)]),
-            f"read {PAGE}, from anywhere": lambda: engine.read(
-                [StreamCursor(STREAM, next(cursors))], limit=PAGE
+            "XDEL one, anywhere": lambda: engine.perform(Delete(STREAM, [next(doomed)])),
+            f"read {PAGE}, from anywhere": lambda: engine.perform(
+                Read([StreamCursor(STREAM, next(cursors))], limit=PAGE)
             ),
-            "append one": lambda: engine.add(STREAM, draft),
-            "append one, trim to length": lambda: engine.add(STREAM, draft, trim=kept),
-            f"append {BATCH}, trim to length": lambda: engine.add(STREAM, self._batch, trim=kept),
+            "append one": lambda: engine.perform(Add(STREAM, draft)),
+            "append one, trim to length": lambda: engine.perform(Add(STREAM, draft, trim=kept)),
+            f"append {BATCH}, trim to length": lambda: engine.perform(
+                Add(STREAM, self._batch, trim=kept)
+            ),
         }
 
     async def _random_id(self) -> EntryId:
-        info = await self._engine.stream_info(STREAM)
+        info = await self._engine.perform(DescribeStream(STREAM))
         ms = self._chance.randrange(info.first_id.ms, info.last_id.ms)
         seq = self._chance.randrange(BATCH - 1)
-        entries = await self._engine.range(STREAM, EntryId(ms, seq), limit=1)
+        entries = await self._engine.perform(Range(STREAM, EntryId(ms, seq), limit=1))
         return entries[0].id
 
 
@@ -155,16 +159,16 @@ class GrowingGroup:
     async def grow(self, size: int) -> None:
         engine = self._engine
         if not self._ids:
-            await engine.create_group(STREAM, GROUP, GroupStart(MIN_ID), create_stream=True)
+            await engine.perform(CreateGroup(STREAM, GROUP, GroupStart(MIN_ID), create_stream=True))
         for turn in count():
-            missing = size - (await engine.group(STREAM, GROUP)).pending_count
+            missing = size - (await engine.perform(DescribeGroup(STREAM, GROUP))).pending_count
             if missing <= 0:
                 break
             if not turn % (BATCH // PAGE):
-                await engine.add(STREAM, self._batch)
-            (read,) = await engine.read_group(self._request(turn, min(missing, PAGE)))
+                await engine.perform(Add(STREAM, self._batch))
+            (read,) = await engine.perform(self._request(turn, min(missing, PAGE)))
             self._ids += [delivery.id for delivery in read.deliveries]
-        await engine.add(STREAM, drafts(2 * TIMES * PAGE))  # for those who read on
+        await engine.perform(Add(STREAM, drafts(2 * TIMES * PAGE)))  # for those who read on
 
     async def operations(self) -> dict[str, Operation]:
         engine, turns = self._engine, count()
@@ -175,25 +179,27 @@ class GrowingGroup:
         self._ids = [entry_id for entry_id in self._ids if entry_id not in without]
 
         async def read_and_ack() -> None:
-            (read,) = await engine.read_group(self._request(next(turns), PAGE))
-            await engine.ack(STREAM, GROUP, [delivery.id for delivery in read.deliveries])
+            (read,) = await engine.perform(self._request(next(turns), PAGE))
+            await engine.perform(Ack(STREAM, GROUP, [delivery.id for delivery in read.deliveries]))
 
         return {
-            "XACK one, anywhere": lambda: engine.ack(STREAM, GROUP, [next(gone)]),
-            "XCLAIM one, anywhere": lambda: engine.claim(
-                STREAM, GROUP, _name(next(turns)), [next(taken)], ClaimRequest(0)
+            "XACK one, anywhere": lambda: engine.perform(Ack(STREAM, GROUP, [next(gone)])),
+            "XCLAIM one, anywhere": lambda: engine.perform(
+                Claim(STREAM, GROUP, _name(next(turns)), [next(taken)], 0)
             ),
-            f"XAUTOCLAIM {PAGE}, from anywhere": lambda: engine.autoclaim(
-                STREAM, GROUP, _name(next(turns)), min_idle_ms=0, start=next(places), limit=PAGE
+            f"XAUTOCLAIM {PAGE}, from anywhere": lambda: engine.perform(
+                Autoclaim(
+                    STREAM, GROUP, _name(next(turns)), min_idle_ms=0, start=next(places), limit=PAGE
+                )
             ),
-            f"XPENDING {PAGE}, from anywhere": lambda: engine.pending(
-                STREAM, GROUP, PendingRequest(next(places), limit=PAGE)
+            f"XPENDING {PAGE}, from anywhere": lambda: engine.perform(
+                ListPending(STREAM, GROUP, next(places), limit=PAGE)
             ),
             f"XREADGROUP {PAGE} and XACK": read_and_ack,
         }
 
-    def _request(self, turn: int, limit: int) -> GroupRequest:
-        return GroupRequest(GROUP, _name(turn), [GroupCursor(STREAM)], limit=limit)
+    def _request(self, turn: int, limit: int) -> ReadGroup:
+        return ReadGroup(GROUP, _name(turn), [GroupCursor(STREAM)], limit=limit)
 
 
 def _name(turn: int) -> bytes:

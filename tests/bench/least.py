@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from headgate.app.main import open_engine
+from headgate.app.backends.port import Backend
+from headgate.app.main import open_backend
 from headgate.app.settings import Settings
-from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
+from headgate.engine.requests.entries import Add
 from tests.bench.servers import Message
 
 STREAM = b"bench"
@@ -30,7 +31,7 @@ class LeastApp:
     """ASGI app: every request appends an entry."""
 
     def __init__(self) -> None:
-        self._engine: Engine
+        self._backend: Backend
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -40,7 +41,7 @@ class LeastApp:
         assert not message["more_body"]
         fields = _decode(message["body"]).fields
         flat = tuple([text.encode() for pair in fields.items() for text in pair])
-        [entry_id] = await self._engine.add(STREAM, [Draft(None, flat)])
+        [entry_id] = (await self._backend.perform(Add(STREAM, [Draft(None, flat)]))).ids
         body = b'{"id":"%d-%d"}' % entry_id
         length = b"%d" % len(body)
         headers = [(b"content-type", b"application/json"), (b"content-length", length)]
@@ -49,12 +50,12 @@ class LeastApp:
 
     async def _live(self, receive: Any, send: Any) -> None:
         await receive()
-        self._engine = open_engine(Settings(data_dir=os.environ["LEAST_DATA_DIR"]))
+        self._backend = open_backend(Settings(data_dir=os.environ["LEAST_DATA_DIR"]))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._engine.run())
+            tasks.create_task(self._backend.run())
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            await self._engine.close()
+            await self._backend.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.app.backends.port import Backend
-from headgate.app.main import open_engine
+from headgate.app.backends.port import Ability, Backend
+from headgate.app.main import open_backend
 from headgate.app.settings import MEMORY, Settings
-from headgate.engine.engine import Engine
 
+SURVIVES = "survives"
+"""What it holds is there when it is opened again. The port does not say so: who opens it knows."""
 
-class Ability(Enum):
-    """What not every backend can."""
-
-    POLICIES = auto()  # groups act by a policy
-    CLAIM_FEED = auto()  # a consumer is told what others take over from it
-    BULK = auto()  # plans, splits and batches of writers
-    SURVIVES = auto()  # what it holds is there when it is opened again
+ALL = frozenset({*Ability, SURVIVES})
 
 
 @dataclass(frozen=True)
@@ -29,8 +23,8 @@ class Kind:
     """A backend: how to open it, and what it can."""
 
     name: str
-    open: Callable[[Path], Engine]
-    abilities: frozenset[Ability] = field(default_factory=lambda: frozenset(Ability))
+    open: Callable[[Path], Backend]
+    can: frozenset[str] = ALL  # abilities of the port, and SURVIVES
 
     @asynccontextmanager
     async def running(self, place: Path) -> AsyncIterator[Backend]:
@@ -39,20 +33,20 @@ class Kind:
         Args:
             place: a folder of its own.
         """
-        engine = self.open(place)
+        backend = self.open(place)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(engine.run())
+            tasks.create_task(backend.run())
             try:
-                yield engine
+                yield backend
             finally:
-                await engine.close()
+                await backend.close()
 
 
 KINDS = [
     Kind(
         "memory",
-        lambda place: open_engine(Settings(data_dir=MEMORY)),
-        frozenset(Ability) - {Ability.SURVIVES},
+        lambda place: open_backend(Settings(data_dir=MEMORY)),
+        ALL - {Ability.JOURNAL, SURVIVES},
     ),
-    Kind("disk", lambda place: open_engine(Settings(data_dir=place))),
+    Kind("disk", lambda place: open_backend(Settings(data_dir=place))),
 ]

@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from headgate.app.backends.port import Backend
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
-from headgate.engine.requests import (
-    GroupCursor,
-    GroupRequest,
-    GroupStart,
-    PendingRequest,
-    StreamCursor,
-)
+from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
+from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 
 S = b"orders"
 G = b"billing"
@@ -37,35 +35,35 @@ def ids(*numbers: int) -> list[EntryId]:
 
 async def filled(backend: Backend, *numbers: int) -> None:
     """Append entries, and make a group that has seen none of them."""
-    await backend.add(S, drafts(*numbers))
-    await backend.create_group(S, G, GroupStart(MIN_ID))
+    await backend.perform(Add(S, drafts(*numbers)))
+    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
 
 
 async def held(backend: Backend, consumer: bytes | None = None) -> dict[int, bytes | None]:
     """Return what is pending, and with whom."""
-    items = await backend.pending(S, G, PendingRequest(consumer=consumer))
+    items = await backend.perform(ListPending(S, G, consumer=consumer))
     return {item.id.ms: item.consumer for item in items}
 
 
 async def numbers(backend: Backend, stream: bytes = S) -> list[int]:
     """Return the ids of all entries of a stream."""
-    return [entry.id.ms for entry in await backend.range(stream)]
+    return [entry.id.ms for entry in await backend.perform(Range(stream))]
 
 
 def take(
     consumer: bytes, limit: int | None = None, *, claim_idle_ms: int | None = None
-) -> GroupRequest:
+) -> ReadGroup:
     """Return the request of a consumer for what is new, or idle for so long."""
-    return GroupRequest(G, consumer, [GroupCursor(S)], limit, claim_idle_ms)
+    return ReadGroup(G, consumer, [GroupCursor(S)], limit, claim_idle_ms)
 
 
-async def taken(backend: Backend, request: GroupRequest, wait_ms: int | None = 0) -> list[Delivery]:
+async def taken(backend: Backend, request: ReadGroup, wait_ms: int | None = 0) -> list[Delivery]:
     """Read as a consumer; returns what it was given."""
-    [read] = await backend.read_group(request, wait_ms=wait_ms)
+    [read] = await backend.perform(replace(request, wait_ms=wait_ms))
     return read.deliveries
 
 
-async def got(backend: Backend, request: GroupRequest, wait_ms: int | None = 0) -> list[int]:
+async def got(backend: Backend, request: ReadGroup, wait_ms: int | None = 0) -> list[int]:
     """Read as a consumer; returns the ids of what it was given."""
     return [delivery.id.ms for delivery in await taken(backend, request, wait_ms)]
 
@@ -74,7 +72,9 @@ async def read_after(
     backend: Backend, after: EntryId, wait_ms: int | None = 0, stream: bytes = S
 ) -> list[int]:
     """Read as anybody; returns the ids."""
-    [read] = await backend.read([StreamCursor(stream, after)], wait_ms=wait_ms, missing_ok=True)
+    [read] = await backend.perform(
+        Read([StreamCursor(stream, after)], wait_ms=wait_ms, missing_ok=True)
+    )
     return [entry.id.ms for entry in read.entries]
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from headgate.app.backends.port import Backend
-from tests.contract.backends import KINDS, Ability, Kind
+from tests.contract.backends import KINDS, Kind
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test over the backends that can do what it is about: `@pytest.mark.needs(...)`."""
     if "kind" in metafunc.fixturenames:
         marks = metafunc.definition.iter_markers("needs")
-        needed: set[Ability] = {ability for mark in marks for ability in mark.args}
-        kinds = [kind for kind in KINDS if needed <= kind.abilities]
+        needed: set[str] = {ability for mark in marks for ability in mark.args}
+        kinds = [kind for kind in KINDS if needed <= kind.can]
         metafunc.parametrize("kind", kinds, ids=[kind.name for kind in kinds])
 
 

@@ -6,10 +6,9 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from headgate.app.backends.port import Backend, ClaimFeed
+from headgate.app.backends.port import Ability, Backend
 from headgate.engine.replies import Takeover
-from headgate.engine.requests import ClaimRequest, NackMode
-from tests.contract.backends import Ability
+from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, GiveBack, Nack, NackMode
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 pytestmark = pytest.mark.needs(Ability.CLAIM_FEED)
@@ -20,12 +19,12 @@ CEM = b"cem"
 def claims(
     backend: Backend, consumer: bytes
 ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
-    assert isinstance(backend, ClaimFeed)
-    return backend.claims(S, G, consumer)
+    assert backend.claim_feed is not None
+    return backend.claim_feed.claims(S, G, consumer)
 
 
 async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
-    await backend.claim(S, G, consumer, ids(*numbers), ClaimRequest(0))
+    await backend.perform(Claim(S, G, consumer, ids(*numbers), 0))
 
 
 async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
@@ -38,12 +37,12 @@ async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, i
 async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
     async with claims(backend, ANA) as takeovers:
-        await backend.read_group(take(ANA))
+        await backend.perform(take(ANA))
         await claim(backend, BEN, 1, 3)
         assert await next_takeover(takeovers) == ({1: 1, 3: 1}, BEN)
-        await backend.read_group(take(CEM, 1, claim_idle_ms=0))  # as the longest idle
+        await backend.perform(take(CEM, 1, claim_idle_ms=0))  # as the longest idle
         assert await next_takeover(takeovers) == ({2: 1}, CEM)
-        await backend.autoclaim(S, G, ANA, min_idle_ms=0)
+        await backend.perform(Autoclaim(S, G, ANA, min_idle_ms=0))
         await claim(backend, BEN, 2)
         assert await next_takeover(takeovers) == ({2: 3}, BEN)
 
@@ -51,8 +50,8 @@ async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
 async def test_nobody_else_is_told(backend: Backend) -> None:
     await filled(backend, 1, 2)
     async with claims(backend, ANA) as takeovers:
-        await backend.read_group(take(BEN, 1))
-        await backend.read_group(take(ANA, 1))
+        await backend.perform(take(BEN, 1))
+        await backend.perform(take(ANA, 1))
         await claim(backend, CEM, 1)  # was another's
         await claim(backend, ANA, 2)  # is its own
         await claim(backend, CEM, 2)
@@ -61,11 +60,11 @@ async def test_nobody_else_is_told(backend: Backend) -> None:
 
 async def test_what_is_settled_or_given_back_is_taken_over_from_nobody(backend: Backend) -> None:
     await filled(backend, 1, 2, 3, 4)
-    await backend.read_group(take(ANA))
+    await backend.perform(take(ANA))
     async with claims(backend, ANA) as takeovers:
-        await backend.ack(S, G, ids(1))
-        await backend.nack(S, G, ids(2), mode=NackMode.SILENT)
-        await backend.give_back(S, G, ANA, {entry_id(3): 1})
+        await backend.perform(Ack(S, G, ids(1)))
+        await backend.perform(Nack(S, G, ids(2), mode=NackMode.SILENT))
+        await backend.perform(GiveBack(S, G, ANA, {entry_id(3): 1}))
         await claim(backend, BEN, 1, 2, 3)
         await claim(backend, BEN, 4)
         assert await next_takeover(takeovers) == ({4: 1}, BEN)
@@ -73,7 +72,7 @@ async def test_what_is_settled_or_given_back_is_taken_over_from_nobody(backend: 
 
 async def test_what_one_takes_step_by_step_may_be_told_at_once(backend: Backend) -> None:
     await filled(backend, *range(1, 11))
-    await backend.read_group(take(ANA))
+    await backend.perform(take(ANA))
     async with claims(backend, ANA) as takeovers:
         for number in range(1, 11):
             await claim(backend, BEN if number % 2 else CEM, number)
@@ -89,7 +88,7 @@ async def test_what_one_takes_step_by_step_may_be_told_at_once(backend: Backend)
 
 async def test_each_who_asks_is_told(backend: Backend) -> None:
     await filled(backend, 1, 2)
-    await backend.read_group(take(ANA))
+    await backend.perform(take(ANA))
     async with claims(backend, ANA) as first:
         async with claims(backend, ANA) as other:
             await claim(backend, BEN, 1)

@@ -1,12 +1,27 @@
 """Deliveries, acknowledgements, fencing, claims, and what is given back."""
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.app.backends.port import Backend
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import GroupNotFound
 from headgate.engine.replies import GroupState, Outcome
-from headgate.engine.requests import ClaimRequest, GroupCursor, GroupRequest, GroupStart, NackMode
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckThrough,
+    Autoclaim,
+    Claim,
+    Extend,
+    GiveBack,
+    GroupCursor,
+    Nack,
+    NackMode,
+    ReadGroup,
+    SumPending,
+)
+from headgate.engine.requests.entries import Add, Delete
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -32,66 +47,66 @@ async def test_each_entry_goes_to_one_consumer(backend: Backend) -> None:
 
 async def test_a_consumer_reads_its_own_again(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
-    await backend.read_group(take(ANA, 2))
-    history = GroupRequest(G, ANA, [GroupCursor(S, MIN_ID)])
+    await backend.perform(take(ANA, 2))
+    history = ReadGroup(G, ANA, [GroupCursor(S, MIN_ID)])
     assert await got(backend, history) == [1, 2]
-    assert await got(backend, history._replace(consumer=BEN)) == []
+    assert await got(backend, replace(history, consumer=BEN)) == []
 
 
 async def test_what_is_read_without_acks_is_not_pending(backend: Backend) -> None:
     await filled(backend, 1)
-    assert await got(backend, take(ANA)._replace(no_ack=True)) == [1]
+    assert await got(backend, replace(take(ANA), no_ack=True)) == [1]
     assert await held(backend) == {}
 
 
 async def test_a_consumer_that_holds_enough_gets_no_more(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
-    request = take(ANA)._replace(max_pending=2)
+    request = replace(take(ANA), max_pending=2)
     assert await got(backend, request) == [1, 2]
-    [read] = await backend.read_group(request)
+    [read] = await backend.perform(request)
     assert (read.deliveries, read.state) == ([], GroupState.MAX_PENDING)
-    await backend.ack(S, G, ids(1))
+    await backend.perform(Ack(S, G, ids(1)))
     assert await got(backend, request) == [3]
 
 
 async def test_an_ack_settles_once(backend: Backend) -> None:
     await filled(backend, 1)
-    await backend.read_group(take(ANA))
-    assert await backend.ack(S, G, ids(1, 9)) == [Outcome.ACKED, Outcome.NOT_PENDING]
-    assert await backend.ack(S, G, ids(1)) == [Outcome.NOT_PENDING]
+    await backend.perform(take(ANA))
+    assert await backend.perform(Ack(S, G, ids(1, 9))) == [Outcome.ACKED, Outcome.NOT_PENDING]
+    assert await backend.perform(Ack(S, G, ids(1))) == [Outcome.NOT_PENDING]
 
 
 async def test_what_somebody_else_holds_is_not_settled(backend: Backend) -> None:
     await filled(backend, 1)
-    await backend.read_group(take(ANA))
-    assert await backend.ack(S, G, ids(1), consumer=BEN) == [Outcome.CLAIMED]
-    outcomes = await backend.nack(S, G, ids(1), mode=NackMode.FAIL, consumer=BEN)
+    await backend.perform(take(ANA))
+    assert await backend.perform(Ack(S, G, ids(1), consumer=BEN)) == [Outcome.CLAIMED]
+    outcomes = await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL, consumer=BEN))
     assert outcomes == [Outcome.CLAIMED]
-    assert await backend.extend(S, G, ids(1), consumer=BEN) == [Outcome.CLAIMED]
-    assert await backend.extend(S, G, ids(1), consumer=ANA) == [Outcome.EXTENDED]
+    assert await backend.perform(Extend(S, G, ids(1), consumer=BEN)) == [Outcome.CLAIMED]
+    assert await backend.perform(Extend(S, G, ids(1), consumer=ANA)) == [Outcome.EXTENDED]
     assert await held(backend) == {1: ANA}
 
 
 async def test_a_read_acknowledges_first_what_it_was_told_to(backend: Backend) -> None:
     await filled(backend, 1, 2)
-    await backend.read_group(take(ANA, 1))
-    await backend.read_group(take(ANA, 1), acked=ids(1))
+    await backend.perform(take(ANA, 1))
+    await backend.perform(replace(take(ANA, 1), acked=ids(1)))
     assert await held(backend) == {2: ANA}
 
 
 async def test_an_ack_reaches_as_far_as_what_was_seen(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
-    await backend.read_group(take(ANA))
-    await backend.ack_through(S, G, ANA, entry_id(2))
+    await backend.perform(take(ANA))
+    await backend.perform(AckThrough(S, G, ANA, entry_id(2)))
     assert await held(backend) == {3: ANA}
 
 
 async def test_a_claim_takes_what_is_idle_enough(backend: Backend) -> None:
     await filled(backend, 1, 2)
-    await backend.read_group(take(ANA))
-    nothing = await backend.claim(S, G, BEN, ids(1), ClaimRequest(3_600_000))
+    await backend.perform(take(ANA))
+    nothing = await backend.perform(Claim(S, G, BEN, ids(1), 3_600_000))
     assert nothing.deliveries == []
-    claimed = await backend.claim(S, G, BEN, ids(1, 9), ClaimRequest(0))
+    claimed = await backend.perform(Claim(S, G, BEN, ids(1, 9), 0))
     [delivery] = claimed.deliveries
     assert (delivery.id, delivery.claimed_from, delivery.delivery_count) == (entry_id(1), ANA, 2)
     assert await held(backend) == {1: BEN, 2: ANA}
@@ -99,10 +114,10 @@ async def test_a_claim_takes_what_is_idle_enough(backend: Backend) -> None:
 
 async def test_idle_entries_are_claimed_a_page_at_a_time(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
-    await backend.read_group(take(ANA))
-    first = await backend.autoclaim(S, G, BEN, min_idle_ms=0, limit=2)
+    await backend.perform(take(ANA))
+    first = await backend.perform(Autoclaim(S, G, BEN, min_idle_ms=0, limit=2))
     assert [delivery.id.ms for delivery in first.deliveries] == [1, 2]
-    second = await backend.autoclaim(S, G, BEN, min_idle_ms=0, start=first.next_start)
+    second = await backend.perform(Autoclaim(S, G, BEN, min_idle_ms=0, start=first.next_start))
     assert ([delivery.id.ms for delivery in second.deliveries], second.next_start) == ([3], MIN_ID)
 
 
@@ -110,17 +125,17 @@ async def test_what_is_gone_from_the_stream_leaves_the_pending_ones_when_claimed
     backend: Backend,
 ) -> None:
     await filled(backend, 1, 2)
-    await backend.read_group(take(ANA))
-    await backend.delete(S, ids(1))
-    claimed = await backend.autoclaim(S, G, BEN, min_idle_ms=0)
+    await backend.perform(take(ANA))
+    await backend.perform(Delete(S, ids(1)))
+    claimed = await backend.perform(Autoclaim(S, G, BEN, min_idle_ms=0))
     assert claimed.deleted_ids == ids(1)
     assert await held(backend) == {2: BEN}
 
 
 async def test_what_is_given_back_comes_first_to_the_next(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
-    await backend.read_group(take(ANA, 2))
-    assert await backend.nack(S, G, ids(2), mode=NackMode.FAIL) == [Outcome.RELEASED]
+    await backend.perform(take(ANA, 2))
+    assert await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL)) == [Outcome.RELEASED]
     assert await held(backend) == {1: ANA, 2: None}
     [delivery] = await taken(backend, take(BEN, 1, claim_idle_ms=3_600_000))
     assert (delivery.id, delivery.delivered_before) == (entry_id(2), 1)
@@ -128,29 +143,29 @@ async def test_what_is_given_back_comes_first_to_the_next(backend: Backend) -> N
 
 async def test_a_delivery_nobody_received_was_none(backend: Backend) -> None:
     await filled(backend, 1)
-    await backend.read_group(take(ANA))
-    await backend.give_back(S, G, ANA, {entry_id(1): 1})
+    await backend.perform(take(ANA))
+    await backend.perform(GiveBack(S, G, ANA, {entry_id(1): 1}))
     [delivery] = await taken(backend, take(BEN, claim_idle_ms=3_600_000))
     assert delivery.delivered_before == 0
-    await backend.give_back(S, G, ANA, {entry_id(1): 1})  # it is another's by now
+    await backend.perform(GiveBack(S, G, ANA, {entry_id(1): 1}))  # it is another's by now
     assert await held(backend) == {1: BEN}
 
 
 async def test_a_read_of_two_streams_fails_as_a_whole(backend: Backend) -> None:
     await filled(backend, 1)
-    await backend.add(b"other", drafts(1))
-    request = take(ANA)._replace(cursors=[GroupCursor(S), GroupCursor(b"other")])
+    await backend.perform(Add(b"other", drafts(1)))
+    request = replace(take(ANA), cursors=[GroupCursor(S), GroupCursor(b"other")])
     with pytest.raises(GroupNotFound):
-        await backend.read_group(request)
+        await backend.perform(request)
     assert await held(backend) == {}
-    await backend.create_group(b"other", G, GroupStart(MIN_ID))
-    assert [len(read.deliveries) for read in await backend.read_group(request)] == [1, 1]
+    await backend.perform(CreateGroup(b"other", G, GroupStart(MIN_ID)))
+    assert [len(read.deliveries) for read in await backend.perform(request)] == [1, 1]
 
 
 async def test_pending_entries_are_summed_up(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
-    await backend.read_group(take(BEN, 1))
-    await backend.read_group(take(ANA, 2))
-    summary = await backend.pending_summary(S, G)
+    await backend.perform(take(BEN, 1))
+    await backend.perform(take(ANA, 2))
+    summary = await backend.perform(SumPending(S, G))
     assert (summary.total, summary.min_id, summary.max_id) == (3, entry_id(1), entry_id(3))
     assert summary.consumers == [(ANA, 2), (BEN, 1)]

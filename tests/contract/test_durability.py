@@ -6,7 +6,10 @@ import pytest
 
 from headgate.app.backends.port import Backend
 from headgate.engine.errors import Draining
-from tests.contract.backends import Ability, Kind
+from headgate.engine.requests.deliveries import Ack
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import DescribeStream
+from tests.contract.backends import SURVIVES, Kind
 from tests.contract.calls import (
     ANA,
     G,
@@ -22,18 +25,18 @@ from tests.contract.calls import (
 )
 
 
-@pytest.mark.needs(Ability.SURVIVES)
+@pytest.mark.needs(SURVIVES)
 async def test_what_was_answered_is_there_after_a_restart(kind: Kind, tmp_path: Path) -> None:
     async with kind.running(tmp_path) as backend:
         await filled(backend, 1, 2, 3)
-        await backend.read_group(take(ANA))
-        await backend.ack(S, G, ids(2))
-        before = await backend.stream_info(S)
+        await backend.perform(take(ANA))
+        await backend.perform(Ack(S, G, ids(2)))
+        before = await backend.perform(DescribeStream(S))
     async with kind.running(tmp_path) as backend:
         assert await numbers(backend) == [1, 2, 3]
         assert await held(backend) == {1: ANA, 3: ANA}
-        assert await backend.stream_info(S) == before
-        await backend.add(S, drafts(4))
+        assert await backend.perform(DescribeStream(S)) == before
+        await backend.perform(Add(S, drafts(4)))
         assert await got(backend, take(ANA)) == [4]
 
 
@@ -45,6 +48,6 @@ async def test_a_backend_that_drains_ends_its_reads_and_answers_on(backend: Back
         await task
     with pytest.raises(Draining):
         await got(backend, take(ANA), None)
-    await backend.add(S, drafts(1))
+    await backend.perform(Add(S, drafts(1)))
     assert await got(backend, take(ANA)) == [1]
     assert (backend.is_draining, backend.waiter_count) == (True, 0)

@@ -3,87 +3,93 @@
 import pytest
 
 from headgate.app.backends.port import Backend
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import IdNotGreater, LastIdMismatch, StreamExists, StreamNotFound
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from tests.contract.calls import S, drafts, entry_id, ids, numbers, read_after
 
 
 async def test_what_was_appended_is_read_in_order_and_as_it_was(backend: Backend) -> None:
     odd = Draft(entry_id(2), (b"\x00\xff", b"", b"", b"again", b"again", b"2"))
-    await backend.add(S, drafts(1))
-    assert await backend.add(S, [odd]) == ids(2)
-    await backend.add(S, drafts(3))
-    entries = await backend.range(S)
+    await backend.perform(Add(S, drafts(1)))
+    assert (await backend.perform(Add(S, [odd]))).ids == ids(2)
+    await backend.perform(Add(S, drafts(3)))
+    entries = await backend.perform(Range(S))
     assert [entry.id for entry in entries] == ids(1, 2, 3)
     assert entries[1].fields == odd.fields
-    assert [entry.id for entry in await backend.reverse_range(S, limit=2)] == ids(3, 2)
-    assert [entry.id for entry in await backend.range(S, entry_id(2), limit=1)] == ids(2)
+    assert [entry.id for entry in await backend.perform(Range(S, reverse=True, limit=2))] == ids(
+        3, 2
+    )
+    assert [entry.id for entry in await backend.perform(Range(S, entry_id(2), limit=1))] == ids(2)
 
 
 async def test_ids_of_the_stream_ascend_whatever_was_asked_before(backend: Backend) -> None:
     far = EntryId(2**62, 7)
-    await backend.add(S, [Draft(far, (b"n", b"1"))])
-    first, second = await backend.add(S, [Draft(None, (b"n", b"2")), Draft(None, (b"n", b"3"))])
+    await backend.perform(Add(S, [Draft(far, (b"n", b"1"))]))
+    first, second = (
+        await backend.perform(Add(S, [Draft(None, (b"n", b"2")), Draft(None, (b"n", b"3"))]))
+    ).ids
     assert far < first < second
 
 
 async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
-    await backend.add(S, drafts(5))
+    await backend.perform(Add(S, drafts(5)))
     with pytest.raises(IdNotGreater):
-        await backend.add(S, drafts(6, 7, 7))
+        await backend.perform(Add(S, drafts(6, 7, 7)))
     with pytest.raises(IdNotGreater):
-        await backend.add(S, drafts(4))
+        await backend.perform(Add(S, drafts(4)))
     assert await numbers(backend) == [5]
-    assert (await backend.stream_info(S)).entries_added == 1
+    assert (await backend.perform(DescribeStream(S))).entries_added == 1
 
 
 async def test_an_append_that_expects_another_last_id_appends_nothing(backend: Backend) -> None:
-    await backend.add(S, drafts(1))
+    await backend.perform(Add(S, drafts(1)))
     with pytest.raises(LastIdMismatch):
-        await backend.add(S, drafts(2), expected_last_id=entry_id(9))
-    await backend.add(S, drafts(2), expected_last_id=entry_id(1))
+        await backend.perform(Add(S, drafts(2), expected_last_id=entry_id(9)))
+    await backend.perform(Add(S, drafts(2), expected_last_id=entry_id(1)))
     assert await numbers(backend) == [1, 2]
 
 
 async def test_an_append_makes_a_stream_only_if_it_may(backend: Backend) -> None:
     with pytest.raises(StreamNotFound):
-        await backend.add(S, drafts(1), create_stream=False)
+        await backend.perform(Add(S, drafts(1), create_stream=False))
     with pytest.raises(StreamNotFound):
-        await backend.stream_info(S)
-    await backend.add(S, drafts(1))
-    assert (await backend.stream_info(S)).length == 1
+        await backend.perform(DescribeStream(S))
+    await backend.perform(Add(S, drafts(1)))
+    assert (await backend.perform(DescribeStream(S))).length == 1
 
 
 async def test_a_stream_is_created_once(backend: Backend) -> None:
     config = StreamConfig(max_length=7)
-    assert (await backend.create_stream(S, config)).is_new
-    assert not (await backend.create_stream(S, config)).is_new
+    assert (await backend.perform(CreateStream(S, config))).is_new
+    assert not (await backend.perform(CreateStream(S, config))).is_new
     with pytest.raises(StreamExists):
-        await backend.create_stream(S, StreamConfig())
-    assert (await backend.stream_info(S)).config == config
+        await backend.perform(CreateStream(S, StreamConfig()))
+    assert (await backend.perform(DescribeStream(S))).config == config
 
 
 async def test_streams_are_listed_by_name_a_page_at_a_time(backend: Backend) -> None:
     for name in (b"b", b"a", b"c", b"x"):
-        await backend.create_stream(name, StreamConfig())
-    first = await backend.list_streams(limit=2)
-    second = await backend.list_streams(after=first[-1].name, limit=9)
+        await backend.perform(CreateStream(name, StreamConfig()))
+    first = await backend.perform(ListStreams(limit=2))
+    second = await backend.perform(ListStreams(after=first[-1].name, limit=9))
     assert [info.name for info in [*first, *second]] == [b"a", b"b", b"c", b"x"]
-    assert [info.name for info in await backend.list_streams(prefix=b"x")] == [b"x"]
+    assert [info.name for info in await backend.perform(ListStreams(prefix=b"x"))] == [b"x"]
 
 
 async def test_a_stream_that_comes_again_is_another_one(backend: Backend) -> None:
-    await backend.add(S, drafts(1))
-    before = (await backend.stream_info(S)).epoch
-    assert await backend.delete_stream(S)
-    assert not await backend.delete_stream(S)
-    await backend.add(S, drafts(1))
-    assert (await backend.stream_info(S)).epoch > before
+    await backend.perform(Add(S, drafts(1)))
+    before = (await backend.perform(DescribeStream(S))).epoch
+    assert await backend.perform(DeleteStream(S))
+    assert not await backend.perform(DeleteStream(S))
+    await backend.perform(Add(S, drafts(1)))
+    assert (await backend.perform(DescribeStream(S))).epoch > before
 
 
 async def test_a_reader_goes_on_behind_its_cursor(backend: Backend) -> None:
-    await backend.add(S, drafts(1, 2, 3))
+    await backend.perform(Add(S, drafts(1, 2, 3)))
     assert await read_after(backend, entry_id(1)) == [2, 3]
     assert await read_after(backend, entry_id(3)) == []
     assert await read_after(backend, entry_id(1), stream=b"missing") == []

@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdempotencyMismatch, IdNotGreater
-from headgate.engine.state.idempotency import Idempotent
-from tests.contract.backends import Ability
+from headgate.engine.requests.bulk import CommitBatch, LastCommit
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.streams import ListStreams
 from tests.contract.calls import S, drafts, numbers
 
 ENTRY = [Draft(None, (b"n", b"1"))]
@@ -16,43 +18,43 @@ KEY = Idempotent(b"producer", b"key", b"digest")
 
 
 async def test_a_repeat_appends_nothing_and_answers_the_same(backend: Backend) -> None:
-    first = await backend.add_once(S, ENTRY, KEY)
-    again = await backend.add_once(S, ENTRY, KEY)
+    first = await backend.perform(Add(S, ENTRY, KEY))
+    again = await backend.perform(Add(S, ENTRY, KEY))
     assert (first.is_repeat, again.is_repeat, again.ids) == (False, True, first.ids)
     assert len(await numbers(backend)) == 1
 
 
 async def test_repeats_at_the_same_time_append_once(backend: Backend) -> None:
-    replies = await asyncio.gather(*(backend.add_once(S, ENTRY, KEY) for _ in range(20)))
+    replies = await asyncio.gather(*(backend.perform(Add(S, ENTRY, KEY)) for _ in range(20)))
     assert len({tuple(reply.ids) for reply in replies}) == 1
     assert len(await numbers(backend)) == 1
 
 
 async def test_a_key_for_something_else_is_refused(backend: Backend) -> None:
-    await backend.add_once(S, ENTRY, KEY)
+    await backend.perform(Add(S, ENTRY, KEY))
     with pytest.raises(IdempotencyMismatch):
-        await backend.add_once(S, ENTRY, KEY._replace(digest=b"another"))
-    other = await backend.add_once(S, ENTRY, KEY._replace(producer=b"another"))
+        await backend.perform(Add(S, ENTRY, KEY._replace(digest=b"another")))
+    other = await backend.perform(Add(S, ENTRY, KEY._replace(producer=b"another")))
     assert not other.is_repeat
 
 
 @pytest.mark.needs(Ability.BULK)
 async def test_a_batch_is_appended_once_and_as_a_whole(backend: Backend) -> None:
     batch = {S: ENTRY, b"other": ENTRY * 2}
-    first = await backend.commit_batch(b"writer", 3, batch)
-    again = await backend.commit_batch(b"writer", 3, batch)
-    older = await backend.commit_batch(b"writer", 2, batch)
+    first = await backend.perform(CommitBatch(b"writer", 3, batch))
+    again = await backend.perform(CommitBatch(b"writer", 3, batch))
+    older = await backend.perform(CommitBatch(b"writer", 2, batch))
     assert (first.is_repeat, again.is_repeat, older.is_repeat) == (False, True, True)
     assert {each.stream: each.entries for each in first.streams} == {S: 1, b"other": 2}
-    last = await backend.last_commit(b"writer")
+    last = await backend.perform(LastCommit(b"writer"))
     assert last is not None
     assert last.batch == 3
 
 
 @pytest.mark.needs(Ability.BULK)
 async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
-    await backend.add(S, drafts(5))
+    await backend.perform(Add(S, drafts(5)))
     with pytest.raises(IdNotGreater):
-        await backend.commit_batch(b"writer", 1, {b"other": ENTRY, S: drafts(4)})
-    assert [info.name for info in await backend.list_streams()] == [S]
-    assert await backend.last_commit(b"writer") is None
+        await backend.perform(CommitBatch(b"writer", 1, {b"other": ENTRY, S: drafts(4)}))
+    assert [info.name for info in await backend.perform(ListStreams())] == [S]
+    assert await backend.perform(LastCommit(b"writer")) is None

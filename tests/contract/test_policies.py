@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability, Backend
+from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid
-from headgate.engine.requests import GroupStart, NackMode
-from headgate.engine.state.policy import GroupPolicy
-from tests.contract.backends import Ability
+from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
+from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, ListGroups
 from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -19,17 +20,17 @@ TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=DEAD)
 
 
 async def governed(backend: Backend, policy: GroupPolicy, *numbers: int) -> None:
-    await backend.add(S, drafts(*numbers))
-    await backend.create_group(S, G, GroupStart(MIN_ID), policy=policy)
+    await backend.perform(Add(S, drafts(*numbers)))
+    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
 
 
 async def test_what_fails_too_often_becomes_a_dead_letter_in_one_step(backend: Backend) -> None:
     await governed(backend, TWICE, 1)
     for _ in range(2):
         assert await got(backend, take(ANA, claim_idle_ms=3_600_000)) == [1]
-        await backend.nack(S, G, ids(1), mode=NackMode.FAIL)
+        await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL))
     assert await held(backend) == {}
-    [dead_letter] = await backend.range(DEAD)
+    [dead_letter] = await backend.perform(Range(DEAD))
     assert dead_letter.fields[:2] == (b"n", b"1")
 
 
@@ -43,17 +44,17 @@ async def test_what_is_claimed_too_often_becomes_a_dead_letter(backend: Backend)
 
 async def test_dead_letters_are_sent_back(backend: Backend) -> None:
     await governed(backend, TWICE, 1)
-    await backend.read_group(take(ANA))
-    await backend.nack(S, G, ids(1), mode=NackMode.FATAL)
-    [redriven] = await backend.redrive(S, G)
+    await backend.perform(take(ANA))
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.FATAL))
+    [redriven] = await backend.perform(Redrive(S, G))
     assert await numbers(backend, DEAD) == []
     assert await got(backend, take(BEN, claim_idle_ms=3_600_000)) == [redriven.entry_id.ms]
 
 
 async def test_what_failed_waits_for_its_delay(backend: Backend) -> None:
     await governed(backend, GroupPolicy(backoff_ms=(50,)), 1)
-    await backend.read_group(take(ANA))
-    await backend.nack(S, G, ids(1), mode=NackMode.FAIL)
+    await backend.perform(take(ANA))
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL))
     assert await got(backend, take(BEN, claim_idle_ms=3_600_000)) == []
     async with asyncio.timeout(10):
         assert await got(backend, take(BEN, claim_idle_ms=3_600_000), None) == [1]
@@ -62,14 +63,14 @@ async def test_what_failed_waits_for_its_delay(backend: Backend) -> None:
 async def test_a_policy_that_contradicts_itself_changes_nothing(backend: Backend) -> None:
     await governed(backend, TWICE, 1)
     with pytest.raises(Invalid):
-        await backend.create_group(
-            S, b"other", GroupStart(MIN_ID), policy=GroupPolicy(max_deliveries=2)
+        await backend.perform(
+            CreateGroup(S, b"other", GroupStart(MIN_ID), policy=GroupPolicy(max_deliveries=2))
         )
-    assert [info.name for info in await backend.groups(S)] == [G]
-    assert (await backend.group(S, G)).policy == TWICE
+    assert [info.name for info in await backend.perform(ListGroups(S))] == [G]
+    assert (await backend.perform(DescribeGroup(S, G))).policy == TWICE
 
 
 async def test_dead_letters_need_a_stream(backend: Backend) -> None:
     await governed(backend, GroupPolicy(), 1)
     with pytest.raises(Invalid):
-        await backend.redrive(S, G)
+        await backend.perform(Redrive(S, G))

@@ -9,32 +9,33 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.commands import StreamDeleted
 from headgate.engine.decisions import Decision
-from headgate.engine.engine import Engine
 from tests.crash.gateway import END_S_MAX, ROOT, headgate
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from headgate.app.main import create_app, open_engine
+from headgate.app.main import create_app, open_backend
 from headgate.app.server import Server
 from headgate.app.settings import Settings
 from headgate.app.runtime.telemetry import set_up_logging
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
+from headgate.engine.requests.entries import Add
 
 async def run_housekeeping(self):
-    await self.add(b"s", [Draft(None, (b"f", b"v"))])
+    await self.perform(Add(b"s", [Draft(None, (b"f", b"v"))]))
     raise RuntimeError("a mistake in housekeeping")
 
 Engine.run_housekeeping = run_housekeeping
 settings = Settings(port=0, data_dir=Path(sys.argv[1]))
 set_up_logging(settings.log_level)
-Server(create_app(settings, open_engine(settings)), settings).run()
+Server(create_app(settings, open_backend(settings)), settings).run()
 """
 
 
@@ -59,8 +60,8 @@ def test_a_task_that_dies_ends_the_process_with_a_code(tmp_path: Path) -> None:
 async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
     app = create_app(Settings(data_dir=MEMORY))
     gateway: Gateway = app.state.gateway
-    engine = gateway.backend
-    assert isinstance(engine, Engine)
+    backend = gateway.backend
+    assert isinstance(backend, EmbeddedBackend)
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": state}, receive, send)
@@ -72,7 +73,7 @@ async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
     ):
         assert (await http.get(path)).status_code == 200
         with pytest.raises(KeyError):
-            await engine.perform(lambda *_: Decision(None, [StreamDeleted(b"missing")]))
+            await backend.engine._executor.run(Decision(None, [StreamDeleted(b"missing")]))
         async with asyncio.timeout(10):
             await gateway.died.wait()
         answer = await http.get(path)

@@ -5,23 +5,40 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
-from headgate.engine.decisions import deliveries
+from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.replies import RedriveOutcome
-from headgate.engine.requests import (
-    ClaimRequest,
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckAndDelete,
+    Autoclaim,
+    Claim,
+    Extend,
+    GiveBack,
     GroupCursor,
-    GroupRequest,
-    GroupStart,
+    ListPending,
+    Nack,
     NackMode,
-    NackRequest,
-    PendingRequest,
-    PolicyPatch,
-    References,
+    ReadGroup,
+    Redrive,
+    SumPending,
+)
+from headgate.engine.requests.entries import References
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
     UpdateGroup,
 )
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.requests.streams import DescribeStream, DetailStream
 from tests.lengths import length_of
 from tests.model.machine import (
     START_MS,
@@ -43,11 +60,25 @@ from tests.model.machine import (
 
 delays = st.sampled_from([None, None, 0, 5, 30])
 nacks = st.builds(
-    NackRequest,
+    Nack,
+    streams,
+    groups,
+    ids=st.just(()),
     mode=st.sampled_from(NackMode),
+    delay_ms=delays,
+    consumer=maybe_consumers,
+)
+nacks_with_options = st.builds(
+    Nack,
+    streams,
+    groups,
+    ids=st.just(()),
+    mode=st.sampled_from(NackMode),
+    delay_ms=delays,
+    consumer=maybe_consumers,
     retry_count=st.sampled_from([None, None, None, 0, 7]),
     force=st.booleans(),
-    delay_ms=delays,
+    by_policy=st.just(False),
 )
 policies = st.one_of(
     st.just(NO_POLICY),
@@ -94,7 +125,9 @@ class GroupRules(Machine):
         begin = GroupStart(None if start is None else self.pick(stream, start), entries_read)
         self.both(
             self.is_new(
-                self.engine.create_group(stream, group, begin, create_stream=create, policy=policy)
+                self.engine.perform(
+                    CreateGroup(stream, group, begin, create_stream=create, policy=policy)
+                )
             ),
             lambda: self.reference.create_group(
                 stream,
@@ -126,7 +159,7 @@ class GroupRules(Machine):
         last_id = start if start is UNSET or start is None else self.pick(stream, start)
         patch = PolicyPatch(**{name: getattr(policy, name) for name in changed})
         request = UpdateGroup(stream, group, last_id, entries_read, patch)
-        self.both(self.engine.update_group(request), lambda: self.reference.update_group(request))
+        self.both(self.engine.perform(request), lambda: self.reference.update_group(request))
 
     @rule(
         stream=streams,
@@ -144,7 +177,7 @@ class GroupRules(Machine):
             self.given_out[letters] = list(self.reference.streams[letters].ids)
         ids = None if choices is None else self.pick_all(letters or b"t", choices)
         kind, reply = self.both(
-            self.engine.redrive(stream, group, ids, limit=limit),
+            self.engine.perform(Redrive(stream, group, ids, limit=limit)),
             lambda: self.reference.redrive(stream, group, ids, limit, self.clock.now_ms),
         )
         if kind == "reply":
@@ -155,21 +188,21 @@ class GroupRules(Machine):
     def destroy_group(self, stream: bytes, group: bytes, really: int) -> None:
         if really == 0:
             self.both(
-                self.engine.destroy_group(stream, group),
+                self.engine.perform(DestroyGroup(stream, group)),
                 lambda: self.reference.destroy_group(stream, group),
             )
 
     @rule(stream=streams, group=groups, consumer=consumers)
     def create_consumer(self, stream: bytes, group: bytes, consumer: bytes) -> None:
         self.both(
-            self.is_new(self.engine.create_consumer(stream, group, consumer)),
+            self.is_new(self.engine.perform(CreateConsumer(stream, group, consumer))),
             lambda: self.reference.create_consumer(stream, group, consumer, self.clock.now_ms),
         )
 
     @rule(stream=streams, group=groups, consumer=consumers, release=st.booleans())
     def delete_consumer(self, stream: bytes, group: bytes, consumer: bytes, release: bool) -> None:
         self.both(
-            self.engine.delete_consumer(stream, group, consumer, release=release),
+            self.engine.perform(DeleteConsumer(stream, group, consumer, release=release)),
             lambda: self.reference.delete_consumer(stream, group, consumer, release=release),
         )
 
@@ -180,7 +213,7 @@ class GroupRules(Machine):
             st.tuples(streams, st.one_of(st.none(), st.none(), picks)), min_size=1, max_size=2
         ),
         request=st.builds(
-            GroupRequest,
+            ReadGroup,
             groups,
             consumers,
             cursors=st.just(()),
@@ -198,7 +231,7 @@ class GroupRules(Machine):
     def read_group(
         self,
         places: list[tuple[bytes, Pick | EntryId | None]],
-        request: GroupRequest,
+        request: ReadGroup,
         acked: list[Pick | EntryId],
         wait_ms: int,
     ) -> None:
@@ -206,9 +239,9 @@ class GroupRules(Machine):
             GroupCursor(name, None if after is None else self.pick(name, after))
             for name, after in places
         ]
-        asked, done = request._replace(cursors=cursors), self.pick_all(places[0][0], acked)
+        asked, done = replace(request, cursors=cursors), self.pick_all(places[0][0], acked)
         self.both(
-            self.engine.read_group(asked, wait_ms=wait_ms, acked=done),
+            self.engine.perform(replace(asked, wait_ms=wait_ms, acked=done)),
             lambda: self.reference.read_group(asked, done, self.clock.now_ms),
         )
 
@@ -216,8 +249,8 @@ class GroupRules(Machine):
     def read_group_plainly(
         self, group: bytes, consumer: bytes, limit: int | None, claim_idle_ms: int
     ) -> None:
-        request = GroupRequest(group, consumer, [], limit, claim_idle_ms)
-        self.read_group([(b"s", None)], request._replace(claim_idle_ms=None), [], 0)
+        request = ReadGroup(group, consumer, [], limit, claim_idle_ms)
+        self.read_group([(b"s", None)], replace(request, claim_idle_ms=None), [], 0)
         self.read_group([(b"s", None)], request, [], 0)
 
     @rule(
@@ -231,7 +264,7 @@ class GroupRules(Machine):
     ) -> None:
         ids = self.pick_all(stream, choices)
         self.both(
-            self.engine.ack(stream, group, ids, consumer=consumer),
+            self.engine.perform(Ack(stream, group, ids, consumer=consumer)),
             lambda: self.reference.ack(stream, group, ids, consumer),
         )
 
@@ -246,67 +279,23 @@ class GroupRules(Machine):
         ids = self.pick_all(stream, choices)
         self.perform(
             Command(
-                lambda keyspace, _: deliveries.ack_and_delete(keyspace, stream, group, ids, spared),
+                AckAndDelete(stream, group, ids, spared),
                 lambda: self.reference.ack_and_delete(stream, group, ids, spared),
             )
         )
 
-    @rule(
-        stream=streams,
-        group=groups,
-        choices=pending_lists,
-        mode=st.sampled_from(NackMode),
-        delay_ms=delays,
-        consumer=maybe_consumers,
-    )
-    def nack(
-        self,
-        stream: bytes,
-        group: bytes,
-        choices: list[Pick | EntryId],
-        mode: NackMode,
-        delay_ms: int | None,
-        consumer: bytes | None,
-    ) -> None:
-        ids = self.pick_all(stream, choices)
+    @rule(request=nacks, choices=pending_lists)
+    def nack(self, request: Nack, choices: list[Pick | EntryId]) -> None:
+        nack = replace(request, ids=self.pick_all(request.stream, choices))
         self.both(
-            self.engine.nack(stream, group, ids, mode=mode, delay_ms=delay_ms, consumer=consumer),
-            lambda: self.reference.nack_and_bury(
-                stream,
-                group,
-                ids,
-                NackRequest(mode, delay_ms=delay_ms),
-                consumer,
-                self.clock.now_ms,
-            ),
+            self.engine.perform(nack),
+            lambda: self.reference.nack_and_bury(nack, self.clock.now_ms),
         )
 
-    @rule(
-        stream=streams,
-        group=groups,
-        choices=st.one_of(pick_lists, pending_lists),
-        request=nacks,
-        consumer=maybe_consumers,
-    )
-    def nack_with_options(
-        self,
-        stream: bytes,
-        group: bytes,
-        choices: list[Pick | EntryId],
-        request: NackRequest,
-        consumer: bytes | None,
-    ) -> None:
-        ids = self.pick_all(stream, choices)
-        self.perform(
-            Command(
-                lambda keyspace, now_ms: deliveries.nack(
-                    keyspace, stream, group, ids, request, consumer, now_ms
-                ),
-                lambda: self.reference.nack(
-                    stream, group, ids, request, consumer, self.clock.now_ms
-                ),
-            )
-        )
+    @rule(request=nacks_with_options, choices=st.one_of(pick_lists, pending_lists))
+    def nack_with_options(self, request: Nack, choices: list[Pick | EntryId]) -> None:
+        nack = replace(request, ids=self.pick_all(request.stream, choices))
+        self.both(self.engine.perform(nack), lambda: self.reference.nack(nack, self.clock.now_ms))
 
     @rule(
         stream=streams,
@@ -325,7 +314,7 @@ class GroupRules(Machine):
     ) -> None:
         counts = dict.fromkeys(self.pick_all(stream, choices), count)
         self.both(
-            self.engine.give_back(stream, group, consumer, counts),
+            self.engine.perform(GiveBack(stream, group, consumer, counts)),
             lambda: self.reference.give_back(stream, group, consumer, counts),
         )
 
@@ -335,17 +324,18 @@ class GroupRules(Machine):
     ) -> None:
         ids = self.pick_all(stream, choices)
         self.both(
-            self.engine.extend(stream, group, ids, consumer=consumer),
+            self.engine.perform(Extend(stream, group, ids, consumer=consumer)),
             lambda: self.reference.extend(stream, group, ids, consumer, self.clock.now_ms),
         )
 
     @rule(
-        stream=streams,
-        group=groups,
-        consumer=consumers,
         choices=pending_lists,
         request=st.builds(
-            ClaimRequest,
+            Claim,
+            streams,
+            groups,
+            consumers,
+            ids=st.just(()),
             min_idle_ms=durations,
             idle_ms=st.sampled_from([None, None, 0, 30, -5, 10**6]),
             time_ms=st.sampled_from([None, None, 0, START_MS, 10**6]),
@@ -357,20 +347,14 @@ class GroupRules(Machine):
         last_id=st.one_of(st.none(), st.none(), picks),
     )
     def claim(
-        self,
-        stream: bytes,
-        group: bytes,
-        consumer: bytes,
-        choices: list[Pick | EntryId],
-        request: ClaimRequest,
-        last_id: Pick | EntryId | None,
+        self, choices: list[Pick | EntryId], request: Claim, last_id: Pick | EntryId | None
     ) -> None:
-        ids = self.pick_all(stream, choices)
+        stream = request.stream
+        claim = replace(request, ids=self.pick_all(stream, choices))
         if last_id is not None:
-            request = request._replace(last_id=self.pick(stream, last_id))
+            claim = replace(claim, last_id=self.pick(stream, last_id))
         self.both(
-            self.engine.claim(stream, group, consumer, ids, request),
-            lambda: self.reference.claim(stream, group, consumer, ids, request, self.clock.now_ms),
+            self.engine.perform(claim), lambda: self.reference.claim(claim, self.clock.now_ms)
         )
 
     @rule(
@@ -394,14 +378,16 @@ class GroupRules(Machine):
     ) -> None:
         begin = self.pick(stream, start)
         self.both(
-            self.engine.autoclaim(
-                stream,
-                group,
-                consumer,
-                min_idle_ms=min_idle_ms,
-                start=begin,
-                limit=limit,
-                just_id=just_id,
+            self.engine.perform(
+                Autoclaim(
+                    stream,
+                    group,
+                    consumer,
+                    min_idle_ms=min_idle_ms,
+                    start=begin,
+                    limit=limit,
+                    just_id=just_id,
+                )
             ),
             lambda: self.reference.autoclaim(
                 stream,
@@ -435,30 +421,34 @@ class GroupRules(Machine):
         min_idle_ms: int,
     ) -> None:
         low, high = self.pick(stream, start), self.pick(stream, end)
-        request = PendingRequest(low, high, limit, consumer, min_idle_ms)
+        request = ListPending(stream, group, low, high, limit, consumer, min_idle_ms)
         self.both(
-            self.engine.pending(stream, group, request),
-            lambda: self.reference.pending(stream, group, request, self.clock.now_ms),
+            self.engine.perform(request),
+            lambda: self.reference.pending(request, self.clock.now_ms),
         )
 
     @rule(stream=streams, group=groups)
     def describe(self, stream: bytes, group: bytes) -> None:
         engine, reference, now_ms = self.engine, self.reference, self.clock.now_ms
         self.both(length_of(engine, stream), lambda: reference.length(stream))
-        self.both(engine.stream_info(stream), lambda: reference.stream_info(stream))
+        self.both(engine.perform(DescribeStream(stream)), lambda: reference.stream_info(stream))
         self.both(
-            engine.stream_detail(stream, count=2),
+            engine.perform(DetailStream(stream, count=2)),
             lambda: reference.stream_detail(stream, 2, now_ms),
         )
-        self.both(engine.groups(stream), lambda: reference.groups(stream))
-        self.both(engine.group(stream, group), lambda: reference.group(stream, group))
+        self.both(engine.perform(ListGroups(stream)), lambda: reference.groups(stream))
         self.both(
-            engine.consumers(stream, group), lambda: reference.consumers(stream, group, now_ms)
+            engine.perform(DescribeGroup(stream, group)), lambda: reference.group(stream, group)
         )
         self.both(
-            engine.consumer(stream, group, b"a"),
+            engine.perform(ListConsumers(stream, group)),
+            lambda: reference.consumers(stream, group, now_ms),
+        )
+        self.both(
+            engine.perform(DescribeConsumer(stream, group, b"a")),
             lambda: reference.consumer(stream, group, b"a", now_ms),
         )
         self.both(
-            engine.pending_summary(stream, group), lambda: reference.pending_summary(stream, group)
+            engine.perform(SumPending(stream, group)),
+            lambda: reference.pending_summary(stream, group),
         )

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from headgate.app.redis_syntax.table import COMMANDS, find
-from headgate.app.redis_syntax.words import Bounds
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine import commands
-from headgate.engine.decisions import Decision, Step
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import StreamError
@@ -25,7 +23,11 @@ from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import Created
-from headgate.engine.requests import References
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import LastCommit
+from headgate.engine.requests.entries import References
+from headgate.engine.requests.keyspace import TellTime
+from headgate.engine.requests.streams import DetailStream, ListStreams
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
@@ -70,9 +72,9 @@ Answer = tuple[str, Any]
 
 
 class Command(NamedTuple):
-    """A step of the engine, and what the reference does instead."""
+    """A request to the engine, and what the reference does instead."""
 
-    step: Step[Any]
+    request: Request[Any]
     expect: Callable[[], Any]
 
 
@@ -108,34 +110,33 @@ class Machine(RuleBasedStateMachine):
     def pass_time(self, delta_ms: int) -> None:
         self.clock.now_ms += delta_ms
         self.reference.drop_expired(self.clock.now_ms)
-        self.loop.run_until_complete(self.engine.list_streams(limit=1))  # any request does
+        self.loop.run_until_complete(self.engine.perform(ListStreams(limit=1)))  # any request does
 
     def set_clock(self, by_ms: int) -> None:
         """Set the wall clock without time passing; the engine sees it with its next command."""
         self.clock.step(by_ms)
         self.reference.set_clock(by_ms)
         self.reference.drop_expired(self.clock.now_ms)
-        self.perform(Command(lambda _, now_ms: Decision(now_ms, []), lambda: self.clock.now_ms))
+        self.perform(Command(TellTime(), lambda: self.clock.now_ms))
 
     def perform(self, command: Command) -> Answer:
-        """Run a decision as one command."""
-        return self.both(self.engine.perform(command.step), command.expect)
+        """Run one command."""
+        return self.both(self.engine.perform(command.request), command.expect)
 
     def perform_all(self, chosen: Sequence[Command]) -> list[Answer]:
-        """Run decisions at one moment: each sees what those before it have done."""
+        """Run commands at one moment: each sees what those before it have done."""
 
         async def asked() -> list[Answer]:
-            replies = await self.engine.perform_all([one.step for one in chosen])
+            replies = await self.engine.perform_all([one.request for one in chosen])
             return [answer_with(reply) for reply in replies]
 
         _, answers = self.both(asked(), lambda: [answer_of(one.expect) for one in chosen])
         return list(answers)
 
     def run_words(self, words: Sequence[object], expect: Callable[[], Any]) -> None:
-        """Run a command whose decision is made where its words are read."""
+        """Run a command that is written in words."""
         written = [one if isinstance(one, bytes) else str(one).encode() for one in words]
-        entry, _ = find(written, COMMANDS)
-        self.perform(Command(entry.read(written, Bounds()).step, expect))
+        self.both(CommandRunner(self.engine).run(written), expect)
 
     def pick(self, stream: bytes, choice: Pick | EntryId) -> EntryId:
         if isinstance(choice, EntryId):
@@ -160,7 +161,7 @@ class Machine(RuleBasedStateMachine):
         assert self.engine.keyspace.defaults == self.reference.defaults
         for name in sorted(self.reference.streams):
             self.both(
-                self.engine.stream_detail(name, count=None),
+                self.engine.perform(DetailStream(name, count=None)),
                 partial(self.reference.stream_detail, name, None, self.clock.now_ms),
             )
 
@@ -182,7 +183,9 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_same_batches_are_committed(self) -> None:
         for writer in self.engine.keyspace.writers.by_name.keys() | self.reference.commits.keys():
-            self.both(self.engine.last_commit(writer), partial(self.reference.commits.get, writer))
+            self.both(
+                self.engine.perform(LastCommit(writer)), partial(self.reference.commits.get, writer)
+            )
 
     @invariant()
     def what_will_go_by_time_is_watched(self) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import UNSET
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
 from headgate.engine.replies import (
@@ -31,18 +32,9 @@ from headgate.engine.replies import (
     RedriveOutcome,
     StreamDetail,
 )
-from headgate.engine.requests import (
-    ClaimRequest,
-    GroupRequest,
-    GroupStart,
-    NackMode,
-    NackRequest,
-    PendingRequest,
-    References,
-    UpdateGroup,
-)
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.deliveries import Claim, ListPending, Nack, NackMode, ReadGroup
+from headgate.engine.requests.entries import References
+from headgate.engine.requests.groups import GroupStart, UpdateGroup
 from tests.model.reference_keyspace import RefKeyspace
 from tests.model.reference_stream import Pending, Reader, RefGroup, RefStream
 
@@ -58,7 +50,7 @@ class Reference(RefKeyspace):
         groups = [
             GroupDetail(
                 info=self.group(name, group),
-                pending=self.pending(name, group, PendingRequest(limit=10**9), now_ms)[:count],
+                pending=self.pending(ListPending(name, group, limit=10**9), now_ms)[:count],
                 consumers=self.consumers(name, group, now_ms),
             )
             for group in sorted(stream.groups)
@@ -165,7 +157,7 @@ class Reference(RefKeyspace):
     # Delivery
 
     def read_group(
-        self, request: GroupRequest, acked: Sequence[EntryId], now_ms: int
+        self, request: ReadGroup, acked: Sequence[EntryId], now_ms: int
     ) -> list[GroupRead]:
         pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
         request = under_policy(request, pairs[0][1].policy)
@@ -176,7 +168,7 @@ class Reference(RefKeyspace):
                 self.dead_letter(cursor.stream, request.group, request.claim_idle_ms, now_ms)
         return self.read_group_once(request, now_ms)
 
-    def read_group_once(self, request: GroupRequest, now_ms: int) -> list[GroupRead]:
+    def read_group_once(self, request: ReadGroup, now_ms: int) -> list[GroupRead]:
         """Read without anything that a policy does."""
         pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
         for _, group in pairs:
@@ -190,7 +182,7 @@ class Reference(RefKeyspace):
             else:
                 found, room = self._history(stream, group, request, cursor.after, now_ms)
                 # For all streams that follow.
-                asked = request._replace(claim_idle_ms=None, claim_released=False)
+                asked = replace(request, claim_idle_ms=None, claim_released=False)
             state = self._state(stream, group, request, cursor.after is None, room)
             held = len(group.held_by(request.consumer))
             served = bool(found) if cursor.after is None else room != 0
@@ -201,7 +193,7 @@ class Reference(RefKeyspace):
         self,
         stream: RefStream,
         group: RefGroup,
-        request: GroupRequest,
+        request: ReadGroup,
         is_new: bool,
         room: int | None,
     ) -> GroupState:
@@ -219,7 +211,7 @@ class Reference(RefKeyspace):
         stream: RefStream,
         group: RefGroup,
         reader: Reader,
-        request: GroupRequest,
+        request: ReadGroup,
         now_ms: int,
     ) -> tuple[list[Delivery], int | None]:
         """Take idle entries, then new ones."""
@@ -241,7 +233,7 @@ class Reference(RefKeyspace):
         self,
         stream: RefStream,
         group: RefGroup,
-        request: GroupRequest,
+        request: ReadGroup,
         room: int | None,
         now_ms: int,
     ) -> list[Delivery]:
@@ -269,7 +261,7 @@ class Reference(RefKeyspace):
         self,
         stream: RefStream,
         group: RefGroup,
-        request: GroupRequest,
+        request: ReadGroup,
         after: EntryId,
         now_ms: int,
     ) -> tuple[list[Delivery], int | None]:
@@ -337,16 +329,8 @@ class Reference(RefKeyspace):
                     stream.purge([entry_id])
         return outcomes
 
-    def nack(
-        self,
-        name: bytes,
-        group: bytes,
-        ids: Sequence[EntryId],
-        request: NackRequest,
-        consumer: bytes | None,
-        now_ms: int,
-    ) -> list[Outcome]:
-        stream, found = self._group(name, group)
+    def nack(self, request: Nack, now_ms: int) -> list[Outcome]:
+        stream, found = self._group(request.stream, request.group)
         resting: list[Pending] = []
 
         def act(found: RefGroup, one: Pending) -> Outcome:
@@ -355,10 +339,10 @@ class Reference(RefKeyspace):
             return Outcome.RELEASED
 
         outcomes = []
-        for entry_id in ids:
+        for entry_id in request.ids:
             if request.force and found.find(entry_id) is None and stream.get(entry_id) is not None:
                 found.stamp(Pending(entry_id), None, 0, 0)
-            outcomes += self._each(name, group, [entry_id], consumer, act)
+            outcomes += self._each(request.stream, request.group, [entry_id], request.consumer, act)
         for one in resting:
             rest_ms = rest_after(request, found.policy, one.count)
             one.rests_until = min(now_ms + rest_ms, COUNT_MAX) if rest_ms else 0
@@ -366,17 +350,10 @@ class Reference(RefKeyspace):
 
     # Ours: what a policy asks for
 
-    def nack_and_bury(
-        self,
-        name: bytes,
-        group: bytes,
-        ids: Sequence[EntryId],
-        request: NackRequest,
-        consumer: bytes | None,
-        now_ms: int,
-    ) -> list[Outcome]:
-        outcomes = self.nack(name, group, ids, request, consumer, now_ms)
-        self.dead_letter(name, group, None, now_ms, dict.fromkeys(ids))
+    def nack_and_bury(self, request: Nack, now_ms: int) -> list[Outcome]:
+        outcomes = self.nack(request, now_ms)
+        nacked = dict.fromkeys(request.ids)
+        self.dead_letter(request.stream, request.group, None, now_ms, nacked)
         return outcomes
 
     def dead_letter(
@@ -503,21 +480,14 @@ class Reference(RefKeyspace):
 
         return self._each(name, group, ids, consumer, act)
 
-    def claim(
-        self,
-        name: bytes,
-        group: bytes,
-        consumer: bytes,
-        ids: Sequence[EntryId],
-        request: ClaimRequest,
-        now_ms: int,
-    ) -> Claimed:
-        stream, found = self._group(name, group)
+    def claim(self, request: Claim, now_ms: int) -> Claimed:
+        stream, found = self._group(request.stream, request.group)
+        consumer = request.consumer
         found.last_id = max(found.last_id, request.last_id)
         reader = found.see(consumer, now_ms)
         deliveries: list[Delivery] = []
         purged: list[EntryId] = []
-        for entry_id in ids:
+        for entry_id in request.ids:
             one, entry = found.find(entry_id), stream.get(entry_id)
             if entry is None:
                 purged += [entry_id] if found.drop(entry_id) else []
@@ -529,7 +499,9 @@ class Reference(RefKeyspace):
                 deliveries.append(before(one, entry.fields, consumer, now_ms))
             else:
                 continue
-            count = claim_count(request, one)
+            count = request.retry_count
+            if count is None:
+                count = claim_count(one, just_id=request.just_id)
             deliveries[-1] = deliveries[-1]._replace(count_set=count)
             at_ms = max(claim_time(request, now_ms), self.clock_set_ms)
             found.stamp(one, consumer, at_ms, count)
@@ -565,16 +537,14 @@ class Reference(RefKeyspace):
                 purged.append(one.id)
             elif is_idle(one, min_idle_ms, now_ms):
                 deliveries.append(before(one, entry.fields, consumer, now_ms))
-                count = claim_count(ClaimRequest(min_idle_ms, just_id=just_id), one)
+                count = claim_count(one, just_id=just_id)
                 deliveries[-1] = deliveries[-1]._replace(count_set=count)
                 found.stamp(one, consumer, now_ms, count)
                 reader.active_ms = now_ms
         return Claimed(deliveries, purged, ahead[0].id if ahead else MIN_ID)
 
-    def pending(
-        self, name: bytes, group: bytes, request: PendingRequest, now_ms: int
-    ) -> list[PendingItem]:
-        _, found = self._group(name, group)
+    def pending(self, request: ListPending, now_ms: int) -> list[PendingItem]:
+        _, found = self._group(request.stream, request.group)
         return [
             PendingItem(
                 id=one.id,
@@ -609,7 +579,7 @@ def position(stream: RefStream, start: GroupStart) -> tuple[EntryId, int | None]
     return last_id, min(start.entries_read, stream.added)
 
 
-def room_for(request: GroupRequest, held: int) -> int | None:
+def room_for(request: ReadGroup, held: int) -> int | None:
     """Ours: what a consumer may still get before it holds max_pending."""
     if request.max_pending is None:
         return request.limit
@@ -624,12 +594,12 @@ def is_idle(one: Pending, min_idle_ms: int, now_ms: int) -> bool:
     return max(now_ms - one.at_ms, 0) >= min_idle_ms
 
 
-def under_policy(request: GroupRequest, policy: GroupPolicy) -> GroupRequest:
+def under_policy(request: ReadGroup, policy: GroupPolicy) -> ReadGroup:
     """Ours: what the request does not say, the policy says."""
     if request.claim_idle_ms is None:
-        request = request._replace(claim_idle_ms=policy.claim_idle_ms)
+        request = replace(request, claim_idle_ms=policy.claim_idle_ms)
     known = [one for one in (request.max_pending, policy.max_pending) if one is not None]
-    return request._replace(max_pending=min(known, default=None))
+    return replace(request, max_pending=min(known, default=None))
 
 
 def is_spent(policy: GroupPolicy, count: int) -> bool:
@@ -637,7 +607,7 @@ def is_spent(policy: GroupPolicy, count: int) -> bool:
     return policy.max_deliveries is not None and count >= policy.max_deliveries
 
 
-def rest_after(request: NackRequest, policy: GroupPolicy, count: int) -> int:
+def rest_after(request: Nack, policy: GroupPolicy, count: int) -> int:
     """Ours: a delay that was asked for, or what the policy says about a failure."""
     if is_spent(policy, count):
         return 0  # it is not delivered again
@@ -676,14 +646,14 @@ def size_of(deliveries: Sequence[Delivery]) -> int:
     return sum(len(text) for one in deliveries for text in one.fields or ())
 
 
-def is_too_much(request: GroupRequest, found: Sequence[Delivery], fields: Fields | None) -> bool:
+def is_too_much(request: ReadGroup, found: Sequence[Delivery], fields: Fields | None) -> bool:
     """Tell whether one more entry passes the bound in bytes (ours)."""
     if request.size_bytes_max is None or not found or fields is None:
         return False
     return size_of(found) + sum(map(len, fields)) > request.size_bytes_max
 
 
-def within(new: list[Entry], request: GroupRequest, taken: Sequence[Delivery]) -> list[Entry]:
+def within(new: list[Entry], request: ReadGroup, taken: Sequence[Delivery]) -> list[Entry]:
     """Return the new entries that fit besides what was taken; the first one if there is room."""
     if request.size_bytes_max is None:
         return new
@@ -706,7 +676,7 @@ def before(one: Pending, fields: Fields | None, consumer: bytes, now_ms: int) ->
     )
 
 
-def claim_time(request: ClaimRequest, now_ms: int) -> int:
+def claim_time(request: Claim, now_ms: int) -> int:
     at_ms = now_ms
     if request.idle_ms is not None:
         at_ms = now_ms - request.idle_ms
@@ -715,7 +685,7 @@ def claim_time(request: ClaimRequest, now_ms: int) -> int:
     return now_ms if at_ms < 0 or at_ms > now_ms else at_ms
 
 
-def nack_count(request: NackRequest, one: Pending) -> int:
+def nack_count(request: Nack, one: Pending) -> int:
     if request.retry_count is not None:
         return request.retry_count
     if request.mode is NackMode.FATAL:
@@ -723,7 +693,5 @@ def nack_count(request: NackRequest, one: Pending) -> int:
     return max(one.count - 1, 0) if request.mode is NackMode.SILENT else one.count
 
 
-def claim_count(request: ClaimRequest, one: Pending) -> int:
-    if request.retry_count is not None:
-        return request.retry_count
-    return one.count if request.just_id else min(one.count + 1, COUNT_MAX)
+def claim_count(one: Pending, *, just_id: bool) -> int:
+    return one.count if just_id else min(one.count + 1, COUNT_MAX)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from headgate.app.redis_syntax.words import CommandError
+from headgate.engine.config import StreamConfig, StreamPatch
 from headgate.engine.decisions.bulk import shares
 from headgate.engine.entry import (
     MAX_ID,
@@ -43,17 +44,10 @@ from headgate.engine.replies import (
     StreamRead,
     Written,
 )
-from headgate.engine.requests import (
-    BulkCursor,
-    From,
-    References,
-    StreamCursor,
-    StreamPatch,
-    TrimRequest,
-)
+from headgate.engine.requests.bulk import BulkCursor
+from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
+from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.idempotency import Idempotent
-from headgate.engine.state.stream import StreamConfig
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
 
 
@@ -207,7 +201,7 @@ class RefKeyspace:
         *,
         create_stream: bool,
         expected_last_id: EntryId | None,
-        trim: TrimRequest | None,
+        trim: TrimTo | None,
         now_ms: int,
     ) -> Added:
         if trim is not None:
@@ -236,14 +230,14 @@ class RefKeyspace:
             self._trim_after(stream, trim, now_ms)
         return Added(ids, is_repeat=False)
 
-    def _trim_after(self, stream: RefStream, trim: TrimRequest | None, now_ms: int) -> None:
+    def _trim_after(self, stream: RefStream, trim: TrimTo | None, now_ms: int) -> None:
         """Ours: both the retention and the request look at the stream as it is after the append."""
         retained = self._too_old_or_many(stream, now_ms)
         if trim is not None:
             self._trim(stream, trim)
         stream.trim([entry_id for entry_id in retained if stream.get(entry_id) is not None])
 
-    def _trim(self, stream: RefStream, request: TrimRequest) -> int:
+    def _trim(self, stream: RefStream, request: TrimTo) -> int:
         gone = stream.to_trim(request, self.node_max)
         if request.references is References.DELETE:
             stream.purge(gone)
@@ -256,11 +250,11 @@ class RefKeyspace:
         """Ours: a stream can be configured to forget by number and by age."""
         gone: list[EntryId] = []
         if stream.config.max_length is not None:
-            by_length = TrimRequest(max_length=stream.config.max_length)
+            by_length = TrimTo(max_length=stream.config.max_length)
             gone += stream.to_trim(by_length, self.node_max)
         if stream.config.max_age_ms is not None:
             oldest = EntryId(max(now_ms - stream.config.max_age_ms, 0), 0)
-            gone += stream.to_trim(TrimRequest(min_id=oldest), self.node_max)
+            gone += stream.to_trim(TrimTo(min_id=oldest), self.node_max)
         return gone
 
     # Bulk
@@ -468,19 +462,9 @@ class RefKeyspace:
 
     # Removing
 
-    def delete(
-        self,
-        name: bytes,
-        ids: Sequence[EntryId],
-        references: References,
-        *,
-        missing_ok: bool = True,
-    ) -> list[Deletion]:
-        if name not in self.streams and not missing_ok:
-            raise StreamNotFound(name)
-        if name not in self.streams:
-            return [Deletion.NOT_FOUND for _ in ids]
-        return [self._delete(self.streams[name], entry_id, references) for entry_id in ids]
+    def delete(self, name: bytes, ids: Sequence[EntryId], references: References) -> list[Deletion]:
+        stream = self._stream(name)
+        return [self._delete(stream, entry_id, references) for entry_id in ids]
 
     def _delete(self, stream: RefStream, entry_id: EntryId, references: References) -> Deletion:
         if references is References.ACKED and stream.is_needed(entry_id):
@@ -493,11 +477,9 @@ class RefKeyspace:
         stream.deleted_max = max(stream.deleted_max, entry_id)
         return Deletion.DELETED
 
-    def trim(self, name: bytes, request: TrimRequest, *, missing_ok: bool = True) -> int:
+    def trim(self, name: bytes, request: TrimTo) -> int:
         check_trim(request)
-        if name not in self.streams and not missing_ok:
-            raise StreamNotFound(name)
-        return self._trim(self.streams[name], request) if name in self.streams else 0
+        return self._trim(self._stream(name), request)
 
     def set_stream(
         self, name: bytes, last_id: EntryId, entries_added: int | None, deleted_max: EntryId
@@ -552,7 +534,7 @@ def check_fields(fields: Fields, index: int) -> None:
         raise Invalid(text, location=("drafts", index, "fields"))
 
 
-def check_trim(request: TrimRequest, *at: str) -> None:
+def check_trim(request: TrimTo, *at: str) -> None:
     if request.max_length is not None and request.min_id is not None:
         raise Invalid(
             "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
-from headgate.engine.requests import References, TrimRequest
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.entries import References, TrimTo
 
 NODES_PER_TRIM = 100
 TRIM_DEFAULT = 10_000  # where nodes are without bound
@@ -200,7 +199,7 @@ class RefStream:
         unread = bool(groups) and entry_id > min(group.last_id for group in groups)
         return unread or any(group.find(entry_id) is not None for group in groups)
 
-    def to_trim(self, request: TrimRequest, node_max: int) -> list[EntryId]:
+    def to_trim(self, request: TrimTo, node_max: int) -> list[EntryId]:
         """Return what a trim takes: node by node, and within a node entry by entry."""
         gone: list[EntryId] = []
         limit = trim_limit(request, node_max)
@@ -221,9 +220,7 @@ class RefStream:
                 break
         return gone
 
-    def _to_trim_of(
-        self, alive: Sequence[EntryId], request: TrimRequest, left: int
-    ) -> list[EntryId]:
+    def _to_trim_of(self, alive: Sequence[EntryId], request: TrimTo, left: int) -> list[EntryId]:
         gone: list[EntryId] = []
         for entry_id in alive:
             if request.max_length is not None and left - len(gone) <= request.max_length:
@@ -278,7 +275,7 @@ class RefStream:
         group.last_id = entry_id
 
 
-def trim_limit(request: TrimRequest, node_max: int) -> int:
+def trim_limit(request: TrimTo, node_max: int) -> int:
     """Return how many entries a trim takes at most; 0 is without bound."""
     if not request.approximate:
         return 0

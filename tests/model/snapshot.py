@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.decisions import views
+from headgate.engine.decisions.details import group_details
+from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID
+from headgate.engine.requests.streams import DetailStream
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
@@ -34,11 +36,9 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
 
 def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
-        "info": views.stream_info(keyspace, stream.name),
+        "info": stream_info(keyspace, stream.name),
         "entries": stream.log.range(MIN_ID, MAX_ID),
-        "details": views.group_details(
-            keyspace, stream.name, count=None, described_max=None, now_ms=_NOW_MS
-        ),
+        "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),
         "trimmed_through": stream.trimmed_through,
         "expires_at_ms": stream.expires_at_ms,
         "keys": [(name, list(keys.items())) for name, keys in stream.keys.by_producer.items()],

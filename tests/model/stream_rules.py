@@ -8,20 +8,24 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from headgate.engine.decisions import streams as decisions
+from headgate.engine.config import StreamConfig, StreamPatch
 from headgate.engine.entry import MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.limits import U64_MAX
-from headgate.engine.requests import (
-    BulkCursor,
+from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
     From,
+    Range,
+    Read,
     References,
     StreamCursor,
-    StreamPatch,
-    TrimRequest,
-    UpdateStream,
+    Trim,
+    TrimTo,
 )
-from headgate.engine.state.idempotency import Idempotent
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import RenameStream, SetCounters
+from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams, UpdateStream
 from tests.model.machine import (
     START_MS,
     Command,
@@ -50,7 +54,7 @@ fields = st.one_of(
 )
 drafts = st.builds(Draft, id_requests, fields)
 trims = st.builds(
-    TrimRequest,
+    TrimTo,
     max_length=st.one_of(st.none(), st.integers(0, 6)),
     min_id=st.one_of(st.none(), fixed_ids),
     approximate=st.booleans(),
@@ -95,27 +99,25 @@ class StreamRules(Machine):
         batch: list[Draft],
         create: bool,
         expected: Pick | EntryId | None,
-        trim: TrimRequest | None,
+        trim: TrimTo | None,
     ) -> None:
         last_id = None if expected is None else self.pick(stream, expected)
-        kind, ids = self.both(
-            self.engine.add(
-                stream, batch, create_stream=create, expected_last_id=last_id, trim=trim
+        kind, added = self.both(
+            self.engine.perform(
+                Add(stream, batch, create_stream=create, expected_last_id=last_id, trim=trim)
             ),
-            lambda: (
-                self.reference.add_once(
-                    stream,
-                    batch,
-                    None,
-                    create_stream=create,
-                    expected_last_id=last_id,
-                    trim=trim,
-                    now_ms=self.clock.now_ms,
-                ).ids
+            lambda: self.reference.add_once(
+                stream,
+                batch,
+                None,
+                create_stream=create,
+                expected_last_id=last_id,
+                trim=trim,
+                now_ms=self.clock.now_ms,
             ),
         )
         if kind == "reply":
-            self.given_out.setdefault(stream, []).extend(ids)
+            self.given_out.setdefault(stream, []).extend(added.ids)
 
     # Bulk
 
@@ -129,7 +131,7 @@ class StreamRules(Machine):
         self, writer: bytes, batch: int, wanted: dict[bytes, list[Draft]], create: bool
     ) -> None:
         kind, committed = self.both(
-            self.engine.commit_batch(writer, batch, wanted, create_streams=create),
+            self.engine.perform(CommitBatch(writer, batch, wanted, create_streams=create)),
             lambda: self.reference.commit_batch(
                 writer, batch, wanted, create_streams=create, now_ms=self.clock.now_ms
             ),
@@ -154,7 +156,7 @@ class StreamRules(Machine):
                 epoch = known.epoch if is_of_this_life else known.epoch - 1
             cursors.append(BulkCursor(name, after, epoch))
         self.both(
-            self.engine.plan(cursors, entries_max=most),
+            self.engine.perform(PlanRead(cursors, entries_max=most)),
             lambda: self.reference.plan(cursors, most),
         )
 
@@ -164,7 +166,7 @@ class StreamRules(Machine):
     ) -> None:
         bounds = self.pick(stream, after), self.pick(stream, through)
         self.both(
-            self.engine.split(stream, *bounds, parts),
+            self.engine.perform(SplitRange(stream, *bounds, parts)),
             lambda: self.reference.split(stream, *bounds, parts),
         )
 
@@ -183,11 +185,11 @@ class StreamRules(Machine):
         size: int,
         idempotent: Idempotent,
         create: bool,
-        trim: TrimRequest | None,
+        trim: TrimTo | None,
     ) -> None:
         batch = [Draft(None, (b"f", b"v"))] * size  # a key goes with generated ids only
         kind, added = self.both(
-            self.engine.add_once(stream, batch, idempotent, create_stream=create, trim=trim),
+            self.engine.perform(Add(stream, batch, idempotent, create_stream=create, trim=trim)),
             lambda: self.reference.add_once(
                 stream,
                 batch,
@@ -233,15 +235,15 @@ class StreamRules(Machine):
     def delete(self, stream: bytes, choices: list[Pick | EntryId], spared: References) -> None:
         ids = self.pick_all(stream, choices)
         self.both(
-            self.engine.delete(stream, ids, spared),
-            lambda: self.reference.delete(stream, ids, spared, missing_ok=False),
+            self.engine.perform(Delete(stream, ids, spared)),
+            lambda: self.reference.delete(stream, ids, spared),
         )
 
     @rule(stream=streams, request=trims)
-    def trim(self, stream: bytes, request: TrimRequest) -> None:
+    def trim(self, stream: bytes, request: TrimTo) -> None:
         self.both(
-            self.engine.trim(stream, request),
-            lambda: self.reference.trim(stream, request, missing_ok=False),
+            self.engine.perform(Trim(stream, request)),
+            lambda: self.reference.trim(stream, request),
         )
 
     @rule(
@@ -261,9 +263,7 @@ class StreamRules(Machine):
         deleted = min(last, deleted)  # what XSETID demands of its own words
         self.perform(
             Command(
-                lambda keyspace, _: decisions.set_stream(
-                    keyspace, stream, last, entries_added, deleted
-                ),
+                SetCounters(stream, last, entries_added, deleted),
                 lambda: self.reference.set_stream(stream, last, entries_added, deleted),
             )
         )
@@ -281,11 +281,15 @@ class StreamRules(Machine):
     ) -> None:
         low, high = self.pick(stream, start), self.pick(stream, end)
         self.both(
-            self.engine.range(stream, low, high, limit=limit, size_bytes_max=size_max),
+            self.engine.perform(Range(stream, low, high, limit=limit, size_bytes_max=size_max)),
             lambda: self.reference.range(stream, low, high, limit, size_max),
         )
         self.both(
-            self.engine.reverse_range(stream, high, low, limit=limit, size_bytes_max=size_max),
+            self.engine.perform(
+                Range(
+                    stream, end=high, start=low, reverse=True, limit=limit, size_bytes_max=size_max
+                )
+            ),
             lambda: self.reference.reverse_range(stream, high, low, limit, size_max),
         )
 
@@ -311,12 +315,14 @@ class StreamRules(Machine):
             for name, after in places
         ]
         self.both(
-            self.engine.read(
-                cursors,
-                limit=limit,
-                size_bytes_max=size_max,
-                wait_ms=wait_ms,
-                missing_ok=missing_ok,
+            self.engine.perform(
+                Read(
+                    cursors,
+                    limit=limit,
+                    size_bytes_max=size_max,
+                    wait_ms=wait_ms,
+                    missing_ok=missing_ok,
+                )
             ),
             lambda: self.reference.read(cursors, limit, size_max, missing_ok=missing_ok),
         )
@@ -326,7 +332,7 @@ class StreamRules(Machine):
     @rule(stream=streams, config=configs)
     def create_stream(self, stream: bytes, config: StreamConfig) -> None:
         self.both(
-            self.is_new(self.engine.create_stream(stream, config)),
+            self.is_new(self.engine.perform(CreateStream(stream, config))),
             lambda: self.reference.create_stream(stream, config, self.clock.now_ms),
         )
 
@@ -335,7 +341,7 @@ class StreamRules(Machine):
         patch = StreamPatch(**{name: getattr(config, name) for name in changed})
 
         async def update() -> StreamConfig:
-            return (await self.engine.update_stream(UpdateStream(stream, patch))).config
+            return (await self.engine.perform(UpdateStream(stream, patch))).config
 
         self.both(update(), lambda: self.reference.update_stream(stream, patch, self.clock.now_ms))
 
@@ -343,14 +349,15 @@ class StreamRules(Machine):
     def delete_stream(self, stream: bytes, really: int) -> None:
         if really == 0:
             self.both(
-                self.engine.delete_stream(stream), lambda: self.reference.delete_stream(stream)
+                self.engine.perform(DeleteStream(stream)),
+                lambda: self.reference.delete_stream(stream),
             )
 
     @rule(stream=streams, to=streams)
     def rename(self, stream: bytes, to: bytes) -> None:
         kind, _ = self.perform(
             Command(
-                lambda keyspace, _: decisions.rename(keyspace, stream, to),
+                RenameStream(stream, to),
                 lambda: self.reference.rename(stream, to),
             )
         )
@@ -382,7 +389,7 @@ class StreamRules(Machine):
     )
     def list_streams(self, prefix: bytes, after: bytes | None, limit: int) -> None:
         self.both(
-            self.engine.list_streams(prefix=prefix, after=after, limit=limit),
+            self.engine.perform(ListStreams(prefix=prefix, after=after, limit=limit)),
             lambda: self.reference.list_streams(prefix, after, limit),
         )
 

@@ -13,19 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from msgspec import UNSET
 
-from headgate.engine.decisions import deliveries as group_decisions
-from headgate.engine.decisions import streams as stream_decisions
+from headgate.engine.config import NO_POLICY, GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
-from headgate.engine.requests import (
-    GroupCursor,
-    GroupRequest,
-    NackMode,
-    NackRequest,
-    References,
-    TrimRequest,
-)
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.requests.deliveries import Ack, GroupCursor, Nack, NackMode, ReadGroup
+from headgate.engine.requests.entries import Add, Delete, References, Trim, TrimTo
+from headgate.engine.requests.streams import DeleteStream
 from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
 from tests.model.stream_rules import StreamRules
@@ -64,7 +57,7 @@ class EngineMachine(StreamRules, GroupRules):
         self.create_group(b"s", b"g", MIN_ID, None, False, policy)
         self.create_group(b"s", b"h", None, None, False, NO_POLICY)
         if read:
-            self.read_group([(b"s", None)], GroupRequest(b"g", b"a", [], limit=read), [], 0)
+            self.read_group([(b"s", None)], ReadGroup(b"g", b"a", [], limit=read), [], 0)
         self.clock.now_ms += later
 
     @rule(stream=streams, count=st.integers(1, 3))
@@ -103,7 +96,7 @@ class EngineMachine(StreamRules, GroupRules):
         self.ack(b"s", b"g", choices, None)
         max_length = max(self.reference.length(b"s") - excess, 0)
         limit = limit if approximate else None
-        request = TrimRequest(max_length, None, approximate, limit, References.ACKED)
+        request = TrimTo(max_length, None, approximate, limit, References.ACKED)
         self.trim(b"s", request)
 
     @rule(chosen=st.lists(parts, min_size=1, max_size=4))
@@ -118,21 +111,12 @@ class EngineMachine(StreamRules, GroupRules):
         name, stream, group, choices = part
         ids, now_ms, reference = self.pick_all(stream, choices), self.clock.now_ms, self.reference
         batch = [Draft(None, (b"f", b"v"))]
-        request = GroupRequest(group, b"a", [GroupCursor(stream)], limit=2)
-        nack, trim = NackRequest(NackMode.FAIL), TrimRequest(max_length=3)
-        drop = References.DELETE
+        request = ReadGroup(group, b"a", [GroupCursor(stream)], limit=2)
+        nack = Nack(stream, group, ids, NackMode.FAIL, by_policy=False)
+        trim, drop = TrimTo(max_length=3), References.DELETE
         commands = {
             "add": Command(
-                lambda keyspace, now_ms: stream_decisions.add(
-                    keyspace,
-                    stream,
-                    batch,
-                    create_stream=True,
-                    expected_last_id=None,
-                    idempotent=None,
-                    trim=None,
-                    now_ms=now_ms,
-                ),
+                Add(stream, batch),
                 lambda: reference.add_once(
                     stream,
                     batch,
@@ -144,29 +128,27 @@ class EngineMachine(StreamRules, GroupRules):
                 ),
             ),
             "read": Command(
-                lambda keyspace, now_ms: group_decisions.read_group(keyspace, request, now_ms),
+                request,
                 lambda: reference.read_group_once(request, now_ms),
             ),
             "ack": Command(
-                lambda keyspace, _: group_decisions.ack(keyspace, stream, group, ids, None),
+                Ack(stream, group, ids),
                 lambda: reference.ack(stream, group, ids, None),
             ),
             "nack": Command(
-                lambda keyspace, now_ms: group_decisions.nack(
-                    keyspace, stream, group, ids, nack, None, now_ms
-                ),
-                lambda: reference.nack(stream, group, ids, nack, None, now_ms),
+                nack,
+                lambda: reference.nack(nack, now_ms),
             ),
             "delete": Command(
-                lambda keyspace, _: stream_decisions.delete(keyspace, stream, ids, drop),
+                Delete(stream, ids, drop),
                 lambda: reference.delete(stream, ids, drop),
             ),
             "trim": Command(
-                lambda keyspace, _: stream_decisions.trim(keyspace, stream, trim),
+                Trim(stream, trim),
                 lambda: reference.trim(stream, trim),
             ),
             "drop": Command(
-                lambda keyspace, _: stream_decisions.delete_stream(keyspace, stream),
+                DeleteStream(stream),
                 lambda: reference.delete_stream(stream),
             ),
         }

@@ -174,12 +174,12 @@ def waits(engine: Engine, steady_ms: int, off_ms_max: int) -> None:
         steady_ms: what time it is for what waits.
         off_ms_max: so far it may be off, as the clock was adjusted without a step.
     """
-    found_ms, state = engine._steady_ms(), engine.keyspace
+    found_ms, state = engine._executor.steady_ms(), engine.keyspace
     off_ms = abs(found_ms - steady_ms)
     ensure(off_ms <= off_ms_max, f"who waits is {off_ms} ms off the time that has passed")
     ahead_ms = state.latest_ms - found_ms
     ensure(ahead_ms < CLOCK_STEP_MS_MIN + off_ms_max, f"recorded times are {ahead_ms} ms ahead")
-    shown_ms = state.steady_ms(engine._clock.wall_ms())
+    shown_ms = state.steady_ms(engine._executor.clock.wall_ms())
     ensure(
         engine.refusal is not None or abs(shown_ms - found_ms) < CLOCK_STEP_MS_MIN,
         f"the clock was set by {shown_ms - found_ms} ms, and nothing says so",

@@ -141,6 +141,7 @@ class RecordedJournal(Journal):
 
     history: History
     gone_back_count = 0  # how often the engine was given another state
+    _parts: tuple[Command, ...] = ()  # of the record that comes next
 
     async def run(self, go_back: GoBack) -> None:
         def noting(keyspace: Keyspace | None) -> None:
@@ -156,6 +157,19 @@ class RecordedJournal(Journal):
 
     def append(self, record: list[Command]) -> int:
         position = super().append(record)
+        self._note(position, record)
+        return position
+
+    def stage(self, part: list[Command]) -> None:
+        super().stage(part)
+        self._parts += tuple(part)
+
+    def append_staged(self) -> None:
+        before, record, self._parts = self.position, [*self._parts], ()
+        super().append_staged()
+        if self.position != before:
+            self._note(self.position, record)
+
+    def _note(self, position: int, record: list[Command]) -> None:
         if not self.history.is_over:
             self.history.append(position, record)
-        return position

@@ -20,6 +20,8 @@ from headgate.engine.journal.journal import FsyncPolicy, Growth
 from headgate.engine.journal.recovery import Loaded
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import ListStreams
 from tests.simulation import checkers
 from tests.simulation.checkers import ViolationError, ensure
 from tests.simulation.disk import CrashError, Faults, Outage, SimulatedDisk
@@ -311,14 +313,16 @@ class _Life:
             asking.set(request)
             request.task = asyncio.current_task()
             with suppress(Unavailable):  # it has just failed, or broken
-                await self._engine.add(b"after all", [self._workload._draft()._replace(id=None)])
+                await self._engine.perform(
+                    Add(b"after all", [self._workload._draft()._replace(id=None)])
+                )
                 return
             ensure(self._engine.refusal is not None, "nothing is wrong, and yet it was refused")
 
     async def _stop_orderly(
         self, running: asyncio.Task[None], clients: list[asyncio.Task[None]]
     ) -> None:
-        if self._journal.status.failure is not None and self._engine._broken is None:
+        if self._journal.status.failure is not None and self._engine._executor._broken is None:
             await self._see_failure(running)
         self._has_drained = True
         self._engine.drain()
@@ -364,7 +368,7 @@ class _Life:
         ensure(journal.position == durable, "what is not durable was not given up")
         expected = self._history.state_at(durable)
         checkers.same_state(self._engine.keyspace, expected, "after the failure")
-        await self._engine.list_streams()
+        await self._engine.perform(ListStreams())
 
     async def _ask(self) -> None:
         """Ask one request after the other."""
@@ -384,7 +388,7 @@ class _Life:
         """See that as much time has passed for what waits as for the loop."""
         passed_ms = self._loop.time_ms()
         if self._steady_from_ms is None:
-            self._steady_from_ms = self._engine._steady_ms() - passed_ms
+            self._steady_from_ms = self._engine._executor.steady_ms() - passed_ms
         # A step that was given up may be undone by the next one but for a little, which is no step.
         off_ms_max = self._adjusted_ms + self._journal.gone_back_count * CLOCK_STEP_MS_MIN
         checkers.waits(self._engine, self._steady_from_ms + passed_ms, off_ms_max)
@@ -416,7 +420,7 @@ class _Life:
         elif isinstance(error := asked.exception(), StreamError):
             checkers.refused(self._journal, self._disk, error)
             outcome = name_of(error)
-        elif isinstance(error, StepError) or self._engine._broken is not None:
+        elif isinstance(error, StepError) or self._engine._executor._broken is not None:
             outcome = repr(error)
         else:
             reply = asked.result()

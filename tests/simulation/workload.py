@@ -10,34 +10,74 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from headgate.engine import commands as c
-from headgate.engine.decisions import Decision, deliveries, streams
+from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
+from headgate.engine.decisions import Decision, Step
+from headgate.engine.decisions.table import decide
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import Journal
-from headgate.engine.requests import (
-    ClaimRequest,
-    From,
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckAndDelete,
+    Autoclaim,
+    Claim,
+    Extend,
+    GiveBack,
     GroupCursor,
-    GroupRequest,
-    GroupStart,
+    ListPending,
+    Nack,
     NackMode,
-    NackRequest,
-    PendingRequest,
+    ReadGroup,
+    Redrive,
+    SumPending,
+)
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    From,
+    Range,
+    Read,
     References,
     StreamCursor,
-    TrimRequest,
+    Trim,
+    TrimTo,
 )
-from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.idempotency import Digest, Idempotent
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
+)
+from headgate.engine.requests.idempotency import Digest, Idempotent
+from headgate.engine.requests.keyspace import (
+    ChangeDefaults,
+    ExpireStream,
+    InspectStream,
+    PersistStream,
+    RenameStream,
+    SetCounters,
+)
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    DetailStream,
+    ListStreams,
+)
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import NodeLimits
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
-from headgate.engine.state.stream import Stream, StreamConfig
-from headgate.engine.wait_queue import QueueKey
+from headgate.engine.state.stream import Stream
 from tests.changes import acting_by, configured, moved
-from tests.lengths import length_of
 from tests.simulation.history import Reader
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]
@@ -102,12 +142,12 @@ class Workload:
             self.delete_stream: 1,
             self.delete: 5,
             self.trim: 4,
-            self.set_stream: 2,
-            self.set_expiry: 2,
+            self.set_counters: 2,
+            self.expire_stream: 2,
             self.rename: 1,
             self.set_defaults: 1,
             self.perform_all: 8,
-            self.perform_blocking: 2,
+            self.read_group_plainly: 2,
             self.range: 4,
             self.look: 5,
             self.start_rewrite: 3,
@@ -159,15 +199,15 @@ class Workload:
         return Draft(asked, (self._random.choice([b"v", b"w"]), value))
 
     def _explicit_id(self) -> EntryId | PartialId:
-        ms = self._engine._now_ms() + self._random.choice([-1_000, -1, 0, 1, 1_000])
+        ms = self._engine._executor.now_ms() + self._random.choice([-1_000, -1, 0, 1, 1_000])
         ms = max(ms, 1)
         return PartialId(ms) if self._random.random() < 0.5 else EntryId(ms, 1)
 
-    def _trim(self) -> TrimRequest:
+    def _trim(self) -> TrimTo:
         random = self._random
         length = random.randint(0, 12) if random.random() < 0.7 else None
         approximate = random.random() < 0.4
-        return TrimRequest(
+        return TrimTo(
             max_length=length,
             min_id=self._id(self._stream()) if length is None else None,
             approximate=approximate,
@@ -175,7 +215,7 @@ class Workload:
             references=random.choice([*References]),
         )
 
-    def _maybe_trim(self) -> TrimRequest | None:
+    def _maybe_trim(self) -> TrimTo | None:
         return self._trim() if self._random.random() < 0.15 else None
 
     def _config(self) -> StreamConfig:
@@ -204,7 +244,9 @@ class Workload:
         stream, drafts, trim = self._stream(), self._drafts(), self._maybe_trim()
         found = self._find(stream)
         expected = found.last_id if found is not None and self._random.random() < 0.1 else None
-        return lambda: self._engine.add(stream, drafts, expected_last_id=expected, trim=trim)
+        return lambda: self._engine.perform(
+            Add(stream, drafts, expected_last_id=expected, trim=trim)
+        )
 
     def add_once(self) -> Ask:
         stream, drafts = self._stream(), self._drafts()
@@ -212,17 +254,17 @@ class Workload:
         for one in drafts if self._random.random() < 0.2 else ():
             digest.add(one.fields)
         key = Idempotent(self._consumer(), self._random.choice(KEYS), digest.value())
-        return lambda: self._engine.add_once(stream, drafts, key)
+        return lambda: self._engine.perform(Add(stream, drafts, key))
 
     def commit_batch(self) -> Ask:
         wanted = {self._stream(): self._drafts() for _ in range(self._random.randint(0, 2))}
         writer, batch = self._consumer(), self._random.randint(0, self.serial)
-        return lambda: self._engine.commit_batch(writer, batch, wanted)
+        return lambda: self._engine.perform(CommitBatch(writer, batch, wanted))
 
     def range(self) -> Ask:
         stream = self._stream()
-        ask = self._random.choice([self._engine.range, self._engine.reverse_range])
-        return lambda: ask(stream, limit=20)
+        request = Range(stream, limit=20, reverse=self._random.choice([False, True]))
+        return lambda: self._engine.perform(request)
 
     def read(self) -> Ask:
         stream = self._stream()
@@ -232,63 +274,60 @@ class Workload:
         cursors = [StreamCursor(stream, after)]
         if self._random.random() < 0.3:
             cursors.append(StreamCursor(self._stream(), From.NOW))
-        return lambda: self._engine.read(cursors, limit=5, wait_ms=wait_ms, missing_ok=missing_ok)
+        return lambda: self._engine.perform(
+            Read(cursors, limit=5, wait_ms=wait_ms, missing_ok=missing_ok)
+        )
 
     def delete(self) -> Ask:
         stream, references = self._stream(), self._random.choice([*References])
         ids = self._ids(stream)
-        return lambda: self._engine.delete(stream, ids, references)
+        return lambda: self._engine.perform(Delete(stream, ids, references))
 
     def trim(self) -> Ask:
         stream, request = self._stream(), self._trim()
-        return lambda: self._engine.trim(stream, request)
+        return lambda: self._engine.perform(Trim(stream, request))
 
     # Streams
 
     def create_stream(self) -> Ask:
         stream, config = self._stream(), self._config()
-        return lambda: self._engine.create_stream(stream, config)
+        return lambda: self._engine.perform(CreateStream(stream, config))
 
     def configure_stream(self) -> Ask:
         stream, config = self._stream(), self._config()
-        return lambda: self._engine.update_stream(configured(stream, config))
+        return lambda: self._engine.perform(configured(stream, config))
 
     def delete_stream(self) -> Ask:
         stream = self._stream()
-        return lambda: self._engine.delete_stream(stream)
+        return lambda: self._engine.perform(DeleteStream(stream))
 
-    def set_stream(self) -> Ask:
+    def set_counters(self) -> Ask:
         stream, ahead = self._stream(), self._random.randint(0, 3)
         found = self._find(stream)
         last_id = (
             found.last_id._replace(ms=found.last_id.ms + ahead) if found is not None else MIN_ID
         )
         added = self._random.choice([None, 1_000])
-        return lambda: self._engine.perform(
-            lambda keyspace, _: streams.set_stream(keyspace, stream, last_id, added, MIN_ID)
-        )
+        return lambda: self._engine.perform(SetCounters(stream, last_id, added))
 
-    def set_expiry(self) -> Ask:
-        stream, delta_ms = self._stream(), self._random.choice([None, 50, 2_000, 100_000])
-        return lambda: self._engine.perform(
-            lambda keyspace, now_ms: streams.set_expiry(
-                keyspace, stream, None if delta_ms is None else now_ms + delta_ms
-            )
-        )
+    def expire_stream(self) -> Ask:
+        stream, ttl_ms = self._stream(), self._random.choice([None, 50, 2_000, 100_000])
+        if ttl_ms is None:
+            return lambda: self._engine.perform(PersistStream(stream))
+        return lambda: self._engine.perform(ExpireStream(stream, ttl_ms))
 
     def rename(self) -> Ask:
         stream, to = self._stream(), self._random.choice([b"a", b"b", b"c", b"d"])
-        return lambda: self._engine.perform(
-            lambda keyspace, _: streams.rename(keyspace, stream, to)
-        )
+        return lambda: self._engine.perform(RenameStream(stream, to))
 
     def set_defaults(self) -> Ask:
-        defaults = Defaults(
-            NodeLimits(self._random.choice([1, 3, 100]), self._random.choice([0, 60, 4096])),
-            self._random.choice([300, 100_000]),
-            self._random.choice([2, 100]),
+        request = ChangeDefaults(
+            node_entries_max=self._random.choice([1, 3, 100]),
+            node_bytes_max=self._random.choice([0, 60, 4096]),
+            idempotency_window_ms=self._random.choice([300, 100_000]),
+            idempotency_max=self._random.choice([2, 100]),
         )
-        return lambda: self._engine.perform(lambda *_: Decision(None, [c.DefaultsSet(defaults)]))
+        return lambda: self._engine.perform(request)
 
     # Groups and consumers
 
@@ -296,38 +335,40 @@ class Workload:
         stream, group = self._names()
         start = GroupStart(self._random.choice([None, MIN_ID, MIN_ID, self._id(stream)]))
         policy = self._policy() if self._random.random() < 0.5 else NO_POLICY
-        return lambda: self._engine.create_group(
-            stream, group, start, create_stream=True, policy=policy
+        return lambda: self._engine.perform(
+            CreateGroup(stream, group, start, create_stream=True, policy=policy)
         )
 
     def set_policy(self) -> Ask:
         stream, group = self._names()
         policy = self._policy()
-        return lambda: self._engine.update_group(acting_by(stream, group, policy))
+        return lambda: self._engine.perform(acting_by(stream, group, policy))
 
     def redrive(self) -> Ask:
         stream, group = self._names()
         limit = self._random.choice([1, 5])
-        return lambda: self._engine.redrive(stream, group, limit=limit)
+        return lambda: self._engine.perform(Redrive(stream, group, limit=limit))
 
     def set_group(self) -> Ask:
         stream, group = self._names()
         start = GroupStart(self._random.choice([None, MIN_ID, self._id(stream)]))
-        return lambda: self._engine.update_group(moved(stream, group, start))
+        return lambda: self._engine.perform(moved(stream, group, start))
 
     def destroy_group(self) -> Ask:
         stream, group = self._names()
-        return lambda: self._engine.destroy_group(stream, group)
+        return lambda: self._engine.perform(DestroyGroup(stream, group))
 
     def create_consumer(self) -> Ask:
         stream, group = self._names()
         consumer = self._consumer()
-        return lambda: self._engine.create_consumer(stream, group, consumer)
+        return lambda: self._engine.perform(CreateConsumer(stream, group, consumer))
 
     def delete_consumer(self) -> Ask:
         stream, group = self._names()
         consumer, release = self._consumer(), self._random.random() < 0.5
-        return lambda: self._engine.delete_consumer(stream, group, consumer, release=release)
+        return lambda: self._engine.perform(
+            DeleteConsumer(stream, group, consumer, release=release)
+        )
 
     # Deliveries
 
@@ -338,7 +379,7 @@ class Workload:
         cursors = [GroupCursor(stream, after)]
         if random.random() < 0.1:
             cursors.append(GroupCursor(self._stream()))
-        request = GroupRequest(
+        request = ReadGroup(
             group,
             self._consumer(),
             cursors,
@@ -352,136 +393,121 @@ class Workload:
         self.reader = None if after is not None else (group, request.consumer)
         wait_ms = random.choice(WAITS_MS)
         acked = self._pending(stream, group) if random.random() < 0.2 else []
-        return lambda: self._engine.read_group(request, wait_ms=wait_ms, acked=acked)
+        return lambda: self._engine.perform(replace(request, wait_ms=wait_ms, acked=acked))
 
     def ack(self) -> Ask:
         stream, group = self._names()
         ids, consumer = self._pending(stream, group), self._random.choice([None, self._consumer()])
-        return lambda: self._engine.ack(stream, group, ids, consumer=consumer)
+        return lambda: self._engine.perform(Ack(stream, group, ids, consumer=consumer))
 
     def nack(self) -> Ask:
         stream, group = self._names()
         ids, mode = self._pending(stream, group), self._random.choice([*NackMode])
         delay_ms = self._random.choice([None, None, 0, 20, 1_000])
-        return lambda: self._engine.nack(stream, group, ids, mode=mode, delay_ms=delay_ms)
+        return lambda: self._engine.perform(Nack(stream, group, ids, mode=mode, delay_ms=delay_ms))
 
     def nack_by_force(self) -> Ask:
         stream, group = self._names()
-        ids, request = self._ids(stream), NackRequest(NackMode.FAIL, 2, force=True)
-        return lambda: self._engine.perform(
-            lambda keyspace, now_ms: deliveries.nack(
-                keyspace, stream, group, ids, request, None, now_ms
-            )
+        ids = self._ids(stream)
+        request = Nack(
+            stream, group, ids, NackMode.FAIL, retry_count=2, force=True, by_policy=False
         )
+        return lambda: self._engine.perform(request)
 
     def ack_and_delete(self) -> Ask:
         stream, group = self._names()
         ids, references = self._pending(stream, group), self._random.choice([*References])
-        return lambda: self._engine.perform(
-            lambda keyspace, _: deliveries.ack_and_delete(keyspace, stream, group, ids, references)
-        )
+        return lambda: self._engine.perform(AckAndDelete(stream, group, ids, references))
 
     def extend(self) -> Ask:
         stream, group = self._names()
         ids, consumer = self._pending(stream, group), self._consumer()
-        return lambda: self._engine.extend(stream, group, ids, consumer=consumer)
+        return lambda: self._engine.perform(Extend(stream, group, ids, consumer=consumer))
 
     def claim(self) -> Ask:
         stream, group = self._names()
         ids, consumer = self._pending(stream, group), self._consumer()
-        request = ClaimRequest(
+        request = Claim(
+            stream,
+            group,
+            consumer,
+            ids,
             self._random.choice(IDLE_MS),
             idle_ms=self._random.choice([None, 700]),
             retry_count=self._random.choice([None, 7]),
             force=self._random.random() < 0.3,
             just_id=self._random.random() < 0.3,
         )
-        return lambda: self._engine.claim(stream, group, consumer, ids, request)
+        return lambda: self._engine.perform(request)
 
     def autoclaim(self) -> Ask:
         stream, group = self._names()
         consumer, idle_ms = self._consumer(), self._random.choice(IDLE_MS)
         just_id = self._random.random() < 0.3
-        return lambda: self._engine.autoclaim(
-            stream, group, consumer, min_idle_ms=idle_ms, limit=3, just_id=just_id
+        return lambda: self._engine.perform(
+            Autoclaim(stream, group, consumer, min_idle_ms=idle_ms, limit=3, just_id=just_id)
         )
 
     def give_back(self) -> Ask:
         stream, group = self._names()
         counts = dict.fromkeys(self._pending(stream, group), 1)
         consumer = self._consumer()
-        return lambda: self._engine.give_back(stream, group, consumer, counts)
+        return lambda: self._engine.perform(GiveBack(stream, group, consumer, counts))
 
     # Many at once, and questions
 
     def perform_all(self) -> Ask:
-        steps = [self._step() for _ in range(self._random.randint(1, 4))]
+        requests = [self._part() for _ in range(self._random.randint(1, 4))]
+        steps: list[Step[Any]] = [partial(_decided, request) for request in requests]
         if self._random.random() < 0.1:
             steps.insert(self._random.randint(0, len(steps)), _mistaken)
         if self._random.random() < self.poison_chance:
             steps.append(_poisonous)
-        return lambda: self._engine.perform_all(steps)
+        if len(steps) == len(requests):
+            return lambda: self._engine.perform_all(requests)
+        return lambda: self._engine._executor.run_all(steps)
 
-    def _step(self) -> Callable[[Keyspace, int], Decision[Any]]:
+    def _part(self) -> Request[Any]:
         stream, group = self._names()
         ids, drafts, consumer = self._pending(stream, group), self._drafts(), self._consumer()
         to = self._random.choice([b"a", b"b", b"c", b"d"])
-        request = GroupRequest(group, consumer, [GroupCursor(stream)], limit=2)
-
-        def add(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
-            return streams.add(
-                keyspace,
-                stream,
-                drafts,
-                create_stream=True,
-                expected_last_id=None,
-                idempotent=None,
-                trim=None,
-                now_ms=now_ms,
-            )
+        request = ReadGroup(group, consumer, [GroupCursor(stream)], limit=2)
 
         return self._random.choice(
             [
-                add,
-                add,
-                lambda keyspace, _: deliveries.ack(keyspace, stream, group, ids, None),
-                lambda keyspace, now_ms: deliveries.read_group(keyspace, request, now_ms),
-                lambda keyspace, _: streams.delete(keyspace, stream, ids),
-                lambda keyspace, _: streams.rename(keyspace, stream, to),
-                lambda keyspace, now_ms: streams.set_expiry(keyspace, stream, now_ms + 100),
-                lambda keyspace, _: streams.delete_stream(keyspace, stream),
+                Add(stream, drafts),
+                Add(stream, drafts),
+                Ack(stream, group, ids),
+                request,
+                Delete(stream, ids),
+                RenameStream(stream, to),
+                ExpireStream(stream, 100),
+                DeleteStream(stream),
             ]
         )
 
-    def perform_blocking(self) -> Ask:
+    def read_group_plainly(self) -> Ask:
         stream, group = self._names()
-        request = GroupRequest(group, self._consumer(), [GroupCursor(stream)], limit=2)
-        wait_ms = self._random.choice(WAITS_MS)
-
-        def step(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
-            decision = deliveries.read_group(keyspace, request, now_ms)
-            is_served = any(one.served for one in decision.reply)
-            return Decision(decision.reply if is_served else None, decision.commands)
-
-        return lambda: self._engine.perform_blocking(
-            step, [QueueKey(stream, group)], wait_ms=wait_ms
-        )
+        consumer, wait_ms = self._consumer(), self._random.choice(WAITS_MS)
+        cursors = [GroupCursor(stream)]
+        request = ReadGroup(group, consumer, cursors, limit=2, wait_ms=wait_ms, by_policy=False)
+        return lambda: self._engine.perform(request)
 
     def look(self) -> Ask:
-        engine, stream, group = self._engine, *self._names()
-        asks: list[Ask] = [
-            engine.list_streams,
-            partial(length_of, engine, stream),
-            partial(engine.stream_info, stream),
-            partial(engine.stream_detail, stream, count=None),
-            partial(engine.groups, stream),
-            partial(engine.group, stream, group),
-            partial(engine.consumers, stream, group),
-            partial(engine.consumer, stream, group, self._consumer()),
-            partial(engine.pending, stream, group, PendingRequest()),
-            partial(engine.pending_summary, stream, group),
+        stream, group = self._names()
+        requests: list[Request[Any]] = [
+            ListStreams(),
+            DescribeStream(stream),
+            DetailStream(stream, count=None),
+            ListGroups(stream),
+            DescribeGroup(stream, group),
+            ListConsumers(stream, group),
+            DescribeConsumer(stream, group, self._consumer()),
+            ListPending(stream, group),
+            SumPending(stream, group),
+            InspectStream(stream),
         ]
-        return self._random.choice(asks)
+        return partial(self._engine.perform, self._random.choice(requests))
 
     def start_rewrite(self) -> Ask:
         async def start() -> bool:
@@ -490,6 +516,10 @@ class Workload:
             return journal.start_rewrite()
 
         return start
+
+
+def _decided(request: Request[Any], keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+    return decide(keyspace, request, now_ms)
 
 
 def _mistaken(keyspace: Keyspace, now_ms: int) -> Decision[Any]:

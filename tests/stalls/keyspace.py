@@ -18,7 +18,9 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 
 BIG = "big"
 """The stream with all entries."""
@@ -78,32 +80,34 @@ async def fill(engine: Engine, size: Size) -> None:
     big, crowd = BIG.encode(), CROWD.encode()
     for start in range(0, size.entries, _BATCH):
         numbers = range(start, min(start + _BATCH, size.entries))
-        await engine.add(big, [_draft(FIRST_MS + number) for number in numbers])
-    await engine.create_group(big, FRESH.encode(), GroupStart(MIN_ID))
-    await engine.create_group(big, GROUP.encode(), GroupStart(MIN_ID))
+        await engine.perform(Add(big, [_draft(FIRST_MS + number) for number in numbers]))
+    await engine.perform(CreateGroup(big, FRESH.encode(), GroupStart(MIN_ID)))
+    await engine.perform(CreateGroup(big, GROUP.encode(), GroupStart(MIN_ID)))
     half = EntryId(FIRST_MS + size.pending - 1, 0)
-    await engine.create_group(big, HALF.encode(), GroupStart(half))
+    await engine.perform(CreateGroup(big, HALF.encode(), GroupStart(half)))
     for _ in range(0, size.pending, _BATCH):
         limit = min(_BATCH, size.pending)
-        request = GroupRequest(GROUP.encode(), HOLDER.encode(), [GroupCursor(big)], limit=limit)
-        await engine.read_group(request)
+        request = ReadGroup(GROUP.encode(), HOLDER.encode(), [GroupCursor(big)], limit=limit)
+        await engine.perform(request)
     for start in range(0, size.consumers, _BATCH):
         numbers = range(start, min(start + _BATCH, size.consumers))
-        await engine.add(crowd, [_draft(FIRST_MS + number) for number in numbers])
-    await engine.create_group(crowd, crowd, GroupStart(MIN_ID))
+        await engine.perform(Add(crowd, [_draft(FIRST_MS + number) for number in numbers]))
+    await engine.perform(CreateGroup(crowd, crowd, GroupStart(MIN_ID)))
     for number in range(size.consumers):
         name = b"consumer-%06d" % number
-        await engine.read_group(GroupRequest(crowd, name, [GroupCursor(crowd)], limit=1))
-    await engine.add(GROUPED.encode(), [_draft(FIRST_MS)])
+        await engine.perform(ReadGroup(crowd, name, [GroupCursor(crowd)], limit=1))
+    await engine.perform(Add(GROUPED.encode(), [_draft(FIRST_MS)]))
     for number in range(size.groups):
-        await engine.create_group(GROUPED.encode(), b"group-%05d" % number, GroupStart(MIN_ID))
+        await engine.perform(
+            CreateGroup(GROUPED.encode(), b"group-%05d" % number, GroupStart(MIN_ID))
+        )
     fields = tuple(part for at in range(_WIDE_FIELDS) for part in (b"f%03d" % at, b"v"))
     for start in range(0, size.many, _BATCH // 10):
         count = min(_BATCH // 10, size.many - start)
-        await engine.add(WIDE.encode(), [Draft(None, fields)] * count)
-    await engine.create_group(WIDE.encode(), WIDE.encode(), GroupStart(MIN_ID))
+        await engine.perform(Add(WIDE.encode(), [Draft(None, fields)] * count))
+    await engine.perform(CreateGroup(WIDE.encode(), WIDE.encode(), GroupStart(MIN_ID)))
     for number in range(size.streams):
-        await engine.add(stream_name(number).encode(), [_draft(FIRST_MS)])
+        await engine.perform(Add(stream_name(number).encode(), [_draft(FIRST_MS)]))
 
 
 def _draft(at_ms: int) -> Draft:

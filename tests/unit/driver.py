@@ -7,14 +7,9 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Delivery, GroupRead, PendingItem
-from headgate.engine.requests import (
-    From,
-    GroupCursor,
-    GroupRequest,
-    GroupStart,
-    PendingRequest,
-    StreamCursor,
-)
+from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
+from headgate.engine.requests.entries import Add, From, Read, StreamCursor
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.state.bounds import KeyspaceBounds
 from tests.virtual_time import ManualClock
 
@@ -42,12 +37,13 @@ class Driver(Engine):
 
     async def put(self, *numbers: int, stream: bytes = S) -> None:
         """Add entries `1-0`, `2-0`, … as asked."""
-        await self.add(stream, [Draft(EntryId(n, 0), (b"n", b"%d" % n)) for n in numbers])
+        drafts = [Draft(EntryId(n, 0), (b"n", b"%d" % n)) for n in numbers]
+        await self.perform(Add(stream, drafts))
 
     async def start(self, *numbers: int, after: EntryId | None = MIN_ID, stream: bytes = S) -> None:
         """Add entries and create the group; it starts at `after`."""
         await self.put(*numbers, stream=stream)
-        await self.create_group(stream, G, GroupStart(after))
+        await self.perform(CreateGroup(stream, G, GroupStart(after)))
 
     async def take(
         self,
@@ -65,10 +61,20 @@ class Driver(Engine):
     ) -> list[GroupRead]:
         """Read as a consumer of the group."""
         cursors = [GroupCursor(stream, after) for stream in streams]
-        request = GroupRequest(
-            G, consumer, cursors, limit, claim, no_ack, max_pending, claim_released=released
+        return await self.perform(
+            ReadGroup(
+                G,
+                consumer,
+                cursors,
+                limit,
+                claim,
+                no_ack,
+                max_pending,
+                claim_released=released,
+                wait_ms=wait_ms,
+                acked=acked,
+            )
         )
-        return await self.read_group(request, wait_ms=wait_ms, acked=acked)
 
     async def follow(
         self,
@@ -80,12 +86,14 @@ class Driver(Engine):
     ) -> list[tuple[bytes, list[int]]]:
         """Read as anybody; returns the numbers per stream that has some."""
         cursors = [StreamCursor(stream, after) for stream in streams or (S,)]
-        reads = await self.read(cursors, wait_ms=wait_ms, limit=limit, missing_ok=missing_ok)
+        reads = await self.perform(
+            Read(cursors, limit=limit, wait_ms=wait_ms, missing_ok=missing_ok)
+        )
         return [(one.stream, [e.id.ms for e in one.entries]) for one in reads if one.entries]
 
     async def held(self, consumer: bytes | None = None) -> list[PendingItem]:
         """List what is pending."""
-        return await self.pending(S, G, PendingRequest(consumer=consumer))
+        return await self.perform(ListPending(S, G, consumer=consumer))
 
     async def held_numbers(self, consumer: bytes | None = None) -> list[int]:
         return [item.id.ms for item in await self.held(consumer)]

@@ -10,11 +10,11 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.pending import PendingEntry
 from headgate.app.wire.schemas.policies import Policy
 from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, Flag, IdText, Request
+from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.replies import ConsumerInfo as EngineConsumerInfo
 from headgate.engine.replies import GroupDetail as EngineGroupDetail
 from headgate.engine.replies import GroupInfo as EngineGroupInfo
-from headgate.engine.requests import GroupStart, PolicyPatch, UpdateGroup
-from headgate.engine.state.policy import GroupPolicy
+from headgate.engine.requests.groups import GroupStart, UpdateGroup
 
 
 class GroupConsumer(BaseModel):

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headgate.app.backends.port import Ability
 from headgate.engine.limits import (
     CONSUMERS_MAX,
     GROUPS_MAX,
@@ -137,3 +138,7 @@ class Limits(ChosenLimits):
 
     memory_bytes_max: int = _of_the_machine("memory_bytes_max")
     sockets_max: int = _of_the_machine("sockets_max")
+    abilities: list[Ability] = Field(
+        description="What the backend can beyond what every backend can. An operation that needs "
+        "an ability that is missing answers 501 `not_supported`.",
+    )

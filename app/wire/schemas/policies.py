@@ -7,8 +7,7 @@ from typing_extensions import TypeAliasType
 
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.schemas.values import Milliseconds, Positive, Request
-from headgate.engine.requests import PolicyPatch, patched
-from headgate.engine.state.policy import NO_POLICY, GroupPolicy
+from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch, patched
 
 OnDisconnect = TypeAliasType("OnDisconnect", Literal["release", "keep"])
 

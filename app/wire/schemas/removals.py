@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, model_validator
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.schemas.values import REFERENCES, Count, Flag, Ids, IdText, Request
 from headgate.engine.replies import Deletion
-from headgate.engine.requests import References, TrimRequest
+from headgate.engine.requests.entries import References, TrimTo
 
 
 class Trim(Request):
@@ -23,10 +23,10 @@ class Trim(Request):
     )
     references: References = Field(References.KEEP, description=REFERENCES)
 
-    def to_request(self, field: str) -> TrimRequest:
+    def to_request(self, field: str) -> TrimTo:
         """Return the engine's form."""
         min_id = None if self.min_id is None else parse_id(self.min_id, field=f"{field}/min_id")
-        return TrimRequest(self.max_length, min_id, self.approximate, self.limit, self.references)
+        return TrimTo(self.max_length, min_id, self.approximate, self.limit, self.references)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:

@@ -9,6 +9,8 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, IdText, Request
+from headgate.engine.config import StreamConfig as EngineStreamConfig
+from headgate.engine.config import StreamPatch
 from headgate.engine.limits import (
     COUNT_MAX,
     IDEMPOTENCY_KEYS_MAX,
@@ -16,8 +18,6 @@ from headgate.engine.limits import (
     IDEMPOTENCY_WINDOW_MS_MIN,
 )
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
-from headgate.engine.requests import StreamPatch
-from headgate.engine.state.stream import StreamConfig as EngineStreamConfig
 
 IdempotencyWindow = Annotated[
     int, Field(ge=IDEMPOTENCY_WINDOW_MS_MIN, le=IDEMPOTENCY_WINDOW_MS_MAX, strict=True)

@@ -10,7 +10,7 @@ import pytest
 
 from headgate.engine import commands
 from headgate.engine.clock import StepWatch
-from headgate.engine.decisions import Decision, streams
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable
@@ -18,11 +18,14 @@ from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
-from headgate.engine.requests import ClaimRequest, NackMode, PendingRequest
-from headgate.engine.state.idempotency import Idempotent
+from headgate.engine.requests.bulk import CommitBatch, LastCommit
+from headgate.engine.requests.deliveries import Autoclaim, Claim, ListPending, Nack, NackMode
+from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.groups import ListConsumers
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import ExpireStream
+from headgate.engine.requests.streams import CreateStream
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
@@ -113,7 +116,7 @@ async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_i
     await asyncio.sleep(10 * DAY_MS // 1000)
     clock.step(by_ms)
     assert [one.idle_ms for one in await engine.held()] == [10 * DAY_MS]
-    [info] = await engine.consumers(S, G)
+    [info] = await engine.perform(ListConsumers(S, G))
     assert (info.idle_ms, info.inactive_ms) == (10 * DAY_MS, 10 * DAY_MS)
 
 
@@ -126,10 +129,10 @@ async def test_claims_and_lists_go_by_the_time_that_has_passed(by_ms: int) -> No
     clock.step(by_ms)
     await engine.take(b"b", 1)
     await asyncio.sleep(15)
-    listed = await engine.pending(S, G, PendingRequest(min_idle_ms=IDLE_MS))
+    listed = await engine.perform(ListPending(S, G, min_idle_ms=IDLE_MS))
     assert [(one.id.ms, one.idle_ms) for one in listed] == [(1, 35_000)]
-    claimed = await engine.autoclaim(
-        S, G, b"a", min_idle_ms=IDLE_MS, start=MIN_ID, limit=10, just_id=False
+    claimed = await engine.perform(
+        Autoclaim(S, G, b"a", min_idle_ms=IDLE_MS, start=MIN_ID, limit=10, just_id=False)
     )
     assert [one.id.ms for one in claimed.deliveries] == [1]
     assert [one.idle_ms for one in await engine.held()] == [0, 15_000]
@@ -156,8 +159,8 @@ async def test_a_step_costs_one_record_however_much_is_pending() -> None:
     await engine.take(b"a", claim=HOUR_MS)
     before = len(records(engine))
     clock.step(-HOUR_MS)
-    await engine.consumers(S, G)
-    await engine.consumers(S, G)
+    await engine.perform(ListConsumers(S, G))
+    await engine.perform(ListConsumers(S, G))
     assert records(engine)[before:] == [[commands.ClockSet(-HOUR_MS)]]
 
 
@@ -182,7 +185,7 @@ async def test_a_rest_ends_in_time(by_ms: int) -> None:
     engine, clock = driver()
     await engine.start(1)
     await engine.take(b"b")
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL, delay_ms=IDLE_MS)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL, delay_ms=IDLE_MS))
     await asyncio.sleep(10)
     blocked = asyncio.create_task(engine.take(b"a", claim=DAY_MS, wait_ms=None))
     await settle()
@@ -203,7 +206,7 @@ async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
     )
     async with kept(engine):
         await engine.start(1)
-        await engine.update_group(acting_by(S, G, policy))
+        await engine.perform(acting_by(S, G, policy))
         await engine.take(b"b")
         await asyncio.sleep(10)
         clock.step(by_ms)
@@ -212,9 +215,9 @@ async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
         await asyncio.sleep(3)
         assert await length_of(engine, b"d") == 1
         await asyncio.sleep(27)
-        assert len(await engine.consumers(S, G)) == 1
+        assert len(await engine.perform(ListConsumers(S, G))) == 1
         await asyncio.sleep(3)
-        assert await engine.consumers(S, G) == []
+        assert await engine.perform(ListConsumers(S, G)) == []
 
 
 @in_virtual_time_either_way
@@ -222,40 +225,36 @@ async def test_a_key_protects_for_its_time_and_is_forgotten_then(by_ms: int) -> 
     engine, clock = driver()
     draft = [Draft(None, (b"f", b"v"))]
     async with kept(engine):
-        await engine.create_stream(S, StreamConfig(idempotency_window_ms=IDLE_MS))
-        made = await engine.add_once(S, draft, Idempotent(b"p", b"k"))
+        await engine.perform(CreateStream(S, StreamConfig(idempotency_window_ms=IDLE_MS)))
+        made = await engine.perform(Add(S, draft, Idempotent(b"p", b"k")))
         await asyncio.sleep(10)
         clock.step(by_ms)
         await asyncio.sleep(19)
-        assert (await engine.add_once(S, draft, Idempotent(b"p", b"k"))).ids == made.ids
+        assert (await engine.perform(Add(S, draft, Idempotent(b"p", b"k")))).ids == made.ids
         await asyncio.sleep(3)
         assert len(engine.keyspace.stream(S).keys) == 0
-        again = await engine.add_once(S, draft, Idempotent(b"p", b"k"))
+        again = await engine.perform(Add(S, draft, Idempotent(b"p", b"k")))
         assert again.ids > made.ids
 
 
 @in_virtual_time_either_way
 async def test_a_writer_is_not_forgotten_and_its_commit_is_told_by_the_clock(by_ms: int) -> None:
     engine, clock = driver()
-    await engine.commit_batch(b"w", 7, {})
+    await engine.perform(CommitBatch(b"w", 7, {}))
     clock.step(100 * by_ms)
-    await engine.commit_batch(b"v", 1, {})
-    last = await engine.last_commit(b"w")
+    await engine.perform(CommitBatch(b"v", 1, {}))
+    last = await engine.perform(LastCommit(b"w"))
     assert last == (7, START_MS + 100 * by_ms)
 
 
 # What goes by the clock, as in Redis
 
 
-def expire(keyspace: Keyspace, at_ms: int, *, in_ms: int) -> Decision[None]:
-    return streams.set_expiry(keyspace, S, at_ms + in_ms)
-
-
 @in_virtual_time
 async def test_a_stream_goes_at_a_moment_whenever_that_comes() -> None:
     engine, clock = driver()
     await engine.put(1)
-    await engine.perform(partial(expire, in_ms=60_000))
+    await engine.perform(ExpireStream(S, 60_000))
     clock.step(-HOUR_MS)
     await asyncio.sleep(3_600)
     assert await length_of(engine, S) == 1
@@ -268,13 +267,13 @@ async def test_an_age_limit_takes_nothing_early_when_the_clock_is_set_back() -> 
     engine, clock = driver()
     draft = [Draft(None, (b"f", b"v"))]
     async with kept(engine):
-        await engine.create_stream(S, StreamConfig(max_age_ms=60_000))
-        [first] = await engine.add(S, draft)
+        await engine.perform(CreateStream(S, StreamConfig(max_age_ms=60_000)))
+        [first] = (await engine.perform(Add(S, draft))).ids
         clock.step(-HOUR_MS)
         for _ in range(60):
             await asyncio.sleep(59)
-            await engine.add(S, draft)
-        ids = [one.id for one in await engine.range(S)]
+            await engine.perform(Add(S, draft))
+        ids = [one.id for one in await engine.perform(Range(S))]
         assert ids == [EntryId(first.ms, seq) for seq in range(61)]
         await asyncio.sleep(3 * 60)
         assert await length_of(engine, S) == 0
@@ -312,17 +311,17 @@ async def test_a_start_before_what_was_recorded_goes_on_from_there(
     await before.take(b"a", 1)
     before.hand.now_ms += 10_000
     await before.take(b"b", 1)
-    await before.nack(S, G, [entry_id(3)], mode=NackMode.FAIL, delay_ms=IDLE_MS)
+    await before.perform(Nack(S, G, [entry_id(3)], mode=NackMode.FAIL, delay_ms=IDLE_MS))
 
     clock = ManualClock(START_MS - HOUR_MS)
     after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
-    held = await after.pending(S, G, PendingRequest())
+    held = await after.perform(ListPending(S, G))
     assert [one.idle_ms for one in held] == [30_000, 10_000, None]
     clock.now_ms += IDLE_MS - 1
-    claim = partial(after.autoclaim, S, G, b"c", start=MIN_ID, limit=9, just_id=True)
-    assert len((await claim(min_idle_ms=IDLE_MS)).deliveries) == 2
+    claim = Autoclaim(S, G, b"c", min_idle_ms=IDLE_MS, limit=9, just_id=True)
+    assert len((await after.perform(claim)).deliveries) == 2
     clock.now_ms += 1
-    assert [one.id.ms for one in (await claim(min_idle_ms=IDLE_MS)).deliveries] == [3]
+    assert [one.id.ms for one in (await after.perform(claim)).deliveries] == [3]
 
 
 @recovered
@@ -342,7 +341,7 @@ async def test_a_start_after_the_clock_was_set_while_it_ran_knows_all_idle_times
 
     clock = ManualClock(before.hand.now_ms + 1_000)
     after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
-    held = await after.pending(S, G, PendingRequest())
+    held = await after.perform(ListPending(S, G))
     assert [one.idle_ms for one in held] == [16_000, 6_000, 1_000]
     assert steps(after) == []
 
@@ -387,7 +386,7 @@ async def test_what_is_made_as_old_as_can_be_is_claimed_first() -> None:
     await engine.start(1, 2, 3)
     engine.hand.step(HOUR_MS)
     await engine.take(b"a")
-    await engine.claim(S, G, b"a", [entry_id(2)], ClaimRequest(0, time_ms=1))
-    await engine.claim(S, G, b"a", [entry_id(3)], ClaimRequest(0, time_ms=0))
+    await engine.perform(Claim(S, G, b"a", [entry_id(2)], 0, time_ms=1))
+    await engine.perform(Claim(S, G, b"a", [entry_id(3)], 0, time_ms=0))
     assert [one.idle_ms for one in await engine.held()] == [0, 1_000, 1_000]
     assert numbers(await engine.take(b"b", claim=1_000)) == [2, 3]

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine import commands as c
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
-from headgate.engine.state.stream import StreamConfig
 
 names = st.binary(max_size=4)
 ids = st.builds(EntryId, st.integers(0, U64_MAX), st.integers(0, U64_MAX))

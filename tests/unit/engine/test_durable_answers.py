@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.engine.decisions import Decision
+from headgate.engine.config import GroupPolicy, StreamConfig, StreamPatch
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import (
@@ -19,19 +19,25 @@ from headgate.engine.errors import (
     StreamNotFound,
     Unavailable,
 )
-from headgate.engine.requests import (
-    GroupCursor,
-    GroupRequest,
+from headgate.engine.requests.bulk import CommitBatch, SplitRange
+from headgate.engine.requests.deliveries import Ack, Autoclaim, GroupCursor, ReadGroup, SumPending
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DescribeGroup,
     GroupStart,
-    StreamCursor,
-    StreamPatch,
-    TrimRequest,
+    ListConsumers,
+    ListGroups,
     UpdateGroup,
+)
+from headgate.engine.requests.keyspace import RequireGroups
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    DetailStream,
     UpdateStream,
 )
-from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
 from tests.slow_storage import SlowStorage
 from tests.unit.driver import G, S
 
@@ -64,56 +70,53 @@ async def turns() -> None:
 async def slow() -> AsyncIterator[Slow]:
     found = Slow()
     running = asyncio.create_task(found.engine.run())
-    await found.safely(found.engine.add(S, [Draft(None, FIELDS), Draft(None, FIELDS)]))
-    await found.safely(found.engine.create_group(S, G, GroupStart(MIN_ID)))
+    await found.safely(found.engine.perform(Add(S, [Draft(None, FIELDS), Draft(None, FIELDS)])))
+    await found.safely(found.engine.perform(CreateGroup(S, G, GroupStart(MIN_ID))))
     yield found
     await found.engine.close()
     await running
 
 
-def failing_step(keyspace: Keyspace, now_ms: int) -> Decision[None]:
-    """Decide about a stream that is not there."""
-    del now_ms
-    keyspace.stream(MISSING)
-    return Decision(None, [])
-
-
-def group_request(stream: bytes, group: bytes) -> GroupRequest:
-    return GroupRequest(group, b"a", [GroupCursor(stream)])
+def group_request(stream: bytes, group: bytes) -> ReadGroup:
+    return ReadGroup(group, b"a", [GroupCursor(stream)])
 
 
 Call = Callable[[Engine], Coroutine[Any, Any, object]]
 DRAFTS = [Draft(None, FIELDS)]
 REFUSED: list[tuple[type[StreamError], Call]] = [
-    (StreamNotFound, lambda engine: engine.stream_info(MISSING)),
-    (StreamNotFound, lambda engine: engine.stream_detail(MISSING)),
-    (StreamNotFound, lambda engine: engine.add(MISSING, DRAFTS, create_stream=False)),
-    (StreamNotFound, lambda engine: engine.add_once(MISSING, DRAFTS, None, create_stream=False)),
+    (StreamNotFound, lambda engine: engine.perform(DescribeStream(MISSING))),
+    (StreamNotFound, lambda engine: engine.perform(DetailStream(MISSING))),
+    (StreamNotFound, lambda engine: engine.perform(Add(MISSING, DRAFTS, create_stream=False))),
+    (StreamNotFound, lambda engine: engine.perform(Add(MISSING, DRAFTS, create_stream=False))),
     (
         StreamNotFound,
-        lambda engine: engine.commit_batch(b"w", 1, {MISSING: DRAFTS}, create_streams=False),
+        lambda engine: engine.perform(
+            CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False)
+        ),
     ),
-    (StreamNotFound, lambda engine: engine.range(MISSING)),
-    (StreamNotFound, lambda engine: engine.reverse_range(MISSING)),
-    (StreamNotFound, lambda engine: engine.read([StreamCursor(MISSING, MIN_ID)])),
-    (StreamNotFound, lambda engine: engine.split(MISSING, MIN_ID, EntryId(9, 9), 2)),
-    (StreamNotFound, lambda engine: engine.groups(MISSING)),
-    (StreamNotFound, lambda engine: engine.create_group(MISSING, G, GroupStart(None))),
+    (StreamNotFound, lambda engine: engine.perform(Range(MISSING))),
+    (StreamNotFound, lambda engine: engine.perform(Range(MISSING, reverse=True))),
+    (StreamNotFound, lambda engine: engine.perform(Read([StreamCursor(MISSING, MIN_ID)]))),
+    (StreamNotFound, lambda engine: engine.perform(SplitRange(MISSING, MIN_ID, EntryId(9, 9), 2))),
+    (StreamNotFound, lambda engine: engine.perform(ListGroups(MISSING))),
+    (StreamNotFound, lambda engine: engine.perform(CreateGroup(MISSING, G, GroupStart(None)))),
     (
         GroupExists,
-        lambda engine: engine.create_group(S, G, GroupStart(None), policy=GroupPolicy(keeps=True)),
+        lambda engine: engine.perform(
+            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(keeps=True))
+        ),
     ),
-    (StreamNotFound, lambda engine: engine.update_stream(UpdateStream(MISSING, StreamPatch()))),
-    (StreamNotFound, lambda engine: engine.delete(MISSING, [MIN_ID])),
-    (StreamNotFound, lambda engine: engine.trim(MISSING, TrimRequest(0))),
-    (GroupNotFound, lambda engine: engine.update_group(UpdateGroup(S, MISSING))),
-    (StreamExists, lambda engine: engine.create_stream(S, StreamConfig(max_length=1))),
-    (GroupNotFound, lambda engine: engine.group(S, MISSING)),
-    (GroupNotFound, lambda engine: engine.consumers(S, MISSING)),
-    (GroupNotFound, lambda engine: engine.read_group(group_request(S, MISSING))),
-    (GroupNotFound, lambda engine: engine.ack(S, MISSING, [EntryId(1, 0)])),
-    (GroupNotFound, lambda engine: engine.pending_summary(S, MISSING)),
-    (StreamNotFound, lambda engine: engine.perform(failing_step)),
+    (StreamNotFound, lambda engine: engine.perform(UpdateStream(MISSING, StreamPatch()))),
+    (StreamNotFound, lambda engine: engine.perform(Delete(MISSING, [MIN_ID]))),
+    (StreamNotFound, lambda engine: engine.perform(Trim(MISSING, TrimTo(0)))),
+    (GroupNotFound, lambda engine: engine.perform(UpdateGroup(S, MISSING))),
+    (StreamExists, lambda engine: engine.perform(CreateStream(S, StreamConfig(max_length=1)))),
+    (GroupNotFound, lambda engine: engine.perform(DescribeGroup(S, MISSING))),
+    (GroupNotFound, lambda engine: engine.perform(ListConsumers(S, MISSING))),
+    (GroupNotFound, lambda engine: engine.perform(group_request(S, MISSING))),
+    (GroupNotFound, lambda engine: engine.perform(Ack(S, MISSING, [EntryId(1, 0)]))),
+    (GroupNotFound, lambda engine: engine.perform(SumPending(S, MISSING))),
+    (GroupNotFound, lambda engine: engine.perform(RequireGroups([S], MISSING))),
 ]
 
 
@@ -121,7 +124,7 @@ REFUSED: list[tuple[type[StreamError], Call]] = [
 async def test_an_error_waits_until_what_it_tells_of_is_durable(
     slow: Slow, kind: type[StreamError], refused: Call
 ) -> None:
-    adding = asyncio.create_task(slow.engine.add(S, DRAFTS))
+    adding = asyncio.create_task(slow.engine.perform(Add(S, DRAFTS)))
     await turns()
 
     asking = asyncio.create_task(refused(slow.engine))
@@ -136,9 +139,9 @@ async def test_an_error_waits_until_what_it_tells_of_is_durable(
 
 
 async def test_an_error_that_tells_of_what_is_lost_is_not_told(slow: Slow) -> None:
-    deleting = asyncio.create_task(slow.engine.delete_stream(S))
+    deleting = asyncio.create_task(slow.engine.perform(DeleteStream(S)))
     await turns()
-    asking = asyncio.create_task(slow.engine.stream_info(S))
+    asking = asyncio.create_task(slow.engine.perform(DescribeStream(S)))
     await turns()
 
     slow.storage.fail()
@@ -151,15 +154,15 @@ async def test_an_error_that_tells_of_what_is_lost_is_not_told(slow: Slow) -> No
 
 async def test_an_error_is_told_at_once_if_all_is_durable(slow: Slow) -> None:
     with pytest.raises(StreamNotFound):
-        await slow.engine.stream_info(MISSING)
+        await slow.engine.perform(DescribeStream(MISSING))
 
 
 async def test_a_takeover_is_told_once_it_is_durable(slow: Slow) -> None:
     engine = slow.engine
-    await slow.safely(engine.read_group(group_request(S, G)))
+    await slow.safely(engine.perform(group_request(S, G)))
     async with engine.claims(S, G, b"a") as takeovers:
         told = asyncio.ensure_future(anext(takeovers))
-        claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
+        claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
         await turns()
         was_told_early = told.done()
         slow.storage.settle()
@@ -172,10 +175,10 @@ async def test_a_takeover_is_told_once_it_is_durable(slow: Slow) -> None:
 
 async def test_a_takeover_that_is_lost_is_never_told(slow: Slow) -> None:
     engine = slow.engine
-    await slow.safely(engine.read_group(group_request(S, G)))
+    await slow.safely(engine.perform(group_request(S, G)))
     async with engine.claims(S, G, b"a") as takeovers:
         told = asyncio.ensure_future(anext(takeovers))
-        claiming = asyncio.create_task(engine.autoclaim(S, G, b"b", min_idle_ms=0))
+        claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
         await turns()
 
         slow.storage.fail()

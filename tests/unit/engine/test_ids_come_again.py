@@ -2,11 +2,10 @@
 
 import pytest
 
-from headgate.engine.decisions import Decision, streams
-from headgate.engine.entry import MIN_ID
 from headgate.engine.replies import Outcome
-from headgate.engine.requests import NackMode, References, TrimRequest
-from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.requests.deliveries import Ack, Nack, NackMode
+from headgate.engine.requests.entries import Delete, Range, References, Trim, TrimTo
+from headgate.engine.requests.keyspace import SetCounters
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 
@@ -16,28 +15,25 @@ def engine() -> Driver:
 
 
 async def lower_last_id(engine: Driver, ms: int) -> None:
-    def step(keyspace: Keyspace, _: int) -> Decision[None]:
-        return streams.set_stream(keyspace, S, entry_id(ms), None, MIN_ID)
-
-    await engine.perform(step)
+    await engine.perform(SetCounters(S, entry_id(ms)))
 
 
 async def test_an_entry_under_an_id_that_came_again_can_be_deleted(engine: Driver) -> None:
     await engine.start(1, 2, 3)
     await engine.take(b"a")
-    await engine.ack(S, G, [entry_id(2), entry_id(3)])
-    await engine.trim(S, TrimRequest(max_length=0, references=References.ACKED))
+    await engine.perform(Ack(S, G, [entry_id(2), entry_id(3)]))
+    await engine.perform(Trim(S, TrimTo(max_length=0, references=References.ACKED)))
     await lower_last_id(engine, 1)
     await engine.put(2, 4)
-    assert [entry.id.ms for entry in await engine.range(S)] == [1, 2, 4]
-    await engine.delete(S, [entry_id(2)])
-    assert [entry.id.ms for entry in await engine.range(S)] == [1, 4]
+    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1, 2, 4]
+    await engine.perform(Delete(S, [entry_id(2)]))
+    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1, 4]
 
 
 async def test_a_pending_entry_whose_id_came_again_can_be_claimed(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.take(b"a")
-    await engine.trim(S, TrimRequest(max_length=0))
+    await engine.perform(Trim(S, TrimTo(max_length=0)))
     assert numbers(await engine.take(b"b", claim=0)) == []  # gone, so there is nothing to take
     await lower_last_id(engine, 0)
     await engine.put(1, 2)
@@ -50,9 +46,9 @@ async def test_nobodys_entries_whose_ids_came_again_keep_the_order_of_their_rele
     await engine.start(1, 2)
     await engine.take(b"a")
     for ms in (2, 1):
-        [outcome] = await engine.nack(S, G, [entry_id(ms)], mode=NackMode.FAIL)
+        [outcome] = await engine.perform(Nack(S, G, [entry_id(ms)], mode=NackMode.FAIL))
         assert outcome is Outcome.RELEASED
-    await engine.trim(S, TrimRequest(max_length=0))
+    await engine.perform(Trim(S, TrimTo(max_length=0)))
     await engine.take(b"b", claim=0)
     await lower_last_id(engine, 0)
     await engine.put(1, 2)

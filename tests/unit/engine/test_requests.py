@@ -1,42 +1,40 @@
-"""Requests: a patch can name whatever it is a patch of, and changes nothing else."""
+"""Requests: what may be asked is answered, by a decision or by who waits for several."""
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+from typing import Any
+
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec import UNSET
 
-from headgate.engine.requests import PolicyPatch, StreamPatch, patched
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine import requests
+from headgate.engine.decisions import table
+from headgate.engine.requests import Request
+from tests.unit.driver import Driver
 
-POLICY = GroupPolicy(1, 2, b"dead", (3, 4), 5, keeps=True, consumer_ttl_ms=6)
-OTHER = GroupPolicy(9, 8, b"other", (7,), 6, keeps=False, consumer_ttl_ms=5)
-
-
-@pytest.mark.parametrize(
-    ("whole", "patch"), [(StreamConfig, StreamPatch), (GroupPolicy, PolicyPatch)]
-)
-def test_a_patch_can_name_every_part(
-    whole: type[msgspec.Struct], patch: type[msgspec.Struct]
-) -> None:
-    assert patch.__struct_fields__ == whole.__struct_fields__
-    assert all(getattr(patch(), name) is UNSET for name in patch.__struct_fields__)
+for _module in pkgutil.iter_modules(requests.__path__, f"{requests.__name__}."):
+    import_module(_module.name)
+KINDS = [kind for kind in Request.__subclasses__() if kind.__module__.startswith(requests.__name__)]
 
 
-@given(st.sets(st.sampled_from(GroupPolicy.__struct_fields__)))
-def test_a_patch_changes_what_it_names_and_nothing_else(named: set[str]) -> None:
-    patch = PolicyPatch(**{name: getattr(OTHER, name) for name in named})
-
-    found = patched(POLICY, patch)
-
-    for name in GroupPolicy.__struct_fields__:
-        assert getattr(found, name) == getattr(OTHER if name in named else POLICY, name)
+def performers() -> set[type[Request[Any]]]:
+    """Return what the engine performs beside its table of decisions."""
+    return set(Driver()._performers)
 
 
-def test_a_patch_takes_away_what_can_be_left_out() -> None:
-    config = StreamConfig(max_length=5, idempotency_max=7)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_may_be_asked_is_answered(kind: type[Request[Any]]) -> None:
+    assert kind in table._DECIDE or kind in performers()
 
-    assert patched(config, StreamPatch(max_length=None)) == StreamConfig(idempotency_max=7)
+
+def test_only_what_may_be_asked_is_answered() -> None:
+    assert performers() | set(table._DECIDE) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_is_a_value(kind: type[Request[Any]]) -> None:
+    assert kind.__struct_config__.frozen
+    assert kind.__struct_config__.eq
+    assert issubclass(kind, msgspec.Struct)

@@ -34,7 +34,8 @@ from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Invalid, StreamError, StreamNotFound, Unavailable
 from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
-from headgate.engine.requests import From, NackMode
+from headgate.engine.requests.deliveries import NackMode
+from headgate.engine.requests.entries import From
 
 ACKED, CLAIMED, NOT_PENDING = Outcome.ACKED, Outcome.CLAIMED, Outcome.NOT_PENDING
 

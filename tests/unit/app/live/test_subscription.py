@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.live.followed import (
     ClaimedAway,
     Ended,
@@ -22,14 +23,10 @@ from headgate.app.live.subscription import Credit, StreamSubscription, Subscript
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Draining, GroupNotFound, StreamNotFound
 from headgate.engine.replies import Outcome
-from headgate.engine.requests import (
-    ClaimRequest,
-    From,
-    NackMode,
-    References,
-    StreamCursor,
-    TrimRequest,
-)
+from headgate.engine.requests.deliveries import Ack, Claim, NackMode
+from headgate.engine.requests.entries import Delete, From, References, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.groups import DescribeGroup, DestroyGroup, ListConsumers
+from headgate.engine.requests.streams import DeleteStream
 from tests.unit.driver import Driver, G, S, entry_id
 
 CAUGHT_UP, EXHAUSTED = State("caught_up"), State("credit_exhausted")
@@ -95,7 +92,9 @@ def stream(
     beat_ms: int | None = None,
 ) -> StreamSubscription:
     given = None if credit is None else Credit(credit, limit=10)
-    return StreamSubscription(engine, StreamCursor(S, after), credit=given, beat_ms=beat_ms)
+    return StreamSubscription(
+        EmbeddedBackend(engine), StreamCursor(S, after), credit=given, beat_ms=beat_ms
+    )
 
 
 async def group(
@@ -106,7 +105,7 @@ async def group(
     keeps: bool = False,
     **terms: Any,
 ) -> GroupSubscription:
-    info = await engine.group(S, G)
+    info = await engine.perform(DescribeGroup(S, G))
     subscriber = Subscriber.named_or_new(
         S,
         G,
@@ -116,7 +115,7 @@ async def group(
         random=Random(1),
     )
     given = None if credit is None else Credit(credit, limit=10)
-    return GroupSubscription(engine, engine, subscriber, info, credit=given, **terms)
+    return GroupSubscription(EmbeddedBackend(engine), subscriber, info, credit=given, **terms)
 
 
 async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
@@ -192,7 +191,7 @@ async def test_what_trimming_took_is_told_with_what_is_left(engine: Driver) -> N
     async with reading(subscription) as reader:
         assert await reader.next() == ([2], 0)
         assert await reader.next() == EXHAUSTED
-        await engine.trim(S, TrimRequest(0))
+        await engine.perform(Trim(S, TrimTo(0)))
         subscription.add_credit(1)
         assert await reader.next() == ([], 1)  # a gap, and nothing behind it
         assert await reader.next() == CAUGHT_UP
@@ -202,7 +201,7 @@ async def test_what_trimming_took_is_told_with_what_is_left(engine: Driver) -> N
 async def test_a_reader_of_all_there_is_has_caught_up_though_the_last_is_deleted(
     engine: Driver,
 ) -> None:
-    await engine.delete(S, [entry_id(3)], References.KEEP)
+    await engine.perform(Delete(S, [entry_id(3)], References.KEEP))
     async with reading(stream(engine)) as reader:
         assert await reader.next() == ([1, 2], None)
         assert await reader.next() == CAUGHT_UP
@@ -213,12 +212,12 @@ async def test_a_stream_that_goes_ends_its_subscription(engine: Driver) -> None:
         assert await reader.next() == CAUGHT_UP
         coming = asyncio.create_task(reader.ended())
         await asyncio.sleep(0)
-        await engine.delete_stream(S)
+        await engine.perform(DeleteStream(S))
         assert await coming is StreamNotFound
 
 
 async def test_a_stream_that_is_missing_cannot_be_opened(engine: Driver) -> None:
-    await engine.delete_stream(S)
+    await engine.perform(DeleteStream(S))
     with pytest.raises(StreamNotFound):
         await stream(engine).open()
 
@@ -279,10 +278,10 @@ async def test_a_consumer_may_keep_what_it_holds(engine: Driver) -> None:
 async def test_a_consumer_without_a_name_is_removed_in_the_end(engine: Driver) -> None:
     async with reading(await group(engine, None)) as reader:
         assert await reader.next() == ([1, 2, 3], None)
-        [consumer] = await engine.consumers(S, G)
+        [consumer] = await engine.perform(ListConsumers(S, G))
         assert consumer.pending_count == 3
 
-    assert await engine.consumers(S, G) == []
+    assert await engine.perform(ListConsumers(S, G)) == []
     assert [item.consumer for item in await engine.held()] == [None] * 3
 
 
@@ -303,7 +302,7 @@ async def test_what_is_given_back_in_the_end_is_so_though_the_reader_is_cancelle
         await asyncio.sleep(0)
     await asyncio.wait((following,))
 
-    assert await engine.consumers(S, G) == []
+    assert await engine.perform(ListConsumers(S, G)) == []
 
 
 async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(
@@ -326,7 +325,7 @@ async def test_a_consumer_that_holds_what_it_may_is_told(engine: Driver) -> None
         assert await reader.next() == ([1, 2], None)
         assert await reader.next() == State("max_pending")
         assert await reader.next() == ([], None)  # silence
-        await engine.ack(S, G, [entry_id(1)])
+        await engine.perform(Ack(S, G, [entry_id(1)]))
         assert await reader.entries() == [3]
 
 
@@ -336,7 +335,7 @@ async def test_who_held_an_entry_is_told_that_another_has_it(engine: Driver) -> 
         assert await reader.next() == ([1, 2, 3], None)
         assert await reader.next() == CAUGHT_UP
         coming = await blocked(engine, reader)
-        await engine.claim(S, G, b"b", [entry_id(1), entry_id(3)], ClaimRequest(0))
+        await engine.perform(Claim(S, G, b"b", [entry_id(1), entry_id(3)], 0))
         assert await coming == ClaimedAway([entry_id(1), entry_id(3)], b"b")
         assert await subscription.ack([entry_id(1), entry_id(2)]) == [
             Outcome.CLAIMED,
@@ -355,7 +354,7 @@ async def test_what_needs_no_ack_is_not_held(engine: Driver) -> None:
 
 async def test_what_is_gone_from_the_stream_is_named_and_acknowledged(engine: Driver) -> None:
     await engine.take(b"a")
-    await engine.delete(S, [entry_id(1), entry_id(3)], References.KEEP)
+    await engine.perform(Delete(S, [entry_id(1), entry_id(3)], References.KEEP))
     subscription = await group(engine, credit=5)
     await subscription.open()
     async with aclosing(subscription.follow()) as coming:
@@ -376,7 +375,7 @@ async def test_what_was_settled_elsewhere_is_forgotten(engine: Driver) -> None:
             batch = await anext(coming)
             while not isinstance(batch, GroupBatch):
                 batch = await anext(coming)
-            await engine.ack(S, G, [delivery.id for delivery in batch.deliveries])
+            await engine.perform(Ack(S, G, [delivery.id for delivery in batch.deliveries]))
     assert ready.held is not None
     assert len(ready.held) <= 5
 
@@ -387,5 +386,5 @@ async def test_a_group_that_goes_ends_its_subscription(engine: Driver) -> None:
         assert await reader.next() == CAUGHT_UP
         coming = asyncio.create_task(reader.ended())
         await asyncio.sleep(0)
-        await engine.destroy_group(S, G)
+        await engine.perform(DestroyGroup(S, G))
         assert await coming is GroupNotFound

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.words import Reply
 from headgate.engine.clock import Clock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError

@@ -1,7 +1,7 @@
 """Commands that wait: §3 to §6 of the rules of Redis Streams, and §14.2, §14.10 and §14.14.
 
-Time is virtual: it passes when nothing else can happen. `test_engine_blocking.py` asks the same of
-the engine without the words. A key that gets another type is not among them: here all are streams.
+Time is virtual: it passes when nothing else can happen. `loop/test_waiters.py` asks the same of the
+engine without the words. A key that gets another type is not among them: here all are streams.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.words import Bounds, Reply
+from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import (
@@ -21,6 +22,8 @@ from headgate.engine.limits import (
     READ_PARTS_MAX,
     XREAD_MAX,
 )
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateConsumer
 from tests.unit.driver import Driver, S, entry_id
 
 SMALL = Bounds(entries_max=10, size_bytes_max=1000)
@@ -57,7 +60,7 @@ class Spoken:
     async def start(self, count: int, *, size_bytes: int = 1) -> None:
         value = b"v" * size_bytes
         drafts = [Draft(entry_id(n), (b"", value)) for n in range(1, count + 1)]
-        await self.engine.add(S, drafts)
+        await self.engine.perform(Add(S, drafts))
         await self.say("XGROUP", "CREATE", "s", "g", "0")
 
 
@@ -193,9 +196,9 @@ async def test_descriptions_of_consumers_and_groups_are_bounded() -> None:
     spoken = Spoken()
     await spoken.start(1)
     for number in range(DESCRIBED_MAX):
-        await spoken.engine.create_consumer(S, b"g", b"%d" % number)
+        await spoken.engine.perform(CreateConsumer(S, b"g", b"%d" % number))
     assert len(await spoken.lists("XINFO CONSUMERS s g")) == DESCRIBED_MAX
-    await spoken.engine.create_consumer(S, b"g", b"c")
+    await spoken.engine.perform(CreateConsumer(S, b"g", b"c"))
     assert f"more than {DESCRIBED_MAX} things" in await spoken.refusal(
         *["XINFO", "CONSUMERS", "s", "g"]
     )
@@ -235,7 +238,7 @@ async def test_what_is_held_on_to_has_a_short_name(words: list[object]) -> None:
 
 async def test_a_stream_that_has_a_long_name_is_still_appended_to() -> None:
     spoken = Spoken()
-    await spoken.engine.add(LONG, [Draft(MIN_ID.next(), (b"a", b"1"))])
+    await spoken.engine.perform(Add(LONG, [Draft(MIN_ID.next(), (b"a", b"1"))]))
     assert await spoken.say("XADD", LONG, "*", "a", "1")
 
 

@@ -35,6 +35,8 @@ FOUND: list[errors.StreamError] = [
     errors.Invalid("limit is 0 or more"),
     errors.InvalidId("x"),
     errors.EntryTooLarge(9, location=()),
+    errors.ReplyTooLarge(errors.ENTRY_BYTES, 100),
+    errors.NotSupported("bulk"),
 ]
 
 

@@ -11,8 +11,11 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
-from headgate.engine.requests import BulkCursor, From
-from headgate.engine.state.writers import Commit, Writers
+from headgate.engine.replies import Commit
+from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead
+from headgate.engine.requests.entries import Add, From
+from headgate.engine.requests.streams import DeleteStream, ListStreams
+from headgate.engine.state.writers import Writers
 from tests.virtual_time import ManualClock
 
 ROW = Draft(None, (b"k", b"v"))
@@ -41,15 +44,15 @@ def test_what_is_large_gets_what_is_left() -> None:
 
 async def test_a_plan_waits_for_any_of_its_streams_the_missing_ones_too() -> None:
     engine = Engine(MemoryStorage())
-    await engine.add(b"a", [ROW])
+    await engine.perform(Add(b"a", [ROW]))
     cursors = [BulkCursor(b"a", From.NOW), BulkCursor(b"b", MIN_ID)]
-    waiting = asyncio.create_task(engine.plan(cursors, wait_ms=60_000))
+    waiting = asyncio.create_task(engine.perform(PlanRead(cursors, wait_ms=60_000)))
     while not engine.waiter_count:
         await asyncio.sleep(0)
 
-    await engine.add(b"c", [ROW])  # nobody's concern
+    await engine.perform(Add(b"c", [ROW]))  # nobody's concern
     assert not waiting.done()
-    await engine.add(b"b", [ROW, ROW])
+    await engine.perform(Add(b"b", [ROW, ROW]))
 
     quiet, found = await waiting
     assert (quiet.entries, quiet.end) == (0, quiet.after)
@@ -58,12 +61,12 @@ async def test_a_plan_waits_for_any_of_its_streams_the_missing_ones_too() -> Non
 
 async def test_a_stream_that_began_anew_is_counted_from_its_beginning() -> None:
     engine = Engine(MemoryStorage())
-    await engine.add(b"a", [Draft(EntryId(9, 0), ROW.fields)])
-    [before] = await engine.plan([BulkCursor(b"a", MIN_ID)])
-    await engine.delete_stream(b"a")
-    await engine.add(b"a", [Draft(EntryId(5, 0), ROW.fields)])
+    await engine.perform(Add(b"a", [Draft(EntryId(9, 0), ROW.fields)]))
+    [before] = await engine.perform(PlanRead([BulkCursor(b"a", MIN_ID)]))
+    await engine.perform(DeleteStream(b"a"))
+    await engine.perform(Add(b"a", [Draft(EntryId(5, 0), ROW.fields)]))
 
-    [after] = await engine.plan([BulkCursor(b"a", EntryId(9, 0), before.epoch)])
+    [after] = await engine.perform(PlanRead([BulkCursor(b"a", EntryId(9, 0), before.epoch)]))
 
     assert after.epoch != before.epoch
     assert (after.after, after.end, after.entries) == (MIN_ID, EntryId(5, 0), 1)
@@ -72,22 +75,22 @@ async def test_a_stream_that_began_anew_is_counted_from_its_beginning() -> None:
 async def test_a_batch_is_one_record_that_ends_with_who_wrote_it() -> None:
     storage = MemoryStorage()
     engine = Engine(storage, clock=ManualClock(50))
-    await engine.add(b"a", [ROW])
+    await engine.perform(Add(b"a", [ROW]))
 
-    committed = await engine.commit_batch(b"w", 3, {b"b": [ROW], b"a": [ROW, ROW]})
-    await engine.commit_batch(b"w", 3, {b"a": [ROW]})
+    committed = await engine.perform(CommitBatch(b"w", 3, {b"b": [ROW], b"a": [ROW, ROW]}))
+    await engine.perform(CommitBatch(b"w", 3, {b"a": [ROW]}))
 
     assert [(one.stream, one.entries) for one in committed.streams] == [(b"b", 1), (b"a", 2)]
     _, record = storage.records
     assert decode(record)[-1] == BatchCommitted(b"w", 3, 50)
-    assert await engine.last_commit(b"w") == Commit(3, 50)
+    assert await engine.perform(LastCommit(b"w")) == Commit(3, 50)
 
 
 async def test_streams_made_by_one_batch_have_each_an_epoch_of_its_own() -> None:
     engine = Engine(MemoryStorage(), clock=ManualClock(50))
-    await engine.commit_batch(b"w", 0, {b"a": [ROW], b"b": [ROW], b"c": []})
+    await engine.perform(CommitBatch(b"w", 0, {b"a": [ROW], b"b": [ROW], b"c": []}))
 
-    infos = await engine.list_streams()
+    infos = await engine.perform(ListStreams())
     assert [(info.name, info.length) for info in infos] == [(b"a", 1), (b"b", 1)]
     assert infos[0].epoch != infos[1].epoch
 

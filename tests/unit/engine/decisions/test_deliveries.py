@@ -6,7 +6,16 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Outcome
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, PendingRequest
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckThrough,
+    GiveBack,
+    GroupCursor,
+    ListPending,
+    ReadGroup,
+)
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.unit.driver import Driver, G, S
 from tests.unit.driver import entry_id as number_id
 
@@ -14,26 +23,26 @@ from tests.unit.driver import entry_id as number_id
 @pytest.fixture
 async def engine() -> Engine:
     engine = Engine(MemoryStorage())
-    await engine.create_group(b"s", b"g", GroupStart(MIN_ID), create_stream=True)
+    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID), create_stream=True))
     return engine
 
 
 async def test_an_id_acknowledged_twice_in_one_call_counts_once(engine: Engine) -> None:
-    [entry_id] = await engine.add(b"s", [Draft(None, (b"k", b"v"))])
-    await engine.read_group(GroupRequest(b"g", b"c", [GroupCursor(b"s")]))
+    [entry_id] = (await engine.perform(Add(b"s", [Draft(None, (b"k", b"v"))]))).ids
+    await engine.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s")]))
 
-    outcomes = await engine.ack(b"s", b"g", [entry_id, entry_id], consumer=b"c")
+    outcomes = await engine.perform(Ack(b"s", b"g", [entry_id, entry_id], consumer=b"c"))
 
     assert outcomes == [Outcome.ACKED, Outcome.NOT_PENDING]
 
 
 async def test_what_is_given_back_is_as_if_it_had_never_been_delivered(engine: Engine) -> None:
-    [entry_id] = await engine.add(b"s", [Draft(None, (b"k", b"v"))])
-    await engine.read_group(GroupRequest(b"g", b"c", [GroupCursor(b"s")]))
+    [entry_id] = (await engine.perform(Add(b"s", [Draft(None, (b"k", b"v"))]))).ids
+    await engine.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s")]))
 
-    await engine.give_back(b"s", b"g", b"c", {entry_id: 1})
+    await engine.perform(GiveBack(b"s", b"g", b"c", {entry_id: 1}))
 
-    [item] = await engine.pending(b"s", b"g", PendingRequest())
+    [item] = await engine.perform(ListPending(b"s", b"g"))
     assert (item.consumer, item.delivery_count) == (None, 0)
 
 
@@ -41,33 +50,20 @@ async def test_what_is_given_back_is_as_if_it_had_never_been_delivered(engine: E
 async def test_a_delivery_that_was_not_the_last_one_is_not_given_back(
     engine: Engine, consumer: bytes
 ) -> None:
-    [entry_id] = await engine.add(b"s", [Draft(None, (b"k", b"v"))])
-    await engine.read_group(GroupRequest(b"g", b"c", [GroupCursor(b"s")]))
-    again = GroupRequest(b"g", consumer, [GroupCursor(b"s")], claim_idle_ms=0)
-    await engine.read_group(again)
+    [entry_id] = (await engine.perform(Add(b"s", [Draft(None, (b"k", b"v"))]))).ids
+    await engine.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s")]))
+    again = ReadGroup(b"g", consumer, [GroupCursor(b"s")], claim_idle_ms=0)
+    await engine.perform(again)
 
-    await engine.give_back(b"s", b"g", b"c", {entry_id: 1})
+    await engine.perform(GiveBack(b"s", b"g", b"c", {entry_id: 1}))
 
-    [item] = await engine.pending(b"s", b"g", PendingRequest())
+    [item] = await engine.perform(ListPending(b"s", b"g"))
     assert (item.consumer, item.delivery_count) == (consumer, 2)
-
-
-async def test_a_read_may_be_bounded_in_bytes_but_always_brings_one_entry(engine: Engine) -> None:
-    ids = await engine.add(b"s", [Draft(None, (b"k", b"x" * 100)) for _ in range(5)])
-    request = GroupRequest(b"g", b"c", [GroupCursor(b"s")], size_bytes_max=250)
-
-    sizes = []
-    while (read := (await engine.read_group(request))[0]).deliveries:
-        sizes.append(len(read.deliveries))
-    tiny = await engine.range(b"s", size_bytes_max=1)
-
-    assert sizes == [2, 2, 1]
-    assert [entry.id for entry in tiny] == ids[:1]
 
 
 async def through(driver: Driver, seen: int) -> list[int]:
     """Acknowledge through an entry; returns what is left with the consumer."""
-    await driver.ack_through(S, G, b"a", number_id(seen))
+    await driver.perform(AckThrough(S, G, b"a", number_id(seen)))
     return await driver.held_numbers(b"a")
 
 
@@ -86,7 +82,7 @@ async def test_a_lower_id_that_was_sent_later_may_be_lost_though_it_was_the_same
     await driver.start(1, 2)
     await driver.take(b"other", limit=1)
     await driver.take()
-    await driver.give_back(S, G, b"other", {number_id(1): 1})
+    await driver.perform(GiveBack(S, G, b"other", {number_id(1): 1}))
     await driver.take(released=True)
 
     assert await through(driver, 2) == [1]
@@ -97,7 +93,7 @@ async def test_a_clock_that_steps_back_does_not_make_a_later_delivery_an_earlier
     await driver.start(1, 2)
     await driver.take(b"other", limit=1)
     await driver.take()
-    await driver.give_back(S, G, b"other", {number_id(1): 1})
+    await driver.perform(GiveBack(S, G, b"other", {number_id(1): 1}))
     driver.hand.now_ms -= 1000
     await driver.take(released=True)
 

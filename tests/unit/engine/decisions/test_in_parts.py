@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
-from headgate.app.redis_syntax import keys
-from headgate.engine.decisions import Decision, groups, in_parts
+from headgate.engine.decisions import Decision, in_parts
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import (
@@ -20,15 +20,28 @@ from headgate.engine.limits import (
     SETTLED_AT_ONCE_MAX,
 )
 from headgate.engine.replies import Deletion, Outcome
-from headgate.engine.requests import (
-    ClaimRequest,
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Claim,
+    Extend,
+    GiveBack,
     GroupCursor,
-    GroupRequest,
-    GroupStart,
+    Nack,
     NackMode,
-    References,
-    TrimRequest,
+    ReadGroup,
+    SumPending,
 )
+from headgate.engine.requests.entries import Add, Delete, Range, References, Trim, TrimTo
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
+)
+from headgate.engine.requests.keyspace import DeleteStreams
+from headgate.engine.requests.streams import DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -39,7 +52,7 @@ IDS = [entry_id(number) for number in range(1, COUNT + 1)]
 LOOKUPS = -(-COUNT // LOOKUPS_AT_ONCE_MAX)
 SETTLED = -(-COUNT // SETTLED_AT_ONCE_MAX)
 
-READ = GroupRequest(G, b"a", [GroupCursor(S)])
+READ = ReadGroup(G, b"a", [GroupCursor(S)])
 
 
 @pytest.fixture
@@ -61,11 +74,11 @@ async def turns_during(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
 
 
 async def test_acknowledging_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    outcomes, turns = await turns_during(engine.ack(S, G, [*IDS, IDS[0]], consumer=b"a"))
+    outcomes, turns = await turns_during(engine.perform(Ack(S, G, [*IDS, IDS[0]], consumer=b"a")))
 
     assert outcomes == [Outcome.ACKED] * COUNT + [Outcome.NOT_PENDING]
     assert turns >= SETTLED
-    assert (await engine.pending_summary(S, G)).total == 0
+    assert (await engine.perform(SumPending(S, G))).total == 0
 
 
 async def test_a_read_that_acknowledges_many_entries_lets_others_have_their_turn(
@@ -73,43 +86,43 @@ async def test_a_read_that_acknowledges_many_entries_lets_others_have_their_turn
 ) -> None:
     await engine.put(COUNT + 1)
 
-    [read], turns = await turns_during(engine.read_group(READ, acked=IDS))
+    [read], turns = await turns_during(engine.perform(replace(READ, acked=IDS)))
 
     assert turns >= SETTLED - 1  # the last part goes with the read
     assert [one.id for one in read.deliveries] == [entry_id(COUNT + 1)]
-    assert (await engine.pending_summary(S, G)).total == 1
+    assert (await engine.perform(SumPending(S, G))).total == 1
 
 
 async def test_deleting_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    outcomes, turns = await turns_during(engine.delete(S, [*IDS, IDS[0]]))
+    outcomes, turns = await turns_during(engine.perform(Delete(S, [*IDS, IDS[0]])))
 
     assert outcomes == [Deletion.DELETED] * COUNT + [Deletion.NOT_FOUND]
     assert turns >= LOOKUPS
-    assert (await engine.stream_info(S)).length == 0
+    assert (await engine.perform(DescribeStream(S))).length == 0
 
 
 async def test_claiming_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    claimed, turns = await turns_during(engine.claim(S, G, b"b", IDS, ClaimRequest(0)))
+    claimed, turns = await turns_during(engine.perform(Claim(S, G, b"b", IDS, 0)))
 
     assert [one.id for one in claimed.deliveries] == IDS
     assert turns >= LOOKUPS
-    assert (await engine.pending_summary(S, G)).consumers == [(b"b", COUNT)]
+    assert (await engine.perform(SumPending(S, G))).consumers == [(b"b", COUNT)]
 
 
 async def test_giving_back_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    await engine.claim(S, G, b"b", IDS, ClaimRequest(0, retry_count=1))
+    await engine.perform(Claim(S, G, b"b", IDS, 0, retry_count=1))
 
-    _, turns = await turns_during(engine.give_back(S, G, b"b", dict.fromkeys(IDS, 1)))
+    _, turns = await turns_during(engine.perform(GiveBack(S, G, b"b", dict.fromkeys(IDS, 1))))
 
     assert turns >= SETTLED
-    assert (await engine.pending_summary(S, G)).consumers == []
+    assert (await engine.perform(SumPending(S, G))).consumers == []
 
 
 async def test_extending_and_nacking_many_entries_let_others_have_their_turn(
     engine: Driver,
 ) -> None:
-    extended, extended_turns = await turns_during(engine.extend(S, G, IDS, consumer=b"a"))
-    nacked, nacked_turns = await turns_during(engine.nack(S, G, IDS, mode=NackMode.FAIL))
+    extended, extended_turns = await turns_during(engine.perform(Extend(S, G, IDS, consumer=b"a")))
+    nacked, nacked_turns = await turns_during(engine.perform(Nack(S, G, IDS, mode=NackMode.FAIL)))
 
     assert extended == [Outcome.EXTENDED] * COUNT
     assert nacked == [Outcome.RELEASED] * COUNT
@@ -122,37 +135,37 @@ async def test_trimming_many_entries_lets_others_have_their_turn(
     engine: Driver, references: References
 ) -> None:
     if references is References.ACKED:
-        await engine.ack(S, G, IDS[:-LOOKUPS_AT_ONCE_MAX])
-    trim = TrimRequest(max_length=5, references=references)
+        await engine.perform(Ack(S, G, IDS[:-LOOKUPS_AT_ONCE_MAX]))
+    trim = TrimTo(max_length=5, references=references)
 
-    removed, turns = await turns_during(engine.trim(S, trim))
+    removed, turns = await turns_during(engine.perform(Trim(S, trim)))
 
     kept = LOOKUPS_AT_ONCE_MAX if references is References.ACKED else 5
     assert removed == COUNT - kept
-    assert (await engine.stream_info(S)).length == kept
+    assert (await engine.perform(DescribeStream(S))).length == kept
     if references is not References.KEEP:  # or else whole chunks go, without a look
         assert turns >= SETTLED
     if references is References.DELETE:
-        assert (await engine.pending_summary(S, G)).total == 5
+        assert (await engine.perform(SumPending(S, G))).total == 5
 
 
 async def test_what_is_appended_while_a_trim_goes_on_is_kept(engine: Driver) -> None:
     trimming = asyncio.ensure_future(
-        engine.trim(S, TrimRequest(max_length=0, references=References.DELETE))
+        engine.perform(Trim(S, TrimTo(max_length=0, references=References.DELETE)))
     )
     await asyncio.sleep(0)
     await engine.put(COUNT + 1)
 
     assert await trimming == COUNT
-    assert [one.id for one in await engine.range(S)] == [entry_id(COUNT + 1)]
+    assert [one.id for one in await engine.perform(Range(S))] == [entry_id(COUNT + 1)]
 
 
 async def test_a_stream_may_go_while_it_is_trimmed(engine: Driver) -> None:
     trimming = asyncio.ensure_future(
-        engine.trim(S, TrimRequest(max_length=0, references=References.DELETE))
+        engine.perform(Trim(S, TrimTo(max_length=0, references=References.DELETE)))
     )
     await asyncio.sleep(0)
-    await engine.delete_stream(S)
+    await engine.perform(DeleteStream(S))
 
     assert 0 < await trimming < COUNT
 
@@ -161,30 +174,28 @@ async def test_a_stream_may_go_while_it_is_trimmed(engine: Driver) -> None:
 async def test_deleting_a_consumer_of_many_entries_lets_others_have_their_turn(
     engine: Driver, release: bool
 ) -> None:
-    held, turns = await turns_during(engine.delete_consumer(S, G, b"a", release=release))
+    held, turns = await turns_during(engine.perform(DeleteConsumer(S, G, b"a", release=release)))
 
     assert held == COUNT
     assert turns >= SETTLED
-    assert await engine.consumers(S, G) == []
-    assert (await engine.pending_summary(S, G)).total == (COUNT if release else 0)
+    assert await engine.perform(ListConsumers(S, G)) == []
+    assert (await engine.perform(SumPending(S, G))).total == (COUNT if release else 0)
 
 
 async def test_a_transaction_refuses_what_would_be_done_in_parts(engine: Driver) -> None:
-    [refused] = await engine.perform_all(
-        [lambda keyspace, _: groups.delete_consumer(keyspace, S, G, b"a", release=False)]
-    )
+    [refused] = await engine.perform_all([DeleteConsumer(S, G, b"a", release=False)])
 
     assert str(refused) == "this changes too much for a transaction: run it by itself"
-    assert (await engine.pending_summary(S, G)).total == COUNT
+    assert (await engine.perform(SumPending(S, G))).total == COUNT
 
 
 async def test_a_trim_takes_up_to_an_id(engine: Driver) -> None:
-    trim = TrimRequest(min_id=entry_id(COUNT - 1), references=References.DELETE)
+    trim = TrimTo(min_id=entry_id(COUNT - 1), references=References.DELETE)
 
-    assert await engine.trim(S, trim) == COUNT - 2
-    assert [one.id for one in await engine.range(S)] == IDS[-2:]
-    assert (await engine.stream_info(S)).trimmed_through == IDS[-3]
-    assert await engine.range(S, MIN_ID, IDS[-3]) == []
+    assert await engine.perform(Trim(S, trim)) == COUNT - 2
+    assert [one.id for one in await engine.perform(Range(S))] == IDS[-2:]
+    assert (await engine.perform(DescribeStream(S))).trimmed_through == IDS[-3]
+    assert await engine.perform(Range(S, MIN_ID, IDS[-3])) == []
 
 
 async def test_deleting_many_streams_lets_others_have_their_turn(engine: Driver) -> None:
@@ -192,24 +203,26 @@ async def test_deleting_many_streams_lets_others_have_their_turn(engine: Driver)
     for name in names:
         await engine.put(1, stream=name)
 
-    deleting = engine.perform(keys.delete([b"DEL", *names, names[0], b"none"]).step)
+    deleting = engine.perform(DeleteStreams([*names, names[0], b"none"]))
     deleted, turns = await turns_during(deleting)
 
     assert deleted == len(names)
     assert turns >= 3
-    assert [one.name for one in await engine.list_streams()] == [S]
+    assert [one.name for one in await engine.perform(ListStreams())] == [S]
 
 
 async def test_listing_many_lets_others_have_their_turn(engine: Driver) -> None:
     names = [b"%05d" % number for number in range(2 * LISTED_AT_ONCE_MAX + 5)]
     for name in names:
         await engine.put(1, stream=name)
-        await engine.create_group(S, name, GroupStart(MIN_ID))
-        await engine.create_consumer(S, G, name)
+        await engine.perform(CreateGroup(S, name, GroupStart(MIN_ID)))
+        await engine.perform(CreateConsumer(S, G, name))
 
-    streams, for_streams = await turns_during(engine.list_streams(limit=len(names)))
-    groups, for_groups = await turns_during(engine.groups(S, after=names[0]))
-    consumers, for_consumers = await turns_during(engine.consumers(S, G, limit=len(names) - 1))
+    streams, for_streams = await turns_during(engine.perform(ListStreams(limit=len(names))))
+    groups, for_groups = await turns_during(engine.perform(ListGroups(S, after=names[0])))
+    consumers, for_consumers = await turns_during(
+        engine.perform(ListConsumers(S, G, limit=len(names) - 1))
+    )
 
     assert [one.name for one in streams] == names
     assert [one.name for one in groups] == [*names[1:], G]
@@ -220,12 +233,12 @@ async def test_listing_many_lets_others_have_their_turn(engine: Driver) -> None:
 async def test_a_list_goes_on_although_what_is_listed_changes(engine: Driver) -> None:
     names = [b"%05d" % number for number in range(LISTED_AT_ONCE_MAX + 5)]
     for name in names:
-        await engine.create_consumer(S, G, name)
+        await engine.perform(CreateConsumer(S, G, name))
 
-    listing = asyncio.ensure_future(engine.consumers(S, G))
+    listing = asyncio.ensure_future(engine.perform(ListConsumers(S, G)))
     await asyncio.sleep(0)
-    await engine.delete_consumer(S, G, names[LISTED_AT_ONCE_MAX - 1], release=True)
-    await engine.delete_consumer(S, G, names[-1], release=True)
+    await engine.perform(DeleteConsumer(S, G, names[LISTED_AT_ONCE_MAX - 1], release=True))
+    await engine.perform(DeleteConsumer(S, G, names[-1], release=True))
 
     assert [one.name for one in await listing] == [*names[:-1], b"a"]
 
@@ -234,10 +247,10 @@ async def test_an_entry_with_too_many_fields_is_refused(engine: Driver) -> None:
     fields = (b"k", b"v") * (ENTRY_FIELDS_MAX + 1)
 
     with pytest.raises(Invalid, match=f"at most {ENTRY_FIELDS_MAX} fields"):
-        await engine.add(b"t", [Draft(None, fields)])
-    await engine.add(b"t", [Draft(None, fields[2:])])
+        await engine.perform(Add(b"t", [Draft(None, fields)]))
+    await engine.perform(Add(b"t", [Draft(None, fields[2:])]))
 
-    assert (await engine.stream_info(b"t")).length == 1
+    assert (await engine.perform(DescribeStream(b"t"))).length == 1
 
 
 def test_the_reply_is_shaped_once_however_many_parts() -> None:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, policies
-from headgate.engine.decisions.deliveries import read_group
+from headgate.engine.decisions.group_reads import read_group
 from headgate.engine.journal import snapshot
-from headgate.engine.requests import GroupCursor, GroupRequest
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Delete
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.policy import GroupPolicy
 from tests.unit.driver import Driver, G, S, entry_id
 
 DEAD = GroupPolicy(claim_idle_ms=10, max_deliveries=1, dead_letter_stream=b"d")
@@ -20,7 +21,7 @@ LATER_MS = 10_000
 
 
 def read(keyspace: Keyspace) -> Decision[object]:
-    request = GroupRequest(G, b"b", [GroupCursor(S)], claim_idle_ms=10)
+    request = ReadGroup(G, b"b", [GroupCursor(S)], claim_idle_ms=10)
     return read_group(keyspace, request, LATER_MS).replied_as(str)
 
 
@@ -39,7 +40,7 @@ async def test_a_search_for_idle_entries_leaves_those_that_are_gone_as_they_are(
     engine = Driver()
     await engine.start(1, 2, 3)
     await engine.take()
-    await engine.delete(S, [entry_id(1), entry_id(2)])
+    await engine.perform(Delete(S, [entry_id(1), entry_id(2)]))
     engine.keyspace.group(S, G).policy = policy
     before = everything(engine.keyspace)
     decision = decide(engine.keyspace)
@@ -52,7 +53,7 @@ async def test_who_carries_it_out_need_not_come_by_them_again() -> None:
     engine = Driver()
     await engine.start(1, 2, 3)
     await engine.take()
-    await engine.delete(S, [entry_id(1), entry_id(2)])
+    await engine.perform(Delete(S, [entry_id(1), entry_id(2)]))
     engine.hand.now_ms = LATER_MS
     assert read(engine.keyspace).unclaimable
     [taken] = await engine.take(b"b", claim=10)

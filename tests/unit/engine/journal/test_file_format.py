@@ -22,7 +22,9 @@ from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.limits import PACKED_COUNT_MIN
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.virtual_time import ManualClock
 
 README = (Path(__file__).parents[4] / "engine" / "README.md").read_text()
@@ -74,8 +76,10 @@ async def keep(directory: Path) -> None:
     journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
     engine = Engine(journal)
     running = asyncio.create_task(engine.run())
-    await engine.add(b"s", [Draft(EntryId(1, 0), (b"a", b"1")), Draft(EntryId(1, 1), (b"a", b"2"))])
-    await engine.create_group(b"s", b"g", GroupStart(MIN_ID))
+    await engine.perform(
+        Add(b"s", [Draft(EntryId(1, 0), (b"a", b"1")), Draft(EntryId(1, 1), (b"a", b"2"))])
+    )
+    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
     await engine.close()
     await running
 
@@ -85,7 +89,7 @@ async def keep_batch(directory: Path, drafts: list[Draft]) -> None:
     journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
     engine = Engine(journal)
     running = asyncio.create_task(engine.run())
-    await engine.add(b"s", drafts)
+    await engine.perform(Add(b"s", drafts))
     await engine.close()
     await running
 
@@ -127,13 +131,13 @@ async def keep_with_clock_set(directory: Path) -> None:
     clock = ManualClock(SET_AT_MS)
     engine = Engine(journal, clock=clock)
     running = asyncio.create_task(engine.run())
-    await engine.add(b"s", [Draft(EntryId(1, 0), (b"a", b"1"))])
-    await engine.create_group(b"s", b"g", GroupStart(MIN_ID))
-    request = GroupRequest(b"g", b"c", [GroupCursor(b"s")])
-    await engine.read_group(request)
+    await engine.perform(Add(b"s", [Draft(EntryId(1, 0), (b"a", b"1"))]))
+    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
+    request = ReadGroup(b"g", b"c", [GroupCursor(b"s")])
+    await engine.perform(request)
     clock.now_ms += 5
     clock.step(-DAY_MS)
-    await engine.read_group(request)
+    await engine.perform(request)
     await engine.close()
     await running
 

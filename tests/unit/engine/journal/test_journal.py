@@ -19,6 +19,7 @@ from headgate.engine.commands import (
     StreamCreated,
     StreamDeleted,
 )
+from headgate.engine.config import StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.errors import Unavailable
@@ -39,7 +40,6 @@ from headgate.engine.journal.journal import (
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.virtual_time import ManualClock, in_virtual_time, now_ms, settle
 from tests.workload import Workload

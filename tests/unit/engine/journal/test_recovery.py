@@ -12,6 +12,7 @@ from headgate.engine.commands import (
     StreamCreated,
     StreamDeleted,
 )
+from headgate.engine.config import StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Broken, Corrupt, NewerFormat
@@ -27,8 +28,9 @@ from headgate.engine.journal.blocks import (
 )
 from headgate.engine.journal.recovery import journal_name, snapshot_name
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests.entries import Add, Delete
+from headgate.engine.requests.streams import CreateStream, DescribeStream
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.stream import StreamConfig
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
 from tests.records import History, newer, recorded, written
@@ -348,8 +350,8 @@ async def test_ids_grow_on_after_a_recovery_with_an_earlier_clock(
     """Also when everything was deleted, and when only a snapshot remembers."""
     storage = MemoryStorage()
     before = Engine(storage, clock=ManualClock(5_000))
-    [entry_id] = await before.add(b"s", [Draft(None, (b"f", b"v"))])
-    await before.delete(b"s", [entry_id])
+    [entry_id] = (await before.perform(Add(b"s", [Draft(None, (b"f", b"v"))]))).ids
+    await before.perform(Delete(b"s", [entry_id]))
     disk = MemoryDisk({FIRST: segment(1, *map(commands.decode, storage.records))})
     disk.append(journal_name(3), segment(3))
     forget(disk)
@@ -358,7 +360,7 @@ async def test_ids_grow_on_after_a_recovery_with_an_earlier_clock(
     engine = Engine(MemoryStorage(), keyspace=recovery.recover(disk).keyspace, clock=clock)
     ids = [entry_id]
     for clock.now_ms in (10, 11, 4_999, 5_000, 6_000):
-        ids += await engine.add(b"s", [Draft(None, (b"f", b"v"))] * 2)
+        ids += (await engine.perform(Add(b"s", [Draft(None, (b"f", b"v"))] * 2))).ids
     assert ids == sorted(set(ids))
     assert ids[1:3] == [EntryId(5_000, 1), EntryId(5_000, 2)]
 
@@ -370,5 +372,5 @@ async def test_a_new_life_of_a_stream_is_told_from_the_old_one_with_an_earlier_c
     )
     keyspace = recovery.recover(disk).keyspace
     engine = Engine(MemoryStorage(), keyspace=keyspace, clock=ManualClock(10))
-    await engine.create_stream(b"s", StreamConfig())
-    assert (await engine.stream_info(b"s")).epoch == 5_001
+    await engine.perform(CreateStream(b"s", StreamConfig()))
+    assert (await engine.perform(DescribeStream(b"s"))).epoch == 5_001

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headgate.engine.config import NO_POLICY
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import Corrupt
@@ -19,10 +20,10 @@ from headgate.engine.journal.blocks import (
     read_header,
 )
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests import NackMode
+from headgate.engine.requests.deliveries import Nack, NackMode
+from headgate.engine.requests.entries import Add
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.policy import NO_POLICY
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 from tests.virtual_time import ManualClock
@@ -133,9 +134,9 @@ async def test_what_was_given_back_is_taken_in_the_same_order() -> None:
     await engine.start(1, 2, 3, 4)
     await engine.take()
     for number in (3, 1, 4):
-        await engine.nack(S, G, [entry_id(number)], mode=NackMode.FAIL)
+        await engine.perform(Nack(S, G, [entry_id(number)], mode=NackMode.FAIL))
     copy = Driver()
-    copy._keyspace = again(engine.keyspace)
+    copy._executor.adopt(again(engine.keyspace))
     assert numbers(await copy.take(b"b", claim=0)) == [3, 1, 4, 2]
 
 
@@ -151,7 +152,7 @@ async def test_large_chunks_span_blocks() -> None:
     engine = Driver()
     noise = bytes(range(256)) * 4096
     for number in range(1, 8):
-        await engine.add(S, [Draft(entry_id(number), (b"n", b"%d" % number + noise))])
+        await engine.perform(Add(S, [Draft(entry_id(number), (b"n", b"%d" % number + noise))]))
     data = written(engine.keyspace)
     assert everything_in(loaded(data)) == everything_in(engine.keyspace)
 

@@ -8,16 +8,26 @@ from contextlib import contextmanager
 
 import pytest
 
-from headgate.engine.decisions import streams
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import LimitReached, StreamExists
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests import ClaimRequest, GroupStart, NackMode
+from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.deliveries import Autoclaim, Claim, Nack, NackMode
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+)
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import ExpireStream
+from headgate.engine.requests.streams import CreateStream, DeleteStream
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.idempotency import Idempotent
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, entry_id, numbers
@@ -45,10 +55,10 @@ def refused(engine: Engine, what: str, limit: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     "attempt",
     [
-        lambda engine: engine.create_stream(b"new", StreamConfig()),
-        lambda engine: engine.add(b"new", [DRAFT]),
-        lambda engine: engine.create_group(b"new", G, START, create_stream=True),
-        lambda engine: engine.commit_batch(b"w", 1, {S: [DRAFT], b"new": [DRAFT]}),
+        lambda engine: engine.perform(CreateStream(b"new", StreamConfig())),
+        lambda engine: engine.perform(Add(b"new", [DRAFT])),
+        lambda engine: engine.perform(CreateGroup(b"new", G, START, create_stream=True)),
+        lambda engine: engine.perform(CommitBatch(b"w", 1, {S: [DRAFT], b"new": [DRAFT]})),
     ],
     ids=["create", "add", "group", "batch"],
 )
@@ -59,7 +69,7 @@ async def test_a_stream_too_many_is_refused_until_one_goes(attempt: Attempt) -> 
     with refused(engine, "streams", 2):
         await attempt(engine)
 
-    await engine.delete_stream(b"other")
+    await engine.perform(DeleteStream(b"other"))
     await attempt(engine)
     assert engine.keyspace.find(b"new") is not None
 
@@ -68,27 +78,29 @@ async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=3))
     await engine.put(1)
     with refused(engine, "streams", 3):
-        await engine.commit_batch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", b"c", S)})
+        await engine.perform(
+            CommitBatch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", b"c", S)})
+        )
 
-    await engine.commit_batch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", S)})
+    await engine.perform(CommitBatch(b"w", 1, {name: [DRAFT] for name in (b"a", b"b", S)}))
     assert await length_of(engine, S) == 2
 
 
 async def test_streams_that_are_there_go_on_at_the_bound() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=1))
-    assert (await engine.create_stream(S, StreamConfig())).is_new
-    assert not (await engine.create_stream(S, StreamConfig())).is_new
+    assert (await engine.perform(CreateStream(S, StreamConfig()))).is_new
+    assert not (await engine.perform(CreateStream(S, StreamConfig()))).is_new
     with pytest.raises(StreamExists):
-        await engine.create_stream(S, StreamConfig(max_length=1))
+        await engine.perform(CreateStream(S, StreamConfig(max_length=1)))
     await engine.start(1)
-    await engine.commit_batch(b"w", 1, {S: [DRAFT]})
+    await engine.perform(CommitBatch(b"w", 1, {S: [DRAFT]}))
     assert await length_of(engine, S) == 2
 
 
 async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=1))
     await engine.put(1)
-    await engine.perform(lambda keyspace, now_ms: streams.set_expiry(keyspace, S, now_ms + 10))
+    await engine.perform(ExpireStream(S, 10))
     engine.hand.now_ms += 10
     await engine.put(1, stream=b"new")
 
@@ -96,15 +108,13 @@ async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
 async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=2))
     await engine.start(1)
-    await engine.update_group(
-        acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"dead"))
-    )
+    await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"dead")))
     await engine.put(1, stream=b"other")
     await engine.take(limit=1)
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
     assert await engine.held_numbers() == [1]
 
-    await engine.delete_stream(b"other")
+    await engine.perform(DeleteStream(b"other"))
     await engine.take(b"b")
     assert await engine.held_numbers() == []
     assert await length_of(engine, b"dead") == 1
@@ -116,14 +126,14 @@ async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
 async def test_a_group_too_many_is_refused_until_one_goes() -> None:
     engine = Driver(bounds=KeyspaceBounds(groups_max=2))
     await engine.start(1)
-    await engine.create_group(S, b"other", START)
+    await engine.perform(CreateGroup(S, b"other", START))
     with refused(engine, "groups in this stream", 2):
-        await engine.create_group(S, b"new", START)
-    await engine.create_group(b"another", b"new", START, create_stream=True)
+        await engine.perform(CreateGroup(S, b"new", START))
+    await engine.perform(CreateGroup(b"another", b"new", START, create_stream=True))
     assert numbers(await engine.take()) == [1]
 
-    await engine.destroy_group(S, b"other")
-    await engine.create_group(S, b"new", START)
+    await engine.perform(DestroyGroup(S, b"other"))
+    await engine.perform(CreateGroup(S, b"new", START))
 
 
 # Consumers
@@ -132,12 +142,12 @@ async def test_a_group_too_many_is_refused_until_one_goes() -> None:
 @pytest.mark.parametrize(
     "attempt",
     [
-        lambda engine: engine.create_consumer(S, G, b"new"),
+        lambda engine: engine.perform(CreateConsumer(S, G, b"new")),
         lambda engine: engine.take(b"new"),
         lambda engine: engine.take(b"new", wait_ms=None),
         lambda engine: engine.take(b"new", after=MIN_ID),
-        lambda engine: engine.claim(S, G, b"new", [entry_id(1)], ClaimRequest(0)),
-        lambda engine: engine.autoclaim(S, G, b"new", min_idle_ms=0),
+        lambda engine: engine.perform(Claim(S, G, b"new", [entry_id(1)], 0)),
+        lambda engine: engine.perform(Autoclaim(S, G, b"new", min_idle_ms=0)),
     ],
     ids=["create", "read", "wait", "history", "claim", "autoclaim"],
 )
@@ -145,24 +155,24 @@ async def test_a_consumer_too_many_is_refused_until_one_goes(attempt: Attempt) -
     engine = Driver(bounds=KeyspaceBounds(consumers_max=2))
     await engine.start(1, 2, 3)
     await engine.take(limit=1)
-    await engine.create_consumer(S, G, b"b")
+    await engine.perform(CreateConsumer(S, G, b"b"))
     with refused(engine, "consumers in this group", 2):
         await attempt(engine)
 
-    await engine.delete_consumer(S, G, b"b", release=True)
+    await engine.perform(DeleteConsumer(S, G, b"b", release=True))
     await attempt(engine)
-    assert {one.name for one in await engine.consumers(S, G)} == {b"a", b"new"}
+    assert {one.name for one in await engine.perform(ListConsumers(S, G))} == {b"a", b"new"}
 
 
 async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
     engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1, 2)
     assert numbers(await engine.take(limit=1)) == [1]
-    assert not (await engine.create_consumer(S, G, b"a")).is_new
+    assert not (await engine.perform(CreateConsumer(S, G, b"a"))).is_new
     assert numbers(await engine.take(after=MIN_ID)) == [1]
-    claimed = await engine.claim(S, G, b"a", [entry_id(1)], ClaimRequest(0))
+    claimed = await engine.perform(Claim(S, G, b"a", [entry_id(1)], 0))
     assert [one.id for one in claimed.deliveries] == [entry_id(1)]
-    assert len((await engine.autoclaim(S, G, b"a", min_idle_ms=0)).deliveries) == 1
+    assert len((await engine.perform(Autoclaim(S, G, b"a", min_idle_ms=0))).deliveries) == 1
     assert numbers(await engine.take()) == [2]
 
 
@@ -170,7 +180,7 @@ async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:
     engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1)
     await engine.start(1, stream=b"full")
-    await engine.create_consumer(b"full", G, b"a")
+    await engine.perform(CreateConsumer(b"full", G, b"a"))
     with refused(engine, "consumers in this group", 1):
         await engine.take(b"b", streams=(S, b"full"))
 
@@ -179,7 +189,7 @@ async def test_a_read_that_is_refused_acknowledges_nothing() -> None:
     engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1)
     await engine.take()
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
     with refused(engine, "consumers in this group", 1):
         await engine.take(b"b", acked=(entry_id(1),))
     assert await engine.held_numbers() == [1]
@@ -191,8 +201,8 @@ async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
     waiting = asyncio.ensure_future(engine.take(wait_ms=None))
     while not engine.waiter_count:
         await asyncio.sleep(0)
-    await engine.delete_consumer(S, G, b"a", release=True)
-    await engine.create_consumer(S, G, b"b")
+    await engine.perform(DeleteConsumer(S, G, b"a", release=True))
+    await engine.perform(CreateConsumer(S, G, b"b"))
     await engine.put(1)
     with pytest.raises(LimitReached):
         await waiting
@@ -205,20 +215,18 @@ async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
 async def test_a_producer_too_many_is_refused_until_one_goes() -> None:
     engine = Driver(bounds=KeyspaceBounds(producers_max=2))
     for producer in (b"a", b"b"):
-        await engine.add_once(S, [DRAFT], Idempotent(producer, b"1"))
+        await engine.perform(Add(S, [DRAFT], Idempotent(producer, b"1")))
     with refused(engine, "producers in this stream", 2):
-        await engine.add_once(S, [DRAFT], Idempotent(b"new", b"1"))
-    await engine.add_once(b"another", [DRAFT], Idempotent(b"new", b"1"))
+        await engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1")))
+    await engine.perform(Add(b"another", [DRAFT], Idempotent(b"new", b"1")))
 
-    assert not (await engine.add_once(S, [DRAFT], Idempotent(b"a", b"2"))).is_repeat
-    assert (await engine.add_once(S, [DRAFT], Idempotent(b"b", b"1"))).is_repeat
-    await engine.add(S, [DRAFT])
+    assert not (await engine.perform(Add(S, [DRAFT], Idempotent(b"a", b"2")))).is_repeat
+    assert (await engine.perform(Add(S, [DRAFT], Idempotent(b"b", b"1")))).is_repeat
+    await engine.perform(Add(S, [DRAFT]))
     assert await length_of(engine, S) == 4
 
-    await engine.update_stream(
-        configured(S, StreamConfig(idempotency_max=5))
-    )  # which forgets all keys
-    await engine.add_once(S, [DRAFT], Idempotent(b"new", b"1"))
+    await engine.perform(configured(S, StreamConfig(idempotency_max=5)))  # which forgets all keys
+    await engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1")))
 
 
 # A bound that is lowered
@@ -228,20 +236,20 @@ async def test_what_is_there_goes_on_when_a_bound_is_lowered() -> None:
     wide = Driver()
     for stream in (S, b"t"):
         await wide.start(1, 2, stream=stream)
-        await wide.create_group(stream, b"h", START)
+        await wide.perform(CreateGroup(stream, b"h", START))
         for consumer in (b"a", b"b"):
-            await wide.create_consumer(stream, G, consumer)
+            await wide.perform(CreateConsumer(stream, G, consumer))
         for producer in (b"p", b"q"):
-            await wide.add_once(stream, [DRAFT], Idempotent(producer, b"1"))
+            await wide.perform(Add(stream, [DRAFT], Idempotent(producer, b"1")))
 
     engine = Engine(MemoryStorage(), keyspace=wide.keyspace, bounds=KeyspaceBounds(1, 1, 1, 1))
-    await engine.add_once(b"t", [DRAFT], Idempotent(b"q", b"2"))
-    assert not (await engine.create_consumer(b"t", G, b"b")).is_new
+    await engine.perform(Add(b"t", [DRAFT], Idempotent(b"q", b"2")))
+    assert not (await engine.perform(CreateConsumer(b"t", G, b"b"))).is_new
     for one in (
-        lambda: engine.add(b"new", [DRAFT]),
-        lambda: engine.create_group(S, b"new", START),
-        lambda: engine.create_consumer(S, G, b"new"),
-        lambda: engine.add_once(S, [DRAFT], Idempotent(b"new", b"1")),
+        lambda: engine.perform(Add(b"new", [DRAFT])),
+        lambda: engine.perform(CreateGroup(S, b"new", START)),
+        lambda: engine.perform(CreateConsumer(S, G, b"new")),
+        lambda: engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1"))),
     ):
         with pytest.raises(LimitReached):
             await one()

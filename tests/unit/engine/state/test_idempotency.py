@@ -1,4 +1,4 @@
-"""Idempotency keys: what tells requests apart, and how many keys go at once."""
+"""Idempotency keys: what tells requests apart, and what keys leave behind."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import pytest
 from headgate.app.routes.entries import WriterKey
 from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.commands import KeysForgotten
-from headgate.engine.decisions import streams
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
-from headgate.engine.limits import FORGOTTEN_KEYS_MS
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.idempotency import Digest, Idempotent
-from headgate.engine.state.stream import StreamConfig
 from tests.changes import configured
 from tests.unit.driver import Driver, S
 
@@ -51,31 +49,14 @@ async def test_an_id_of_its_own_has_no_entry_under_a_key() -> None:
     assert refused.value.pointer == "/body/1/id"
 
 
-async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
-    engine = Driver()
-    for number in range(10):
-        await engine.add_once(S, [Draft(None, FIELDS[0])], Idempotent(b"p", b"%d" % number))
-        engine.hand.now_ms += FORGOTTEN_KEYS_MS
-    engine.hand.now_ms += 1_000_000
-
-    left = []
-    while (decision := streams.forget_keys(engine.keyspace, S, engine.hand.wall_ms())).commands:
-        [command] = decision.commands
-        assert isinstance(command, KeysForgotten)
-        engine.keyspace.apply(command)
-        left.append(len(engine.keyspace.stream(S).keys))
-
-    assert left == list(range(9, -1, -1))
-
-
 async def test_keys_that_a_changed_configuration_wipes_are_freed_bit_by_bit() -> None:
     engine = Driver()
     for number in range(10):
-        await engine.add_once(S, [Draft(None, FIELDS[0])], Idempotent(b"%d" % number, b"k"))
+        await engine.perform(Add(S, [Draft(None, FIELDS[0])], Idempotent(b"%d" % number, b"k")))
     pieces: list[Pieces] = []
     engine.keyspace.dispose = pieces.append
 
-    await engine.update_stream(configured(S, StreamConfig(idempotency_max=5)))
+    await engine.perform(configured(S, StreamConfig(idempotency_max=5)))
 
     assert len(engine.keyspace.stream(S).keys) == 0
     [keys] = pieces

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, EntryId, Fields, IdRequest, PartialId
 from headgate.engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
 from headgate.engine.journal.blocks import Block
@@ -16,14 +18,17 @@ from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
 from headgate.engine.replies import Deletion
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, TrimRequest
+from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.streams import CreateStream, ListStreams
 from headgate.engine.state import packed as packing
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.packed import PackedDrafts, is_worth_packing, pack
-from headgate.engine.state.stream import StreamConfig
 from tests.model.snapshot import snapshot
 from tests.records import states_after
 from tests.unit.driver import Driver, S, entry_id
@@ -55,7 +60,7 @@ def records(engine: Driver) -> list[bytes]:
 
 
 async def numbers(engine: Driver) -> list[int]:
-    return [int(entry.fields[1]) for entry in await engine.range(S)]
+    return [int(entry.fields[1]) for entry in await engine.perform(Range(S))]
 
 
 fields: st.SearchStrategy[Fields] = st.lists(st.binary(max_size=3), min_size=2, max_size=4).map(
@@ -69,7 +74,7 @@ drafts = st.lists(st.builds(Draft, wanted, fields), min_size=3, max_size=40)
 
 async def outcome(engine: Driver, many: Sequence[Draft]) -> object:
     try:
-        return await engine.add(S, many)
+        return (await engine.perform(Add(S, many))).ids
     except IdNotGreater as error:
         return type(error)
 
@@ -111,10 +116,10 @@ def again(keyspace: Keyspace) -> dict[str, object]:
 
 async def test_others_have_their_turn_while_a_batch_is_packed() -> None:
     engine = driver()
-    appending = asyncio.ensure_future(engine.add(S, batch(30, 1)))
+    appending = asyncio.ensure_future(engine.perform(Add(S, batch(30, 1))))
     await asyncio.sleep(0)
 
-    await engine.add(S, batch(1))
+    await engine.perform(Add(S, batch(1)))
 
     assert not appending.done()
     await appending
@@ -123,9 +128,9 @@ async def test_others_have_their_turn_while_a_batch_is_packed() -> None:
 
 async def test_the_record_of_a_batch_leads_to_the_same_state() -> None:
     engine = Driver()
-    await engine.add(S, batch(50))
-    await engine.add(S, batch(1, 50))
-    await engine.add(S, batch(7, 51), trim=TrimRequest(max_length=20))
+    await engine.perform(Add(S, batch(50)))
+    await engine.perform(Add(S, batch(1, 50)))
+    await engine.perform(Add(S, batch(7, 51), trim=TrimTo(max_length=20)))
 
     assert states_after(records(engine))[-1] == snapshot(engine.keyspace)
     assert await numbers(engine) == [*range(38, 58)]
@@ -133,17 +138,19 @@ async def test_the_record_of_a_batch_leads_to_the_same_state() -> None:
 
 async def test_entries_of_a_batch_are_deleted_trimmed_and_read_like_others() -> None:
     engine = driver()
-    ids = await engine.add(S, batch(30))
+    ids = (await engine.perform(Add(S, batch(30)))).ids
 
-    assert await engine.delete(S, [ids[3], ids[3], *ids[8:11]]) == [
+    assert await engine.perform(Delete(S, [ids[3], ids[3], *ids[8:11]])) == [
         Deletion.DELETED,
         Deletion.NOT_FOUND,
         *[Deletion.DELETED] * 3,
     ]
-    await engine.trim(S, TrimRequest(min_id=ids[2]))
+    await engine.perform(Trim(S, TrimTo(min_id=ids[2])))
 
     assert await numbers(engine) == [2, *range(4, 8), *range(11, 30)]
-    assert [one.id for one in await engine.reverse_range(S, ids[12], ids[7])] == [
+    assert [
+        one.id for one in await engine.perform(Range(S, end=ids[12], start=ids[7], reverse=True))
+    ] == [
         ids[12],
         ids[11],
         ids[7],
@@ -153,12 +160,12 @@ async def test_entries_of_a_batch_are_deleted_trimmed_and_read_like_others() -> 
 
 async def test_a_batch_wakes_who_waits() -> None:
     engine = driver()
-    await engine.create_group(S, b"g", GroupStart(MIN_ID), create_stream=True)
-    request = GroupRequest(b"g", b"c", [GroupCursor(S)])
-    reading = asyncio.ensure_future(engine.read_group(request, wait_ms=None))
+    await engine.perform(CreateGroup(S, b"g", GroupStart(MIN_ID), create_stream=True))
+    request = ReadGroup(b"g", b"c", [GroupCursor(S)])
+    reading = asyncio.ensure_future(engine.perform(replace(request, wait_ms=None)))
     await asyncio.sleep(0)
 
-    await engine.add(S, batch(10))
+    await engine.perform(Add(S, batch(10)))
 
     [read] = await reading
     assert len(read.deliveries) == 10
@@ -166,39 +173,39 @@ async def test_a_batch_wakes_who_waits() -> None:
 
 async def test_what_a_batch_pushes_out_goes() -> None:
     engine = driver()
-    await engine.create_stream(S, StreamConfig(max_length=5))
+    await engine.perform(CreateStream(S, StreamConfig(max_length=5)))
 
-    await engine.add(S, batch(20))
-    await engine.commit_batch(b"w", 1, {S: batch(10, 20)})
+    await engine.perform(Add(S, batch(20)))
+    await engine.perform(CommitBatch(b"w", 1, {S: batch(10, 20)}))
 
     assert await numbers(engine) == [*range(25, 30)]
 
 
 async def test_a_batch_under_a_key_is_appended_once() -> None:
     engine = driver()
-    first = await engine.add_once(S, batch(20), Idempotent(b"p", b"k"))
+    first = await engine.perform(Add(S, batch(20), Idempotent(b"p", b"k")))
 
-    again = await engine.add_once(S, batch(20), Idempotent(b"p", b"k"))
+    again = await engine.perform(Add(S, batch(20), Idempotent(b"p", b"k")))
 
     assert (again.ids, again.is_repeat) == (first.ids, True)
-    assert len(await engine.range(S)) == 20
+    assert len(await engine.perform(Range(S))) == 20
 
 
 async def test_a_batch_that_expects_another_last_id_changes_nothing() -> None:
     engine = driver()
-    await engine.add(S, batch(1))
+    await engine.perform(Add(S, batch(1)))
 
     with pytest.raises(LastIdMismatch):
-        await engine.add(S, batch(20), expected_last_id=entry_id(5))
+        await engine.perform(Add(S, batch(20), expected_last_id=entry_id(5)))
 
-    assert len(await engine.range(S)) == 1
+    assert len(await engine.perform(Range(S))) == 1
 
 
 async def test_where_ids_run_out_a_batch_takes_what_neighbours_there_are() -> None:
     engine = driver()
-    await engine.add(S, [Draft(EntryId(5000, U64_MAX - 3), PAIR)])
+    await engine.perform(Add(S, [Draft(EntryId(5000, U64_MAX - 3), PAIR)]))
 
-    ids = await engine.add(S, batch(5))
+    ids = (await engine.perform(Add(S, batch(5)))).ids
 
     assert ids == [
         *(EntryId(5000, U64_MAX - rest) for rest in (2, 1, 0)),
@@ -209,10 +216,10 @@ async def test_where_ids_run_out_a_batch_takes_what_neighbours_there_are() -> No
 
 async def test_behind_the_last_id_nothing_is_appended() -> None:
     engine = driver()
-    await engine.add(S, [Draft(EntryId(U64_MAX, U64_MAX), PAIR)])
+    await engine.perform(Add(S, [Draft(EntryId(U64_MAX, U64_MAX), PAIR)]))
 
     with pytest.raises(IdsExhausted):
-        await engine.add(S, batch(5))
+        await engine.perform(Add(S, batch(5)))
 
 
 @pytest.mark.parametrize("faulty", [(), (b"k",)])
@@ -220,7 +227,7 @@ async def test_a_batch_with_a_faulty_entry_names_its_place(faulty: Fields) -> No
     engine = driver()
 
     with pytest.raises(Invalid) as refused:
-        await engine.add(S, [*batch(9), Draft(None, faulty)])
+        await engine.perform(Add(S, [*batch(9), Draft(None, faulty)]))
 
     assert refused.value.location == ("drafts", 9, "fields")
     assert engine.keyspace.find(S) is None
@@ -232,7 +239,7 @@ async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> N
     many = [Draft(entry_id(number), PAIR) for number in (6, 7, 7, 8)]
 
     with pytest.raises(IdNotGreater) as refused:
-        await engine.add(S, many)
+        await engine.perform(Add(S, many))
 
     assert refused.value.location == ("drafts", 2, "id")
     assert refused.value.last_id == entry_id(7)
@@ -247,7 +254,7 @@ def test_few_small_drafts_are_not_packed() -> None:
 async def test_partial_ids_are_given_out_in_a_long_batch_too() -> None:
     engine = driver()
 
-    ids = await engine.add(S, [Draft(PartialId(5), PAIR)] * 10)
+    ids = (await engine.perform(Add(S, [Draft(PartialId(5), PAIR)] * 10))).ids
 
     assert ids == [EntryId(5, seq) for seq in range(10)]
 
@@ -264,11 +271,11 @@ async def test_large_values_come_out_as_they_went_in() -> None:
     engine = driver()
     values = [bytes([number]) * (COMPRESSED_BYTES_MAX + number) for number in range(5)]
 
-    await engine.add(S, [Draft(None, (b"k", value)) for value in values])
+    await engine.perform(Add(S, [Draft(None, (b"k", value)) for value in values]))
     for value in values:
-        await engine.add(S, [Draft(None, (b"k", value))])
+        await engine.perform(Add(S, [Draft(None, (b"k", value))]))
 
-    assert [entry.fields[1] for entry in await engine.range(S)] == values * 2
+    assert [entry.fields[1] for entry in await engine.perform(Range(S))] == values * 2
 
 
 async def test_a_batch_of_too_many_streams_is_refused() -> None:
@@ -276,6 +283,6 @@ async def test_a_batch_of_too_many_streams_is_refused() -> None:
     names = {b"%d" % number: batch(1) for number in range(COMMIT_STREAMS_MAX + 1)}
 
     with pytest.raises(Invalid, match=f"at most {COMMIT_STREAMS_MAX} streams"):
-        await engine.commit_batch(b"w", 1, names)
+        await engine.perform(CommitBatch(b"w", 1, names))
 
-    assert await engine.list_streams() == []
+    assert await engine.perform(ListStreams()) == []

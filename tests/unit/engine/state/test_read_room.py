@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.entry import MIN_ID, Draft, Entry
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import DESCRIBED_MAX, READ_PARTS_MAX
-from headgate.engine.replies import StreamRead
-from headgate.engine.requests import GroupCursor, GroupRequest, GroupStart, StreamCursor
+from headgate.engine.replies import Delivery, StreamRead
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup, SumPending
+from headgate.engine.requests.entries import Add, Budget, Range, Read, StreamCursor
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.state.read_room import ReplyRoom
 from tests.unit.driver import Driver, G, S, deliveries, entry_id
 
 COUNT = 10
@@ -26,15 +30,15 @@ async def engine() -> Driver:
     """Return an engine with entries of which two have as many names and values as one read."""
     engine = Driver()
     for number in range(1, COUNT + 1):
-        await engine.add(S, [Draft(entry_id(number), WIDE)])
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+        await engine.perform(Add(S, [Draft(entry_id(number), WIDE)]))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     return engine
 
 
 async def test_a_range_has_so_many_names_and_values(engine: Driver) -> None:
-    up = await engine.range(S, size_bytes_max=LARGE)
-    down = await engine.reverse_range(S, size_bytes_max=LARGE)
-    everything = await engine.range(S)
+    up = await engine.perform(Range(S, size_bytes_max=LARGE))
+    down = await engine.perform(Range(S, reverse=True, size_bytes_max=LARGE))
+    everything = await engine.perform(Range(S))
 
     assert [one.id.ms for one in up] == [1, 2]
     assert [one.id.ms for one in down] == [10, 9]
@@ -42,11 +46,11 @@ async def test_a_range_has_so_many_names_and_values(engine: Driver) -> None:
 
 
 async def test_a_group_read_has_so_many_names_and_values(engine: Driver) -> None:
-    request = GroupRequest(G, b"a", [GroupCursor(S)], size_bytes_max=LARGE)
+    request = ReadGroup(G, b"a", [GroupCursor(S)], size_bytes_max=LARGE)
 
-    new = [deliveries(await engine.read_group(request)) for _ in range(2)]
-    history = await engine.read_group(request._replace(cursors=[GroupCursor(S, MIN_ID)]))
-    claimed = await engine.read_group(request._replace(consumer=b"b", claim_idle_ms=0))
+    new = [deliveries(await engine.perform(request)) for _ in range(2)]
+    history = await engine.perform(replace(request, cursors=[GroupCursor(S, MIN_ID)]))
+    claimed = await engine.perform(replace(request, consumer=b"b", claim_idle_ms=0))
 
     assert [[one.id.ms for one in some] for some in new] == [[1, 2], [3, 4]]
     assert [one.id.ms for one in deliveries(history)] == [1, 2]
@@ -66,15 +70,15 @@ async def test_commands_have_replies_of_so_many_names_and_values(engine: Driver)
 
 async def counts(engine: Driver, size_bytes_max: int, *streams: bytes) -> list[int]:
     cursors = [StreamCursor(name, MIN_ID) for name in streams]
-    reads: list[StreamRead] = await engine.read(cursors, size_bytes_max=size_bytes_max)
+    reads: list[StreamRead] = await engine.perform(Read(cursors, size_bytes_max=size_bytes_max))
     return [len(one.entries) for one in reads]
 
 
 async def test_each_stream_of_a_read_has_its_share_and_the_first_entry_of_all_comes() -> None:
     engine = Driver()
     for name in (b"a", b"b", b"c"):
-        await engine.add(name, [Draft(None, (b"f", b"v" * 99))] * 5)
-    await engine.add(b"large", [Draft(None, (b"f", b"v" * 999))])
+        await engine.perform(Add(name, [Draft(None, (b"f", b"v" * 99))] * 5))
+    await engine.perform(Add(b"large", [Draft(None, (b"f", b"v" * 999))]))
 
     assert await counts(engine, 1000, b"a", b"b", b"c") == [3, 3, 3]
     assert await counts(engine, 1000, b"a") == [5]
@@ -93,8 +97,113 @@ async def test_a_summary_tells_of_some_holders_and_counts_all() -> None:
     for number in reversed(range(DESCRIBED_MAX + 2)):
         await engine.take(b"%05d" % number, limit=1)
 
-    summary = await engine.pending_summary(S, G)
+    summary = await engine.perform(SumPending(S, G))
 
     names = [name for name, _ in summary.consumers]
     assert names == [b"%05d" % number for number in range(DESCRIBED_MAX)]
     assert (summary.holder_count, summary.total) == (DESCRIBED_MAX + 2, DESCRIBED_MAX + 2)
+
+
+# What a whole reply may hold
+
+
+SMALL = [Entry(entry_id(number), (b"f", b"v")) for number in range(1, 6)]
+"""Two bytes of names and values each."""
+
+GONE = Delivery(entry_id(9), None, 1_234, 7, b"a")
+
+
+def resp2(value: object) -> bytes:
+    """Return a value as RESP2 writes it."""
+    match value:
+        case None:
+            return b"$-1\r\n"
+        case int():
+            return b":%d\r\n" % value
+        case bytes():
+            return b"$%d\r\n%b\r\n" % (len(value), value)
+        case list() | tuple():
+            return b"*%d\r\n" % len(value) + b"".join(map(resp2, value))
+    raise AssertionError(value)
+
+
+def test_a_reply_takes_in_so_many_entries_of_all_its_streams() -> None:
+    room = ReplyRoom(Budget(entries_max=7, size_bytes_max=LARGE))
+
+    assert [room.take(SMALL), room.count, room.take(SMALL), room.count] == [5, 2, 2, 0]
+    assert room.take(SMALL) == 0
+
+
+def test_a_stream_is_read_no_further_than_the_reply_goes() -> None:
+    room = ReplyRoom(Budget(entries_max=7, size_bytes_max=LARGE))
+    room.take(SMALL)
+
+    assert [room.limit(None), room.limit(1), room.limit(5)] == [2, 1, 2]
+
+
+def test_a_reply_takes_in_so_many_bytes_and_the_entry_that_passes_them() -> None:
+    assert ReplyRoom(Budget(100, size_bytes_max=4)).take(SMALL) == 2
+    assert ReplyRoom(Budget(100, size_bytes_max=5)).take(SMALL) == 3
+
+
+@pytest.mark.parametrize("budget", [Budget(100, 1), Budget(100, LARGE, 1), Budget(100, 0)])
+def test_the_first_entry_of_a_reply_comes_whatever_its_size_and_no_other(budget: Budget) -> None:
+    room = ReplyRoom(budget)
+
+    assert room.take([]) == 0
+    assert room.take(SMALL) == 1
+    assert [room.count, room.take(SMALL)] == [0, 0]
+
+
+def test_a_reply_takes_in_so_many_names_and_values() -> None:
+    wide = [Entry(entry_id(number), WIDE) for number in range(1, COUNT)]
+
+    assert ReplyRoom(Budget(100, LARGE)).take(wide) == AT_ONCE
+
+
+@pytest.mark.parametrize("count", range(1, len(SMALL)))
+def test_a_reply_is_counted_as_it_is_written(count: int) -> None:
+    shown = [[b"%d-%d" % entry.id, entry.fields] for entry in SMALL[:count]]
+    size_bytes = sum(map(len, map(resp2, shown)))
+
+    assert ReplyRoom(Budget(100, LARGE, size_bytes)).take(SMALL) == count
+    assert ReplyRoom(Budget(100, LARGE, size_bytes + 1)).take(SMALL) == count + 1
+
+
+@pytest.mark.parametrize("with_idle", [False, True])
+def test_idle_time_and_count_take_room_where_they_are_shown(with_idle: bool) -> None:
+    numbers = [GONE.idle_ms, GONE.delivered_before] if with_idle else []
+    size_bytes = len(resp2([b"9-0", None, *numbers]))
+    two = [GONE, GONE._replace(id=entry_id(10))]
+
+    assert ReplyRoom(Budget(100, LARGE, size_bytes)).take(two, with_idle=with_idle) == 1
+    assert ReplyRoom(Budget(100, LARGE, size_bytes + 1)).take(two, with_idle=with_idle) == 2
+
+
+async def test_the_streams_of_a_read_are_filled_in_order_until_the_budget_is_spent() -> None:
+    engine = Driver()
+    for name in (b"a", b"b", b"c"):
+        await engine.put(1, 2, 3, stream=name)
+    cursors = [StreamCursor(name, MIN_ID) for name in (b"a", b"b", b"c")]
+
+    reads = await engine.perform(Read(cursors, budget=Budget(5, LARGE)))
+
+    assert [(one.stream, [entry.id.ms for entry in one.entries]) for one in reads] == [
+        (b"a", [1, 2, 3]),
+        (b"b", [1, 2]),
+    ]
+    assert [one.next_after for one in reads] == [entry_id(3), entry_id(2)]
+
+
+async def test_what_a_group_read_has_no_room_for_stays_new() -> None:
+    engine = Driver()
+    for name in (b"a", b"b", b"c"):
+        await engine.start(1, 2, 3, stream=name)
+    cursors = [GroupCursor(name) for name in (b"a", b"b", b"c")]
+    request = ReadGroup(G, b"x", cursors, budget=Budget(5, LARGE))
+
+    first = await engine.perform(request)
+    rest = await engine.perform(request)
+
+    assert [[one.id.ms for one in read.deliveries] for read in first] == [[1, 2, 3], [1, 2], []]
+    assert [[one.id.ms for one in read.deliveries] for read in rest] == [[], [3], [1, 2, 3]]

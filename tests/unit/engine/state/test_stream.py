@@ -3,7 +3,10 @@
 import pytest
 
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.requests import ClaimRequest, GroupStart, TrimRequest
+from headgate.engine.requests.deliveries import Claim
+from headgate.engine.requests.entries import Delete, Trim, TrimTo
+from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart
+from headgate.engine.requests.streams import DescribeStream
 from tests.changes import moved
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -18,7 +21,7 @@ async def engine() -> Driver:
 
 async def place(engine: Driver) -> tuple[int | None, int | None]:
     """Return entries read and lag of the group."""
-    info = await engine.group(S, G)
+    info = await engine.perform(DescribeGroup(S, G))
     return info.entries_read, info.lag
 
 
@@ -41,14 +44,14 @@ async def test_a_new_group_stands(
     entries_read: int | None,
     expected: tuple[int | None, int | None],
 ) -> None:
-    await engine.create_group(S, G, GroupStart(last_id, entries_read))
+    await engine.perform(CreateGroup(S, G, GroupStart(last_id, entries_read)))
     assert await place(engine) == expected
 
 
 async def test_a_group_from_the_middle_knows_its_place_once_it_has_read_to_the_end(
     engine: Driver,
 ) -> None:
-    await engine.create_group(S, G, GroupStart(entry_id(2)))
+    await engine.perform(CreateGroup(S, G, GroupStart(entry_id(2))))
     await engine.take(limit=1)
     assert await place(engine) == (None, None)
     await engine.take()
@@ -56,7 +59,7 @@ async def test_a_group_from_the_middle_knows_its_place_once_it_has_read_to_the_e
 
 
 async def test_reading_counts_up_from_the_beginning(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     await engine.take(limit=2)
     assert await place(engine) == (2, 3)
     await engine.take(limit=2, no_ack=True)
@@ -64,9 +67,9 @@ async def test_reading_counts_up_from_the_beginning(engine: Driver) -> None:
 
 
 async def test_a_delete_ahead_hides_the_lag_until_the_group_has_passed_it(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     await engine.take(limit=1)
-    await engine.delete(S, [entry_id(4)])
+    await engine.perform(Delete(S, [entry_id(4)]))
     assert await place(engine) == (1, None)
     await engine.take(limit=2)
     assert (await place(engine))[1] is None
@@ -75,31 +78,31 @@ async def test_a_delete_ahead_hides_the_lag_until_the_group_has_passed_it(engine
 
 
 async def test_a_delete_behind_changes_nothing(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     await engine.take(limit=3)
-    await engine.delete(S, [entry_id(2)])
+    await engine.perform(Delete(S, [entry_id(2)]))
     assert await place(engine) == (3, 2)
 
 
 async def test_a_delete_exactly_at_the_group_counts_as_ahead(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     await engine.take(limit=3)
-    await engine.delete(S, [entry_id(3)])
+    await engine.perform(Delete(S, [entry_id(3)]))
     assert await place(engine) == (3, None)
 
 
 async def test_with_group_and_deletes_before_the_first_entry_the_lag_is_the_length(
     engine: Driver,
 ) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
-    await engine.delete(S, [entry_id(1), entry_id(2)])
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+    await engine.perform(Delete(S, [entry_id(1), entry_id(2)]))
     assert await place(engine) == (None, 3)
 
 
 async def test_a_trim_never_hides_the_lag(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     await engine.take(limit=1)
-    await engine.trim(S, TrimRequest(max_length=2))
+    await engine.perform(Trim(S, TrimTo(max_length=2)))
     assert await place(engine) == (1, 2)
     await engine.take(limit=1)
     assert await place(engine) == (4, 1)
@@ -108,53 +111,53 @@ async def test_a_trim_never_hides_the_lag(engine: Driver) -> None:
 async def test_an_emptied_stream_has_no_lag_even_for_a_group_that_is_unknown_where(
     engine: Driver,
 ) -> None:
-    await engine.create_group(S, G, GroupStart(entry_id(3)))
-    await engine.delete(S, [entry_id(number) for number in range(1, 6)])
+    await engine.perform(CreateGroup(S, G, GroupStart(entry_id(3))))
+    await engine.perform(Delete(S, [entry_id(number) for number in range(1, 6)]))
     assert await place(engine) == (None, 0)
 
 
 async def test_raising_the_position_by_a_claim_leaves_a_stale_count_and_so_a_wrong_lag(
     engine: Driver,
 ) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     await engine.take(limit=1)
-    await engine.claim(S, G, b"a", [entry_id(1)], ClaimRequest(0, last_id=entry_id(4)))
+    await engine.perform(Claim(S, G, b"a", [entry_id(1)], 0, last_id=entry_id(4)))
     assert await place(engine) == (1, 4)
 
 
 async def test_setting_a_group_forgets_its_count_unless_one_is_given(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID, 0))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID, 0)))
     await engine.take(limit=2)
-    await engine.update_group(moved(S, G, GroupStart(entry_id(2))))
+    await engine.perform(moved(S, G, GroupStart(entry_id(2))))
     assert await place(engine) == (None, None)
-    await engine.update_group(moved(S, G, GroupStart(entry_id(2), 2)))
+    await engine.perform(moved(S, G, GroupStart(entry_id(2), 2)))
     assert await place(engine) == (2, 3)
 
 
 async def test_entries_read_may_be_known_while_the_lag_is_not_and_the_other_way_round(
     engine: Driver,
 ) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
     assert await place(engine) == (None, 5)
     await engine.take(limit=1)
-    await engine.delete(S, [entry_id(3)])
+    await engine.perform(Delete(S, [entry_id(3)]))
     assert await place(engine) == (1, None)
 
 
 async def test_a_group_of_an_untouched_empty_stream_has_no_lag() -> None:
     engine = Driver()
-    await engine.create_group(S, G, GroupStart(None), create_stream=True)
+    await engine.perform(CreateGroup(S, G, GroupStart(None), create_stream=True))
     assert await place(engine) == (None, 0)
 
 
 async def test_a_trim_moves_the_first_id_and_a_delete_the_greatest_deleted_one_too(
     engine: Driver,
 ) -> None:
-    await engine.trim(S, TrimRequest(max_length=4))
-    info = await engine.stream_info(S)
+    await engine.perform(Trim(S, TrimTo(max_length=4)))
+    info = await engine.perform(DescribeStream(S))
     assert (info.first_id, info.max_deleted_id, info.entries_added) == (entry_id(2), MIN_ID, 5)
-    await engine.delete(S, [entry_id(2), entry_id(4)])
-    info = await engine.stream_info(S)
+    await engine.perform(Delete(S, [entry_id(2), entry_id(4)]))
+    info = await engine.perform(DescribeStream(S))
     assert (info.first_id, info.max_deleted_id) == (entry_id(3), entry_id(4))
-    await engine.delete(S, [entry_id(3)])
-    assert (await engine.stream_info(S)).max_deleted_id == entry_id(4)
+    await engine.perform(Delete(S, [entry_id(3)]))
+    assert (await engine.perform(DescribeStream(S))).max_deleted_id == entry_id(4)

@@ -33,7 +33,7 @@ def test_a_limit_is_defined_once(name: str) -> None:
     assert len(places - ({"Limits"} if name in OF_THE_MACHINE else set())) == 1
 
 
-@pytest.mark.parametrize("name", Limits.model_fields)
+@pytest.mark.parametrize("name", ChosenLimits.model_fields)
 def test_a_limit_is_told_in_the_words_of_its_setting(name: str) -> None:
     limit, setting = Limits.model_fields[name], Settings.model_fields[name]
 

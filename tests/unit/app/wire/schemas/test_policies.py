@@ -6,8 +6,7 @@ import pytest
 
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.policies import Policy
-from headgate.engine.requests import patched
-from headgate.engine.state.policy import NO_POLICY
+from headgate.engine.config import NO_POLICY, patched
 
 WHOLE = {
     "claim_idle_ms": 1000,

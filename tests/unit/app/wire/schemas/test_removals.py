@@ -8,20 +8,20 @@ from pydantic import ValidationError
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.removals import Trim
 from headgate.engine.entry import EntryId
-from headgate.engine.requests import References, TrimRequest
+from headgate.engine.requests.entries import References, TrimTo
 
 
 @pytest.mark.parametrize(
     ("written", "wanted"),
     [
-        ({"max_length": 5}, TrimRequest(5, None, False, None, References.KEEP)),
+        ({"max_length": 5}, TrimTo(5, None, False, None, References.KEEP)),
         (
             {"min_id": "7", "approximate": True, "limit": 0, "references": "acked"},
-            TrimRequest(None, EntryId(7, 0), True, 0, References.ACKED),
+            TrimTo(None, EntryId(7, 0), True, 0, References.ACKED),
         ),
     ],
 )
-def test_a_trim_is_what_was_written(written: dict[str, Any], wanted: TrimRequest) -> None:
+def test_a_trim_is_what_was_written(written: dict[str, Any], wanted: TrimTo) -> None:
     assert Trim.model_validate(written).to_request("/body") == wanted
 
 

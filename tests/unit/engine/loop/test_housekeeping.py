@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 
-from headgate.engine.decisions import Decision, streams
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
-from headgate.engine.state.idempotency import Idempotent
-from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.policy import GroupPolicy
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateConsumer, ListConsumers
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import ExpireStream
+from headgate.engine.requests.streams import CreateStream, ListStreams
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S
@@ -42,15 +42,11 @@ async def kept(clock: VirtualClock) -> AsyncIterator[Driver]:
 
 async def use_key(engine: Driver, stream: bytes, key: bytes) -> None:
     draft = Draft(None, (b"f", b"v"))
-    await engine.add_once(stream, [draft], Idempotent(b"p", key))
+    await engine.perform(Add(stream, [draft], Idempotent(b"p", key)))
 
 
 def key_count(engine: Driver, stream: bytes) -> int:
     return len(engine.keyspace.stream(stream).keys)
-
-
-def expire(keyspace: Keyspace, now_ms: int, *, name: bytes) -> Decision[None]:
-    return streams.set_expiry(keyspace, name, now_ms + 5_000)
 
 
 @in_virtual_time
@@ -75,7 +71,7 @@ async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
     async with kept(clock) as engine:
         for number in range(1_000):
             name = b"%d" % number
-            await engine.create_stream(name, StreamConfig(max_age_ms=60_000))
+            await engine.perform(CreateStream(name, StreamConfig(max_age_ms=60_000)))
             await use_key(engine, name, b"k")
         await asyncio.sleep(2)
         clock.count = 0
@@ -89,7 +85,7 @@ async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
 async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
     clock = VirtualClock(10**9)
     async with kept(clock) as engine:
-        await engine.create_stream(S, StreamConfig(idempotency_window_ms=WINDOW_MS))
+        await engine.perform(CreateStream(S, StreamConfig(idempotency_window_ms=WINDOW_MS)))
         await use_key(engine, S, b"a")
         await asyncio.sleep(5)
         clock.step(-20_000)
@@ -104,15 +100,15 @@ async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
 @in_virtual_time
 async def test_a_shorter_window_or_age_holds_at_once() -> None:
     async with kept(VirtualClock(10**9)) as engine:
-        await engine.create_stream(S, StreamConfig(max_age_ms=10**6))
+        await engine.perform(CreateStream(S, StreamConfig(max_age_ms=10**6)))
         await use_key(engine, S, b"a")
         await asyncio.sleep(3)
-        await engine.update_stream(configured(S, StreamConfig(max_age_ms=5_000)))
+        await engine.perform(configured(S, StreamConfig(max_age_ms=5_000)))
         await asyncio.sleep(1)
         assert await length_of(engine, S) == 1
         await asyncio.sleep(3)
         assert await length_of(engine, S) == 0
-        await engine.add(S, [Draft(EntryId(10**9 + 4_000, 0), (b"f", b"v"))])
+        await engine.perform(Add(S, [Draft(EntryId(10**9 + 4_000, 0), (b"f", b"v"))]))
         await asyncio.sleep(4)
         assert await length_of(engine, S) == 0
 
@@ -123,10 +119,10 @@ async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
     async with kept(clock) as engine:
         for number in range(10 * EXPIRED_AT_ONCE_MAX):
             name = b"%d" % number
-            await engine.create_stream(name, StreamConfig())
-            await engine.perform(partial(expire, name=name))
+            await engine.perform(CreateStream(name, StreamConfig()))
+            await engine.perform(ExpireStream(name, 5_000))
         clock.step(5_000)
-        await engine.list_streams(limit=1)
+        await engine.perform(ListStreams(limit=1))
         assert len(engine.keyspace.streams) == 9 * EXPIRED_AT_ONCE_MAX
         await asyncio.sleep(2)
         assert len(engine.keyspace.streams) == 0
@@ -136,10 +132,10 @@ async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
 async def test_many_consumers_that_are_idle_go() -> None:
     async with kept(VirtualClock()) as engine:
         await engine.start()
-        await engine.update_group(acting_by(S, G, GroupPolicy(consumer_ttl_ms=5_000)))
+        await engine.perform(acting_by(S, G, GroupPolicy(consumer_ttl_ms=5_000)))
         for number in range(2 * CONSUMERS_AT_ONCE_MAX + 1):
-            await engine.create_consumer(S, G, b"%d" % number)
+            await engine.perform(CreateConsumer(S, G, b"%d" % number))
         await asyncio.sleep(4)
-        assert len(await engine.consumers(S, G)) == 2 * CONSUMERS_AT_ONCE_MAX + 1
+        assert len(await engine.perform(ListConsumers(S, G))) == 2 * CONSUMERS_AT_ONCE_MAX + 1
         await asyncio.sleep(3)
-        assert await engine.consumers(S, G) == []
+        assert await engine.perform(ListConsumers(S, G)) == []

@@ -6,19 +6,22 @@ from typing import Any
 import pytest
 
 from headgate.engine import commands as c
-from headgate.engine.decisions import Decision, streams
+from headgate.engine.decisions import Decision, Step, entries
 from headgate.engine.engine import Engine
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import FsyncPolicy, Journal
-from headgate.engine.requests import From, StreamCursor
+from headgate.engine.loop.wait_queue import QueueKey, Waiter
+from headgate.engine.requests.bulk import LastCommit
+from headgate.engine.requests.entries import Add, From, Read, StreamCursor
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.wait_queue import QueueKey
 from tests.lengths import length_of
 from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, S
 from tests.virtual_time import ManualClock, in_virtual_time, settle
+
+UNWRITABLE = c.BatchCommitted(b"w", 2**64, 1)  # no such number in msgpack
 
 
 async def no_rewrite(through: int) -> None:
@@ -42,20 +45,9 @@ class OnDisk:
         await self.run
 
 
-def adding(value: bytes) -> Any:
-    def add(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
-        return streams.add(
-            keyspace,
-            S,
-            [Draft(None, (b"f", value))],
-            create_stream=True,
-            expected_last_id=None,
-            idempotent=None,
-            trim=None,
-            now_ms=now_ms,
-        )
-
-    return add
+def adding(value: bytes) -> Step[Any]:
+    request = Add(S, [Draft(None, (b"f", value))])
+    return lambda keyspace, now_ms: entries.add(keyspace, request, now_ms)
 
 
 def failing(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
@@ -75,8 +67,8 @@ def poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
 async def test_what_was_applied_before_a_step_raised_is_recorded() -> None:
     one = OnDisk()
     with pytest.raises(ValueError, match="a mistake in a step"):
-        await one.engine.perform_all([adding(b"1"), failing, adding(b"never")])
-    await one.engine.add(S, [Draft(None, (b"f", b"2"))])
+        await one.engine._executor.run_all([adding(b"1"), failing, adding(b"never")])
+    await one.engine.perform(Add(S, [Draft(None, (b"f", b"2"))]))
     assert one.recovered().streams[S].log.length == 2 == await length_of(one.engine, S)
     await one.stop()
 
@@ -86,20 +78,29 @@ async def test_who_waits_is_served_what_was_added_before_a_step_raised() -> None
     reading = asyncio.create_task(engine.follow(missing_ok=True))
     await asyncio.sleep(0)
     with pytest.raises(ValueError, match="a mistake"):
-        await engine.perform_all([adding(b"1"), failing])
+        await engine._executor.run_all([adding(b"1"), failing])
     assert await asyncio.wait_for(reading, 1) != []
 
 
 async def test_a_record_that_cannot_be_written_down_changes_nothing() -> None:
     engine = Driver()
     with pytest.raises(OverflowError):
-        await engine.perform(
-            lambda *_: Decision(
-                None, [c.BatchCommitted(b"w", 2**64, 1)]
-            )  # no such number in msgpack
-        )
+        await engine._executor.run(Decision(None, [UNWRITABLE]))
     assert engine.storage.position == 0
-    assert await engine.last_commit(b"w") is None
+    assert await engine.perform(LastCommit(b"w")) is None
+
+
+async def test_what_comes_before_a_step_that_cannot_be_written_down_is_one_record() -> None:
+    one = OnDisk()
+    steps = [adding(b"1"), adding(b"2"), lambda *_: Decision(None, [UNWRITABLE]), adding(b"never")]
+    with pytest.raises(OverflowError):
+        await one.engine._executor.run_all(steps)
+    assert one.engine.storage.position == 1
+    await one.engine.perform(Add(S, [Draft(None, (b"f", b"3"))]))
+    assert await one.engine.perform(LastCommit(b"w")) is None
+    values = [entry.fields[1] for entry in one.recovered().streams[S].log.range(MIN_ID, MAX_ID)]
+    assert values == [b"1", b"2", b"3"]
+    await one.stop()
 
 
 # Waiters
@@ -110,14 +111,13 @@ async def test_a_blocked_read_that_raises_is_alone_with_that() -> None:
     await engine.put(1)
     is_wrong = False
 
-    def step(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
+    def attempt() -> None:
         if is_wrong:
             raise ValueError("a mistake in a read")
-        return Decision(None, [])
 
-    queues = [QueueKey(S, None)]
-    wrong = asyncio.create_task(engine.perform_blocking(step, queues, wait_ms=None))
-    right = asyncio.create_task(engine.read([StreamCursor(S, From.NOW)], wait_ms=None))
+    waiter = Waiter[None]([QueueKey(S, None)], attempt)
+    wrong = asyncio.create_task(engine._executor.block(waiter, None))
+    right = asyncio.create_task(engine.perform(Read([StreamCursor(S, From.NOW)], wait_ms=None)))
     await asyncio.sleep(0)
     is_wrong = True
     await engine.put(2)
@@ -132,11 +132,11 @@ async def test_a_blocked_read_that_raises_is_alone_with_that() -> None:
 
 
 async def by_itself(engine: Engine) -> None:
-    await engine.perform(poisonous)
+    await engine._executor.run(poisonous(engine.keyspace, 1_000))
 
 
 async def in_a_transaction(engine: Engine) -> None:
-    await engine.perform_all([adding(b"2"), poisonous])
+    await engine._executor.run_all([adding(b"2"), poisonous])
 
 
 @pytest.mark.parametrize("way", [by_itself, in_a_transaction])
@@ -145,12 +145,14 @@ def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) 
     async def test() -> None:
         one = OnDisk()
         engine = one.engine
-        await engine.add(S, [Draft(None, (b"f", b"1"))])
-        reading = asyncio.create_task(engine.read([StreamCursor(S, From.NOW)], wait_ms=None))
+        await engine.perform(Add(S, [Draft(None, (b"f", b"1"))]))
+        reading = asyncio.create_task(
+            engine.perform(Read([StreamCursor(S, From.NOW)], wait_ms=None))
+        )
         await settle()
         with pytest.raises(KeyError):
             await way(engine)
-        asks = (length_of(engine, S), engine.add(S, [Draft(None, (b"f", b"3"))]), reading)
+        asks = (length_of(engine, S), engine.perform(Add(S, [Draft(None, (b"f", b"3"))])), reading)
         for ask in asks:
             with pytest.raises(Unavailable, match="the process ends"):
                 await ask
@@ -169,5 +171,5 @@ async def test_a_failed_step_is_still_a_reply_of_its_own() -> None:
     def refuse(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
         raise Unavailable("not now")
 
-    replies = await engine.perform_all([adding(b"1"), refuse, adding(b"2")])
+    replies = await engine._executor.run_all([adding(b"1"), refuse, adding(b"2")])
     assert [isinstance(reply, StreamError) for reply in replies] == [False, True, False]

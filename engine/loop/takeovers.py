@@ -15,8 +15,8 @@ from headgate.engine import commands as c
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.limits import TAKEOVER_IDS_MAX
+from headgate.engine.loop.signals import Holder
 from headgate.engine.replies import Takeover
-from headgate.engine.signals import Holder
 from headgate.engine.state.keyspace import Keyspace
 
 

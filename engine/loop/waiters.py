@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from headgate.engine.errors import Draining, StreamError, TooManyWaiters
 from headgate.engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
-from headgate.engine.wait_queue import QueueKey, Waiter, WaitQueue
+from headgate.engine.loop.wait_queue import QueueKey, Waiter, WaitQueue
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
 """An idle time of ten years or more is nobody's wish to wait, but "only what nobody owns"."""

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import (
     Draining,
@@ -15,15 +16,16 @@ from headgate.engine.errors import (
     Unavailable,
 )
 from headgate.engine.replies import GroupRead
-from headgate.engine.requests import (
-    ClaimRequest,
-    From,
+from headgate.engine.requests.deliveries import Ack, Claim, Extend, Nack, NackMode
+from headgate.engine.requests.entries import Delete, From, Range, References, Trim, TrimTo
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DeleteConsumer,
+    DestroyGroup,
     GroupStart,
-    NackMode,
-    References,
-    TrimRequest,
+    ListConsumers,
 )
-from headgate.engine.state.stream import StreamConfig
+from headgate.engine.requests.streams import CreateStream, DeleteStream
 from tests.changes import moved
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
@@ -97,12 +99,12 @@ async def test_what_a_reader_was_woken_for_is_its_own_even_if_it_goes_at_once() 
     await engine.put(1)
     one, other = await started(engine.follow(), engine.follow())
     await engine.put(2, 3)
-    await engine.delete(S, [entry_id(2)])
+    await engine.perform(Delete(S, [entry_id(2)]))
     await engine.put(4)
     assert await one == [(S, [2, 3])]
     (third,) = await started(engine.follow())
     await engine.put(5)
-    await engine.delete_stream(S)
+    await engine.perform(DeleteStream(S))
     assert (await other, await third) == ([(S, [2, 3])], [(S, [5])])
 
 
@@ -117,7 +119,7 @@ async def test_a_read_of_nothing_is_over_exactly_at_its_deadline_and_empty() -> 
 @in_virtual_time
 async def test_a_blocked_read_of_the_last_entry_gets_the_last_one_there_is_then() -> None:
     engine, _ = blocking_driver()
-    await engine.create_stream(S, StreamConfig())
+    await engine.perform(CreateStream(S, StreamConfig()))
     (task,) = await started(engine.follow(after=From.LAST))
     await engine.put(1, 2, 3)
     assert await task == [(S, [3])]
@@ -126,7 +128,7 @@ async def test_a_blocked_read_of_the_last_entry_gets_the_last_one_there_is_then(
 @in_virtual_time
 async def test_an_entry_trimmed_in_the_same_command_wakes_nobody() -> None:
     engine, _ = blocking_driver()
-    await engine.create_stream(S, StreamConfig(max_length=0))
+    await engine.perform(CreateStream(S, StreamConfig(max_length=0)))
     (task,) = await started(engine.follow(wait_ms=100))
     await engine.put(1)
     assert await task == []
@@ -160,8 +162,8 @@ async def test_a_reader_that_names_a_stream_twice_is_counted_once() -> None:
 async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its_deletion() -> None:
     engine, _ = blocking_driver()
     (task,) = await started(engine.follow(missing_ok=True))
-    await engine.create_stream(S, StreamConfig())
-    await engine.delete_stream(S)
+    await engine.perform(CreateStream(S, StreamConfig()))
+    await engine.perform(DeleteStream(S))
     assert not task.done()
     await engine.put(1)
     assert await task == [(S, [1])]
@@ -172,7 +174,7 @@ async def test_a_stream_made_again_with_lower_ids_does_not_wake_those_who_are_fu
     engine, _ = blocking_driver()
     await engine.put(5)
     (task,) = await started(engine.follow(missing_ok=True))
-    await engine.delete_stream(S)
+    await engine.perform(DeleteStream(S))
     await engine.put(3)
     assert not task.done()
     await engine.put(6)
@@ -184,7 +186,7 @@ async def test_deleting_the_stream_answers_a_plain_reader_at_once() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
     (task,) = await started(engine.follow())
-    await engine.delete_stream(S)
+    await engine.perform(DeleteStream(S))
     with pytest.raises(StreamNotFound):
         await task
     assert engine.waiter_count == 0
@@ -258,7 +260,7 @@ async def test_moving_a_group_back_wakes_nobody_but_the_next_append_delivers_the
     engine, _ = blocking_driver()
     await engine.start(1, 2, after=None)
     (task,) = await started(engine.take(wait_ms=None))
-    await engine.update_group(moved(S, G, GroupStart(MIN_ID)))
+    await engine.perform(moved(S, G, GroupStart(MIN_ID)))
     await settle()
     assert not task.done()
     await engine.put(3)
@@ -270,9 +272,9 @@ async def test_deletes_and_trims_wake_nobody() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2, 3, after=None)
     tasks = await started(engine.take(wait_ms=50))
-    await engine.delete(S, [entry_id(1)])
-    await engine.trim(S, TrimRequest(max_length=1))
-    await engine.create_group(S, b"other", GroupStart(MIN_ID))
+    await engine.perform(Delete(S, [entry_id(1)]))
+    await engine.perform(Trim(S, TrimTo(max_length=1)))
+    await engine.perform(CreateGroup(S, b"other", GroupStart(MIN_ID)))
     assert numbers(await tasks[0]) == []
     assert now_ms() == 50
 
@@ -282,8 +284,8 @@ async def test_a_deleted_consumer_that_waits_is_made_again_when_it_is_served() -
     engine, _ = blocking_driver()
     await engine.start()
     (task,) = await started(engine.take(b"a", wait_ms=None))
-    await engine.delete_consumer(S, G, b"a", release=True)
-    assert await engine.consumers(S, G) == []
+    await engine.perform(DeleteConsumer(S, G, b"a", release=True))
+    assert await engine.perform(ListConsumers(S, G)) == []
     await engine.put(1)
     assert numbers(await task) == [1]
     assert await engine.held_numbers(b"a") == [1]
@@ -293,12 +295,12 @@ async def test_a_deleted_consumer_that_waits_is_made_again_when_it_is_served() -
 async def test_destroying_a_group_answers_its_readers_at_once_and_no_others() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    await engine.create_group(S, b"other", GroupStart(None))
+    await engine.perform(CreateGroup(S, b"other", GroupStart(None)))
     (task, plain) = await started(engine.take(wait_ms=None), _ignored(engine.follow(wait_ms=10)))
-    await engine.destroy_group(S, b"other")
+    await engine.perform(DestroyGroup(S, b"other"))
     await settle()
     assert not task.done()
-    await engine.destroy_group(S, G)
+    await engine.perform(DestroyGroup(S, G))
     with pytest.raises(GroupNotFound) as refusal:
         await task
     assert (refusal.value.stream, refusal.value.group) == (S, G)
@@ -317,7 +319,7 @@ async def test_deleting_one_stream_of_several_answers_a_group_reader_with_an_err
     for stream in (b"p", b"q"):
         await engine.start(stream=stream)
     (task,) = await started(engine.take(wait_ms=None, streams=(b"p", b"q")))
-    await engine.delete_stream(b"q")
+    await engine.perform(DeleteStream(b"q"))
     with pytest.raises(GroupNotFound) as refusal:
         await task
     assert refusal.value.stream == b"q"
@@ -377,7 +379,7 @@ async def test_an_acknowledged_entry_is_not_waited_for() -> None:
     await asyncio.sleep(0.050)
     await engine.take(b"b", 1)
     (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await engine.ack(S, G, [entry_id(1)])
+    await engine.perform(Ack(S, G, [entry_id(1)]))
     assert numbers(await task) == [2]
     assert now_ms() == 150
 
@@ -387,7 +389,7 @@ async def test_a_deleted_entry_that_is_still_pending_does_not_end_the_wait() -> 
     engine, _ = blocking_driver()
     await engine.start(1)
     await engine.take(b"b")
-    await engine.delete(S, [entry_id(1)])
+    await engine.perform(Delete(S, [entry_id(1)]))
     assert numbers(await engine.take(b"a", claim=100, wait_ms=1_000)) == []
     assert now_ms() == 1_000
 
@@ -399,7 +401,7 @@ async def test_extending_a_delivery_moves_the_moment_at_which_it_can_be_claimed(
     await engine.take(b"b")
     (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
     await asyncio.sleep(0.080)
-    await engine.extend(S, G, [entry_id(1)], consumer=b"b")
+    await engine.perform(Extend(S, G, [entry_id(1)], consumer=b"b"))
     assert numbers(await task) == [1]
     assert now_ms() == 180
 
@@ -411,7 +413,7 @@ async def test_a_claim_that_makes_an_entry_look_older_brings_the_moment_forward(
     await engine.take(b"b")
     (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
     await asyncio.sleep(0.020)
-    await engine.claim(S, G, b"c", [entry_id(1)], ClaimRequest(0, idle_ms=70))
+    await engine.perform(Claim(S, G, b"c", [entry_id(1)], 0, idle_ms=70))
     assert numbers(await task) == [1]
     assert now_ms() == 50
 
@@ -424,7 +426,7 @@ async def test_a_nack_wakes_a_claiming_reader_at_once_and_no_other() -> None:
     plain, claiming = await started(
         engine.take(b"p", wait_ms=None), engine.take(b"a", claim=10**12, wait_ms=None)
     )
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
     assert [(d.id.ms, d.idle_ms) for d in deliveries(await claiming)] == [(1, 0)]
     assert (now_ms(), plain.done()) == (0, False)
     await cancelled(plain)
@@ -436,7 +438,7 @@ async def test_a_consumer_that_goes_hands_its_entries_to_claiming_readers_at_onc
     await engine.start(1, 2)
     await engine.take(b"b")
     (task,) = await started(engine.take(b"a", claim=10_000, wait_ms=None))
-    await engine.delete_consumer(S, G, b"b", release=True)
+    await engine.perform(DeleteConsumer(S, G, b"b", release=True))
     assert numbers(await task) == [1, 2]
     assert now_ms() == 0
 
@@ -478,7 +480,7 @@ async def test_a_full_reader_wakes_when_it_acknowledges() -> None:
     (task,) = await started(engine.take(max_pending=1, wait_ms=None))
     await asyncio.sleep(0.005)
     assert not task.done()
-    await engine.ack(S, G, [entry_id(1)])
+    await engine.perform(Ack(S, G, [entry_id(1)]))
     assert numbers(await task) == [2]
     assert now_ms() == 5
 
@@ -520,8 +522,8 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     (plain,) = await started(engine.follow())
     await cancelled(*tasks, plain)
     assert engine.waiter_count == 0
-    assert engine._waiters._queues == {}
-    assert not engine._waiters._noted
+    assert engine._executor.waiters._queues == {}
+    assert not engine._executor.waiters._noted
     await engine.put(2)
     assert await engine.held() == []
 
@@ -547,7 +549,7 @@ async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None
     await engine.take(b"b")
     await engine.take(b"b", after=MIN_ID)
     (gone,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
     assert [item.delivery_count for item in await engine.held(b"a")] == [3]
     await cancelled(gone)
     assert [(item.consumer, item.delivery_count) for item in await engine.held()] == [(None, 2)]
@@ -593,7 +595,7 @@ async def test_a_destroyed_group_gets_nothing_handed_back() -> None:
     await engine.start()
     (gone,) = await started(engine.take(b"a", wait_ms=None))
     await engine.put(1)
-    await engine.destroy_group(S, G)
+    await engine.perform(DestroyGroup(S, G))
     await cancelled(gone)
     assert engine.waiter_count == 0
 
@@ -673,8 +675,8 @@ async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it()
     ]
     await settle()
     clock.count = 0
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
-    await engine.delete_consumer(S, G, b"z", release=True)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
+    await engine.perform(DeleteConsumer(S, G, b"z", release=True))
     await settle()
     assert [numbers(await task) for task in tasks[:2]] == [[1], [2]]
     assert sum(over(tasks)) == 2
@@ -696,20 +698,20 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
     await settle()
     clock.count = 0
     await engine.put(501)
-    await engine.ack(S, G, [entry_id(300)])
+    await engine.perform(Ack(S, G, [entry_id(300)]))
     await settle()
     assert numbers(await tasks[299]) == [501]
     assert clock.count < 10
-    await engine.ack(S, G, [entry_id(8)])
-    await engine.ack(S, G, [entry_id(7)])
+    await engine.perform(Ack(S, G, [entry_id(8)]))
+    await engine.perform(Ack(S, G, [entry_id(7)]))
     await engine.put(502, 503)
-    await engine.delete(S, [entry_id(9)], References.DELETE)
+    await engine.perform(Delete(S, [entry_id(9)], References.DELETE))
     await engine.put(504)
     assert (numbers(await tasks[7]), numbers(await tasks[6])) == ([502], [503])
     assert numbers(await tasks[8]) == [504]
     assert sum(over(tasks)) == 4
     await cancelled(*(task for task in tasks if not task.done()))
-    assert (engine.waiter_count, engine._waiters._queues) == (0, {})
+    assert (engine.waiter_count, engine._executor.waiters._queues) == (0, {})
 
 
 @in_virtual_time
@@ -772,7 +774,7 @@ async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> N
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
     await settle()
-    engine._waiters.fail(Unavailable("for a moment"))
+    engine._executor.waiters.fail(Unavailable("for a moment"))
     late = loop.create_task(engine.take(b"late", wait_ms=None))
     told = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(one, Unavailable) for one in told)
@@ -787,11 +789,11 @@ async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> N
 @in_virtual_time
 async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
     engine, _ = blocking_driver()
-    await engine.create_stream(S, StreamConfig(max_age_ms=5_000))
+    await engine.perform(CreateStream(S, StreamConfig(max_age_ms=5_000)))
     await engine.put(1_000_000, 1_002_000)
     (task,) = await started(engine.run_housekeeping())
     await asyncio.sleep(6.5)
-    assert [entry.id.ms for entry in await engine.range(S)] == [1_002_000]
+    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1_002_000]
     await asyncio.sleep(2)
     assert await length_of(engine, S) == 0
     await cancelled(task)

@@ -10,8 +10,8 @@ from typing import Any
 
 from headgate.engine import commands as c
 from headgate.engine.entry import EntryId
+from headgate.engine.loop.waiters import Waiters
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.waiters import Waiters
 
 Holder = tuple[bytes, bytes, bytes]
 """A consumer, behind its stream and its group."""

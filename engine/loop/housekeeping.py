@@ -16,7 +16,7 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any
 
-from headgate.engine.decisions import Decision, policies, streams
+from headgate.engine.decisions import Decision, keys, policies, streams, trims
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
 from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
 from headgate.engine.state.keyspace import Keyspace
@@ -114,9 +114,9 @@ class Housekeeping:
     async def _let_go(self, name: bytes, pace: _Pace) -> None:
         keyspace = self._keyspace()
         if name in keyspace.aging:
-            self._carry_out(streams.retain(keyspace, name, self._now_ms()))
+            self._carry_out(trims.retain(keyspace, name, self._now_ms()))
         while name in keyspace.keyed:
-            decision = streams.forget_keys(keyspace, name, self._now_ms())
+            decision = keys.forget_keys(keyspace, name, self._now_ms())
             self._carry_out(decision)
             if not decision.commands:
                 return

@@ -2,22 +2,42 @@
 
 import asyncio
 import io
-from functools import partial
 from typing import Any
 
 import pytest
 
 from headgate.engine import commands
-from headgate.engine.decisions import Decision, streams
+from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import GroupNotFound, Invalid
 from headgate.engine.journal import snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
 from headgate.engine.replies import GroupState, Outcome, Redriven, RedriveOutcome
-from headgate.engine.requests import ClaimRequest, GroupStart, NackMode, StreamCursor
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckThrough,
+    Autoclaim,
+    Claim,
+    GiveBack,
+    Nack,
+    NackMode,
+    Redrive,
+    SumPending,
+)
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+)
+from headgate.engine.requests.keyspace import ExpireStream, RenameStream
+from headgate.engine.requests.streams import DeleteStream
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.policy import GroupPolicy
 from tests.changes import acting_by, moved
 from tests.lengths import length_of
 from tests.model.snapshot import snapshot as everything_in
@@ -27,10 +47,6 @@ from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time, now_m
 D = b"d"
 TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=D)
 ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=D)
-
-
-def set_expiry(keyspace: Keyspace, _: int, at_ms: int) -> Decision[Any]:
-    return streams.set_expiry(keyspace, b"t", at_ms)
 
 
 class TickingClock:
@@ -55,21 +71,21 @@ def engine() -> Driver:
 async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
     """Add entries and create the group under a policy."""
     await engine.start(*added)
-    await engine.update_group(acting_by(S, G, policy))
+    await engine.perform(acting_by(S, G, policy))
 
 
 async def nack(
     engine: Driver, *chosen: int, mode: NackMode = NackMode.FAIL, delay_ms: int | None = None
 ) -> None:
     ids = [entry_id(number) for number in chosen]
-    await engine.nack(S, G, ids, mode=mode, delay_ms=delay_ms)
+    await engine.perform(Nack(S, G, ids, mode=mode, delay_ms=delay_ms))
 
 
 async def letters(engine: Driver) -> list[dict[bytes, bytes]]:
     """Return the dead letters as maps of their fields."""
     if engine.keyspace.find(D) is None:
         return []
-    found = await engine.range(D)
+    found = await engine.perform(Range(D))
     return [dict(zip(one.fields[0::2], one.fields[1::2], strict=True)) for one in found]
 
 
@@ -112,8 +128,8 @@ async def test_who_rests_is_left_out_by_all_that_take_and_comes_first_when_due(
     await nack(engine, 3, delay_ms=100)
 
     engine.hand.now_ms += 99
-    claimed = await engine.claim(S, G, b"b", [entry_id(3)], ClaimRequest(0))
-    autoclaimed = await engine.autoclaim(S, G, b"b", min_idle_ms=0, start=entry_id(3))
+    claimed = await engine.perform(Claim(S, G, b"b", [entry_id(3)], 0))
+    autoclaimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0, start=entry_id(3)))
     assert (claimed.deliveries, autoclaimed.deliveries) == ([], [])
     assert numbers(await engine.take(b"b", limit=1, released=True)) == [2]
     await nack(engine, 2)
@@ -131,9 +147,9 @@ async def test_who_has_rested_can_be_claimed_whatever_the_idle_time(
     await nack(engine, 1, delay_ms=100)
     engine.hand.now_ms += 100
     if how == "claim":
-        found = await engine.claim(S, G, b"b", [entry_id(1)], ClaimRequest(10**6))
+        found = await engine.perform(Claim(S, G, b"b", [entry_id(1)], 10**6))
     else:
-        found = await engine.autoclaim(S, G, b"b", min_idle_ms=10**6)
+        found = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=10**6))
     assert [one.id.ms for one in found.deliveries] == [1]
 
 
@@ -142,15 +158,15 @@ async def test_who_rests_is_still_listed_as_pending_and_counted(engine: Driver) 
     await engine.take()
     await nack(engine, 1, delay_ms=100)
     assert [(one.id.ms, one.consumer) for one in await engine.held()] == [(1, None), (2, b"a")]
-    assert (await engine.group(S, G)).nacked_count == 1
-    assert (await engine.pending_summary(S, G)).total == 2
+    assert (await engine.perform(DescribeGroup(S, G))).nacked_count == 1
+    assert (await engine.perform(SumPending(S, G))).total == 2
 
 
 async def test_who_rests_can_be_acknowledged(engine: Driver) -> None:
     await engine.start(1)
     await engine.take()
     await nack(engine, 1, delay_ms=100)
-    assert await engine.ack(S, G, [entry_id(1)], consumer=b"b") == [Outcome.ACKED]
+    assert await engine.perform(Ack(S, G, [entry_id(1)], consumer=b"b")) == [Outcome.ACKED]
     engine.hand.now_ms += 100
     assert await taken(engine) == []
 
@@ -180,8 +196,8 @@ async def test_what_was_never_tried_or_cannot_work_does_not_rest(
 async def test_what_is_given_back_does_not_rest(engine: Driver) -> None:
     await under(engine, GroupPolicy(backoff_ms=(10,)), 1, 2)
     await engine.take()
-    await engine.give_back(S, G, b"a", {entry_id(1): 1})
-    assert await engine.delete_consumer(S, G, b"a", release=True) == 1
+    await engine.perform(GiveBack(S, G, b"a", {entry_id(1): 1}))
+    assert await engine.perform(DeleteConsumer(S, G, b"a", release=True)) == 1
     assert await taken(engine) == [1, 2]
 
 
@@ -277,7 +293,7 @@ async def test_an_entry_delivered_too_often_is_a_dead_letter_when_idle_again(
 async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver) -> None:
     await under(engine, ONCE, 1, 2)
     await engine.take()
-    await engine.nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL)
+    await engine.perform(Nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL))
     kinds = [type(command) for command in last_record(engine)]
     assert kinds == [
         commands.EntriesReleased,
@@ -353,13 +369,13 @@ async def test_a_dead_letter_is_never_delivered_again(engine: Driver) -> None:
 async def test_an_entry_that_is_gone_leaves_no_dead_letter(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     await engine.take()
-    await engine.delete(S, [entry_id(1)])
+    await engine.perform(Delete(S, [entry_id(1)]))
     await nack(engine, 1)
     assert await letters(engine) == []
 
 
 async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Driver) -> None:
-    await engine.add(D, [Draft(EntryId(2**64 - 1, 2**64 - 1), (b"f", b"v"))])
+    await engine.perform(Add(D, [Draft(EntryId(2**64 - 1, 2**64 - 1), (b"f", b"v"))]))
     await under(engine, ONCE, 1)
     await engine.take()
     await nack(engine, 1)
@@ -370,9 +386,7 @@ async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Dri
 async def test_dead_letters_go_where_the_policy_says_at_that_moment(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     await engine.take()
-    await engine.update_group(
-        acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e"))
-    )
+    await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e")))
     await nack(engine, 1)
     assert (await length_of(engine, D), await length_of(engine, b"e")) == (0, 1)
 
@@ -405,7 +419,7 @@ async def test_the_house_is_kept_with_nobody_reading() -> None:
     await engine.take()
     house = asyncio.create_task(engine.run_housekeeping())
     reader = asyncio.create_task(
-        engine.read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True)
+        engine.perform(Read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True))
     )
     [read] = await reader
     house.cancel()
@@ -449,7 +463,7 @@ async def test_whoever_waits_for_room_is_woken_when_what_it_held_is_dead() -> No
     await engine.take(limit=1)
     blocked = asyncio.create_task(engine.take(wait_ms=None, max_pending=1))
     await settle()
-    await engine.nack(S, G, [entry_id(1)], mode=NackMode.FAIL)
+    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
     assert numbers(await blocked) == [2]
 
 
@@ -458,33 +472,35 @@ async def test_whoever_waits_for_room_is_woken_when_what_it_held_is_dead() -> No
 
 async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine: Driver) -> None:
     await under(engine, ONCE, 1)
-    await engine.create_group(S, b"h", GroupStart(MIN_ID))
+    await engine.perform(CreateGroup(S, b"h", GroupStart(MIN_ID)))
     await engine.take()
     await nack(engine, 1)
-    [letter] = [one.id for one in await engine.range(D)]
+    [letter] = [one.id for one in await engine.perform(Range(D))]
 
-    assert await engine.redrive(S, G) == [Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))]
+    assert await engine.perform(Redrive(S, G)) == [
+        Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))
+    ]
     assert [type(one) for one in last_record(engine)] == [
         commands.EntriesReleased,
         commands.EntriesDeleted,
     ]
     assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
     assert await length_of(engine, D) == 0
-    assert (await engine.group(S, b"h")).pending_count == 0
+    assert (await engine.perform(DescribeGroup(S, b"h"))).pending_count == 0
     assert numbers(await engine.take(b"b", released=True)) == [1]
-    assert await engine.redrive(S, G) == []
+    assert await engine.perform(Redrive(S, G)) == []
 
 
 async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> None:
     await under(engine, ONCE, 1, 2)
     await engine.take()
     await nack(engine, 1, 2)
-    await engine.delete(S, [entry_id(1)])
+    await engine.perform(Delete(S, [entry_id(1)]))
 
-    redriven = await engine.redrive(S, G)
+    redriven = await engine.perform(Redrive(S, G))
 
     assert [one.outcome for one in redriven] == [RedriveOutcome.APPENDED, RedriveOutcome.RELEASED]
-    appended = (await engine.range(S))[-1]
+    appended = (await engine.perform(Range(S)))[-1]
     assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
     assert [one.entry_id for one in redriven[1:]] == [entry_id(2)]
     assert numbers(await engine.take(b"b", released=True)) == [2, appended.id.ms]
@@ -496,10 +512,10 @@ async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limi
     await under(engine, ONCE, 1, 2, 3, 4)
     await engine.take()
     await nack(engine, 4, 3, 2, 1)
-    ids = [one.id for one in await engine.range(D)]
+    ids = [one.id for one in await engine.perform(Range(D))]
 
-    chosen = await engine.redrive(S, G, [ids[2], EntryId(5, 5), ids[2]])
-    oldest = await engine.redrive(S, G, limit=2)
+    chosen = await engine.perform(Redrive(S, G, [ids[2], EntryId(5, 5), ids[2]]))
+    oldest = await engine.perform(Redrive(S, G, limit=2))
 
     assert [one.entry_id.ms for one in chosen] == [2]
     assert [one.entry_id.ms for one in oldest] == [4, 3]
@@ -508,18 +524,18 @@ async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limi
 
 async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
     await under(engine, ONCE, 1)
-    await engine.create_group(S, b"h", GroupStart(MIN_ID), policy=ONCE)
-    await engine.add(D, [Draft(None, (b"n", b"99"))])
+    await engine.perform(CreateGroup(S, b"h", GroupStart(MIN_ID), policy=ONCE))
+    await engine.perform(Add(D, [Draft(None, (b"n", b"99"))]))
     origin = (b"_stream", S, b"_id", b"x", b"_group", G, b"_deliveries", b"", b"_reason", b"")
-    await engine.add(D, [Draft(None, (b"n", b"98", *origin)), Draft(None, origin)])
+    await engine.perform(Add(D, [Draft(None, (b"n", b"98", *origin)), Draft(None, origin)]))
     await engine.take()
     await nack(engine, 1)
-    ids = [one.id for one in await engine.range(D)]
+    ids = [one.id for one in await engine.perform(Range(D))]
 
-    assert await engine.redrive(S, b"h") == []
-    assert await engine.redrive(S, b"h", ids) == []
+    assert await engine.perform(Redrive(S, b"h")) == []
+    assert await engine.perform(Redrive(S, b"h", ids)) == []
     assert await length_of(engine, D) == 4
-    assert [one.entry_id.ms for one in await engine.redrive(S, G, ids)] == [1]
+    assert [one.entry_id.ms for one in await engine.perform(Redrive(S, G, ids))] == [1]
     assert await length_of(engine, D) == 3
 
 
@@ -529,7 +545,7 @@ async def test_a_redriven_entry_may_fail_again(engine: Driver) -> None:
         assert numbers(await engine.take(b"b", released=True)) == [1]
         await nack(engine, 1)
         assert await dead_numbers(engine) == [1]
-        await engine.redrive(S, G)
+        await engine.perform(Redrive(S, G))
 
 
 async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
@@ -538,20 +554,20 @@ async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
     await under(engine, ONCE, 1)
     await engine.take()
     await nack(engine, 1)
-    await engine.update_group(moved(S, G, GroupStart(MIN_ID)))
+    await engine.perform(moved(S, G, GroupStart(MIN_ID)))
     await engine.take(b"b")
-    await engine.redrive(S, G)
+    await engine.perform(Redrive(S, G))
     assert [(one.consumer, one.delivery_count) for one in await engine.held()] == [(None, 0)]
 
 
 async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(engine: Driver) -> None:
     await engine.start(1)
     with pytest.raises(Invalid, match="names no dead_letter_stream"):
-        await engine.redrive(S, G)
+        await engine.perform(Redrive(S, G))
     with pytest.raises(GroupNotFound):
-        await engine.redrive(S, b"nobody")
-    await engine.update_group(acting_by(S, G, ONCE))
-    assert await engine.redrive(S, G) == []
+        await engine.perform(Redrive(S, b"nobody"))
+    await engine.perform(acting_by(S, G, ONCE))
+    assert await engine.perform(Redrive(S, G)) == []
 
 
 @in_virtual_time
@@ -562,7 +578,7 @@ async def test_a_redrive_wakes_a_blocked_reader() -> None:
     await nack(engine, 1)
     blocked = asyncio.create_task(engine.take(b"b", released=True, wait_ms=None))
     await settle()
-    await engine.redrive(S, G)
+    await engine.perform(Redrive(S, G))
     assert numbers(await blocked) == [1]
 
 
@@ -609,18 +625,22 @@ async def test_only_consumers_that_are_idle_and_hold_nothing_go() -> None:
     await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
     await engine.take(b"holder")
     for name in (b"idle", b"busy"):
-        await engine.create_consumer(S, G, name)
+        await engine.perform(CreateConsumer(S, G, name))
     house = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(3)
     await engine.take(b"busy")
     await asyncio.sleep(1.5)
-    assert [one.name for one in await engine.consumers(S, G)] == [b"busy", b"holder", b"idle"]
+    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [
+        b"busy",
+        b"holder",
+        b"idle",
+    ]
     await asyncio.sleep(2)
-    assert [one.name for one in await engine.consumers(S, G)] == [b"busy", b"holder"]
-    await engine.ack(S, G, [entry_id(1)])
+    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [b"busy", b"holder"]
+    await engine.perform(Ack(S, G, [entry_id(1)]))
     await asyncio.sleep(10)
     house.cancel()
-    assert await engine.consumers(S, G) == []
+    assert await engine.perform(ListConsumers(S, G)) == []
     assert everything_in(replayed(engine)) == everything_in(engine.keyspace)
 
 
@@ -629,14 +649,14 @@ async def test_a_consumer_that_waits_is_not_gone() -> None:
     engine = Driver(VirtualClock())
     await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
     await engine.take(b"a")
-    await engine.ack(S, G, [entry_id(1)])
+    await engine.perform(Ack(S, G, [entry_id(1)]))
     house = asyncio.create_task(engine.run_housekeeping())
     blocked = asyncio.create_task(engine.take(b"a", wait_ms=20_000))
     await asyncio.sleep(15)
     await engine.put(2)
     assert numbers(await blocked) == [2]
     house.cancel()
-    assert [one.name for one in await engine.consumers(S, G)] == [b"a"]
+    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [b"a"]
 
 
 # Policies as part of the state
@@ -653,21 +673,21 @@ async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None
         assert everything_in(keyspace) == everything_in(engine.keyspace)
         assert keyspace.group(S, G).policy == policy
         copy = Driver(ManualClock(engine.hand.now_ms + 70))
-        copy._keyspace = keyspace
+        copy._executor.adopt(keyspace)
         assert await taken(copy) == [1, 2, 4]
 
 
 async def test_a_group_is_created_with_its_policy_in_one_record(engine: Driver) -> None:
-    await engine.create_group(S, G, GroupStart(MIN_ID), create_stream=True, policy=ONCE)
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True, policy=ONCE))
     kinds = [type(command) for command in last_record(engine)]
     assert kinds == [commands.StreamCreated, commands.GroupCreated, commands.PolicySet]
-    assert (await engine.group(S, G)).policy == ONCE
+    assert (await engine.perform(DescribeGroup(S, G))).policy == ONCE
 
 
 async def test_a_policy_that_is_in_force_is_not_recorded_again(engine: Driver) -> None:
     await under(engine, ONCE)
     position = engine.storage.position
-    await engine.update_group(acting_by(S, G, ONCE))
+    await engine.perform(acting_by(S, G, ONCE))
     assert engine.storage.position == position
 
 
@@ -675,21 +695,23 @@ async def test_what_acts_by_time_is_known_by_name(engine: Driver) -> None:
     governed = engine.keyspace.governed
     await under(engine, GroupPolicy(claim_idle_ms=5, backoff_ms=(1,), max_pending=2), 1)
     assert governed == set()
-    await engine.update_group(acting_by(S, G, ONCE))
-    await engine.create_group(S, b"h", GroupStart(None), policy=GroupPolicy(consumer_ttl_ms=5))
+    await engine.perform(acting_by(S, G, ONCE))
+    await engine.perform(
+        CreateGroup(S, b"h", GroupStart(None), policy=GroupPolicy(consumer_ttl_ms=5))
+    )
     assert governed == {S}
 
-    await engine.destroy_group(S, G)
+    await engine.perform(DestroyGroup(S, G))
     assert governed == {S}
-    await engine.perform(lambda keyspace, _: streams.rename(keyspace, S, b"new"))
+    await engine.perform(RenameStream(S, b"new"))
     assert governed == {b"new"}
     assert replayed(engine).governed == reloaded(engine.keyspace).governed == {b"new"}
-    await engine.update_group(acting_by(b"new", b"h", GroupPolicy()))
+    await engine.perform(acting_by(b"new", b"h", GroupPolicy()))
     assert governed == set()
 
-    await engine.update_group(acting_by(b"new", b"h", TWICE))
-    await engine.perform(lambda keyspace, _: streams.rename(keyspace, b"new", b"newer"))
-    await engine.delete_stream(b"newer")
+    await engine.perform(acting_by(b"new", b"h", TWICE))
+    await engine.perform(RenameStream(b"new", b"newer"))
+    await engine.perform(DeleteStream(b"newer"))
     assert governed == set()
     assert replayed(engine).governed == set()
 
@@ -697,7 +719,7 @@ async def test_what_acts_by_time_is_known_by_name(engine: Driver) -> None:
 async def test_a_governed_stream_that_another_is_renamed_to_is_forgotten(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     await engine.put(1, stream=b"plain")
-    await engine.perform(lambda keyspace, _: streams.rename(keyspace, b"plain", S))
+    await engine.perform(RenameStream(b"plain", S))
     assert engine.keyspace.governed == set()
 
 
@@ -705,7 +727,7 @@ async def test_a_governed_stream_that_another_is_renamed_to_is_forgotten(engine:
 async def test_a_stream_that_expires_is_governed_no_more() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1)
-    await engine.perform(lambda keyspace, at_ms: streams.set_expiry(keyspace, S, at_ms + 2_500))
+    await engine.perform(ExpireStream(S, 2_500))
     house = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(5)
     assert not house.done()
@@ -716,12 +738,11 @@ async def test_a_stream_that_expires_is_governed_no_more() -> None:
 @in_virtual_time
 async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
     for left_ms in range(40):
-        engine = Driver(clock := TickingClock())
+        engine = Driver(TickingClock())
         await under(engine, ONCE, 1)
         await engine.start(1, stream=b"t")
-        await engine.update_group(acting_by(b"t", G, ONCE))
-        expire = partial(set_expiry, at_ms=clock.ticks + left_ms)
-        await engine.perform(expire)
+        await engine.perform(acting_by(b"t", G, ONCE))
+        await engine.perform(ExpireStream(b"t", left_ms))
         house = asyncio.create_task(engine.run_housekeeping())
         await asyncio.sleep(1.5)
         assert not house.done(), left_ms
@@ -743,9 +764,9 @@ async def test_a_policy_that_contradicts_itself_is_refused(
     await engine.start(1)
     before = everything_in(engine.keyspace)
     asked = (
-        engine.create_group(S, b"new", GroupStart(None), policy=policy)
+        engine.perform(CreateGroup(S, b"new", GroupStart(None), policy=policy))
         if is_new
-        else engine.update_group(acting_by(S, G, policy))
+        else engine.perform(acting_by(S, G, policy))
     )
     with pytest.raises(Invalid) as refusal:
         await asked
@@ -755,25 +776,25 @@ async def test_a_policy_that_contradicts_itself_is_refused(
 
 async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: Driver) -> None:
     await engine.start(1, 2)
-    await engine.update_group(acting_by(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D)))
+    await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D)))
     await engine.take(limit=1)
     await engine.take(claim=0)
     engine.hand.now_ms += 100
 
-    claimed = await engine.autoclaim(S, G, b"b", min_idle_ms=100)
+    claimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=100))
 
     assert [one.id for one in claimed.deliveries] == [entry_id(2)]
-    assert [one.fields[1] for one in await engine.range(D)] == [b"1"]
+    assert [one.fields[1] for one in await engine.perform(Range(D))] == [b"1"]
 
 
 async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Driver) -> None:
     """An operator who asks for this very entry gets it, as from Redis."""
     await engine.start(1)
-    await engine.update_group(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
+    await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
     await engine.take()
     engine.hand.now_ms += 100
 
-    claimed = await engine.claim(S, G, b"b", [entry_id(1)], ClaimRequest(min_idle_ms=100))
+    claimed = await engine.perform(Claim(S, G, b"b", [entry_id(1)], min_idle_ms=100))
 
     assert [one.id for one in claimed.deliveries] == [entry_id(1)]
     assert await engine.held_numbers(b"b") == [1]
@@ -789,23 +810,25 @@ async def test_a_stream_renamed_onto_its_dead_letter_stream_acts_as_without_one(
     await engine.take()
     await nack(engine, 1)
     assert await dead_numbers(engine) == [1]
-    await engine.perform(lambda keyspace, _: streams.rename(keyspace, S, D))
+    await engine.perform(RenameStream(S, D))
     for _ in range(5):
         reads = await engine.take(claim=0, streams=(D,))
         assert numbers(reads) == [2]
         ids = [one.id for one in deliveries(reads)]
-        await engine.nack(D, G, ids, mode=NackMode.FATAL)
+        await engine.perform(Nack(D, G, ids, mode=NackMode.FATAL))
     assert await length_of(engine, D) == 2
 
 
 async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> None:
     await under(engine, ONCE, 1)
-    await engine.create_group(
-        D,
-        G,
-        GroupStart(MIN_ID),
-        create_stream=True,
-        policy=GroupPolicy(max_deliveries=1, dead_letter_stream=S),
+    await engine.perform(
+        CreateGroup(
+            D,
+            G,
+            GroupStart(MIN_ID),
+            create_stream=True,
+            policy=GroupPolicy(max_deliveries=1, dead_letter_stream=S),
+        )
     )
     for _ in range(5):
         for stream in (S, D):
@@ -813,9 +836,9 @@ async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> Non
             await engine.take(claim=0, streams=(stream,))
     assert (await length_of(engine, S), await length_of(engine, D)) == (2, 1)
     [held] = await engine.held()
-    [entry] = await engine.range(S, held.id)
+    [entry] = await engine.perform(Range(S, held.id))
     assert entry.fields.count(b"_group") == 2
-    claimed = await engine.claim(S, G, b"z", [held.id], ClaimRequest(0))
+    claimed = await engine.perform(Claim(S, G, b"z", [held.id], 0))
     assert [one.id for one in claimed.deliveries] == [held.id]
 
 
@@ -841,7 +864,7 @@ async def test_many_letters_are_sent_back_and_others_have_their_turn_between(
     await engine.take()
     await nack(engine, *range(1, 301), mode=NackMode.FATAL)
     assert await length_of(engine, D) == 300
-    redrive = asyncio.get_running_loop().create_task(engine.redrive(S, G, limit=250))
+    redrive = asyncio.get_running_loop().create_task(engine.perform(Redrive(S, G, limit=250)))
     await asyncio.sleep(0)
     assert 0 < await length_of(engine, D) < 300
     assert [one.entry_id.ms for one in await redrive] == list(range(1, 251))
@@ -857,9 +880,9 @@ async def test_however_much_is_asked_for_one_call_delivers_and_claims_so_much(
     assert len(await taken(engine)) == GROUP_READ_MAX
     cursor, pages = MIN_ID, list[int]()
     while not pages or cursor != MIN_ID:
-        page = await engine.autoclaim(S, G, b"z", min_idle_ms=0, start=cursor, limit=10**6)
+        page = await engine.perform(Autoclaim(S, G, b"z", min_idle_ms=0, start=cursor, limit=10**6))
         cursor = page.next_start
         pages.append(len(page.deliveries))
     assert pages == [AUTOCLAIM_MAX] * 5
-    await engine.ack_through(S, G, b"z", entry_id(4_999))
+    await engine.perform(AckThrough(S, G, b"z", entry_id(4_999)))
     assert await engine.held_numbers() == [5_000]

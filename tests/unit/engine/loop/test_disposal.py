@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from headgate.app.redis_syntax import keys
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.limits import FREED_AT_ONCE_MAX
-from headgate.engine.requests import From, GroupStart, StreamCursor
+from headgate.engine.requests.entries import Add, From, Read, StreamCursor
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import DeleteAll
+from headgate.engine.requests.streams import DeleteStream, ListStreams
 from headgate.engine.state.dismantling import free
-from headgate.engine.state.idempotency import Idempotent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
 from tests.unit.driver import Driver, G, S
@@ -42,7 +44,7 @@ async def engine(pending_count: Callable[[], int]) -> Driver:
     await engine.start(*range(1, COUNT + 1))
     while (await engine.take())[0].deliveries:
         pass
-    await engine.add_once(S, [Draft(None, PAIR)], Idempotent(b"p", b"key"))
+    await engine.perform(Add(S, [Draft(None, PAIR)], Idempotent(b"p", b"key")))
     return engine
 
 
@@ -55,7 +57,7 @@ async def test_a_stream_that_is_deleted_is_freed_in_turns(
     try:
         running = asyncio.create_task(engine.run())
         await asyncio.sleep(0)
-        await engine.delete_stream(S)
+        await engine.perform(DeleteStream(S))
         while len(seen) < 100 and seen[-1]:
             await asyncio.sleep(0)
             seen.append(pending_count())
@@ -69,35 +71,34 @@ async def test_a_stream_that_is_deleted_is_freed_in_turns(
     assert len(set(seen)) >= 3  # not all at once
 
 
-@pytest.mark.parametrize("words", [[b"FLUSHALL"], [b"FLUSHDB", b"ASYNC"]])
-async def test_all_streams_go_with_one_record(engine: Driver, words: list[bytes]) -> None:
-    await engine.create_group(b"t", b"g", GroupStart(MIN_ID), create_stream=True)
+async def test_all_streams_go_with_one_record(engine: Driver) -> None:
+    await engine.perform(CreateGroup(b"t", b"g", GroupStart(MIN_ID), create_stream=True))
     before = engine.storage.position
 
-    assert await engine.perform(keys.flush(words).step) == "OK"
+    await engine.perform(DeleteAll())
 
     assert engine.storage.position == before + 1
-    assert await engine.list_streams() == []
+    assert await engine.perform(ListStreams()) == []
     await engine.put(1)
-    assert [one.name for one in await engine.list_streams()] == [S]
+    assert [one.name for one in await engine.perform(ListStreams())] == [S]
 
 
 async def test_a_flush_of_nothing_is_not_recorded() -> None:
     engine = Driver()
 
-    await engine.perform(keys.flush([b"FLUSHALL"]).step)
+    await engine.perform(DeleteAll())
 
     assert engine.storage.position == 0
 
 
 async def test_a_reader_goes_on_when_all_streams_have_gone(engine: Driver) -> None:
     cursors = [StreamCursor(S, MIN_ID), StreamCursor(b"t", From.NOW)]
-    await engine.delete_stream(S)
-    reading = asyncio.create_task(engine.read(cursors, wait_ms=None, missing_ok=True))
+    await engine.perform(DeleteStream(S))
+    reading = asyncio.create_task(engine.perform(Read(cursors, wait_ms=None, missing_ok=True)))
     await asyncio.sleep(0)
 
-    await engine.perform(keys.flush([b"FLUSHALL"]).step)
-    await engine.add(S, [Draft(None, PAIR)])
+    await engine.perform(DeleteAll())
+    await engine.perform(Add(S, [Draft(None, PAIR)]))
 
     assert [len(read.entries) for read in await reading] == [1, 0]
 

@@ -2,8 +2,8 @@
 
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import TAKEOVER_IDS_MAX
+from headgate.engine.loop.takeovers import TakeoverFeed, Takeovers
 from headgate.engine.replies import Takeover
-from headgate.engine.takeovers import TakeoverFeed, Takeovers
 
 HOLDER = b"orders", b"billing", b"ana"
 

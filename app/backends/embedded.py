@@ -1,0 +1,154 @@
+"""Embedded: the engine in this process, with everything that its data directory holds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.app.backends.port import Ability, ClaimFeed
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.redis_syntax.words import Bounds
+from headgate.engine.engine import Engine
+from headgate.engine.journal import recovery
+from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
+from headgate.engine.journal.recovery import Progress
+from headgate.engine.journal.rewrite import in_process_of_its_own
+from headgate.engine.journal.room import DiskBounds
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.memory import MemoryBounds
+
+log = logging.getLogger("headgate")
+
+RECORDS_KEPT = 1000
+"""Records a memory storage keeps: to look at, as nothing can be recovered from them."""
+
+_ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+
+
+class EmbeddedOptions(NamedTuple):
+    """How the engine is opened, and its bounds."""
+
+    data_dir: Path | None  # None: streams live in memory only
+    fsync: FsyncPolicy = FsyncPolicy.ALWAYS
+    growth: Growth = Growth()
+    disk: DiskBounds = DiskBounds()
+    memory: MemoryBounds = MemoryBounds()
+    keyspace: KeyspaceBounds = KeyspaceBounds()
+    waiters_max: int = WAITERS_MAX
+    reply: Bounds = Bounds()  # of one reply to a Redis command
+
+
+class EmbeddedBackend:
+    """The engine in this process. It has every ability, and a journal if it has a disk."""
+
+    def __init__(self, engine: Engine, reply: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
+        """Offer an engine.
+
+        Args:
+            engine: what keeps the streams.
+            reply: what one reply to a Redis command may hold.
+        """
+        self.engine = engine
+        self.perform = engine.perform
+        self.claim_feed: ClaimFeed | None = engine
+        self.commands: CommandRunner | None = CommandRunner(engine, reply)
+        storage = engine.storage
+        self.journal = storage if isinstance(storage, Journal) else None
+        self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
+
+    @property
+    def failure(self) -> str | None:
+        """Return why nothing can be changed any more, None if all is well."""
+        return self.engine.failure
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why not everything can be changed, for now or for ever, None if all is well."""
+        return self.engine.refusal
+
+    def memory_bytes(self) -> Mapping[str, int]:
+        """Return how much memory the streams take, by kind."""
+        kinds = msgspec.structs.asdict(self.engine.memory)
+        return {name.removesuffix("_bytes"): size for name, size in kinds.items()}
+
+    @property
+    def waiter_count(self) -> int:
+        """Return how many reads are blocked."""
+        return self.engine.waiter_count
+
+    @property
+    def is_draining(self) -> bool:
+        """Tell whether the engine is about to stop."""
+        return self.engine.is_draining
+
+    def drain(self) -> None:
+        """Get ready to stop: blocked reads end, and no read blocks any more."""
+        self.engine.drain()
+
+    async def run(self) -> None:
+        """Keep the journal, and let go of what is old, until `close`."""
+        await self.engine.run()
+
+    async def close(self) -> None:
+        """Make durable what is not yet, and end `run`."""
+        await self.engine.close()
+
+
+def open_embedded(
+    options: EmbeddedOptions, progress: Progress = recovery.no_progress
+) -> EmbeddedBackend:
+    """Return the engine with everything that its data directory holds.
+
+    Args:
+        options: how it is opened.
+        progress: told how far the loading is.
+
+    Raises:
+        Unavailable: another process uses the directory.
+        Corrupt: a file is damaged, missing, or of a newer version.
+        OSError: the directory cannot be used.
+    """
+    storage: MemoryStorage | Journal = MemoryStorage(RECORDS_KEPT)
+    keyspace = None
+    if options.data_dir is not None:
+        disk = SystemDisk(options.data_dir)
+        try:
+            loaded = recovery.load_safely(disk, progress)
+        except BaseException:
+            disk.close()
+            raise
+        if loaded.torn is not None:
+            name, offset, size_bytes, why = loaded.torn
+            facts = {"file": name, "offset": offset, "size_bytes": size_bytes, "why": why}
+            log.warning("torn tail put aside", extra=facts)
+        keyspace = loaded.keyspace
+        storage = Journal(
+            disk,
+            options.fsync,
+            in_process_of_its_own(options.data_dir, disk.spare),
+            position=loaded.position,
+            torn=loaded.torn,
+            growth=options.growth,
+            bounds=options.disk,
+            on_event=_log,
+        )
+    engine = Engine(
+        storage,
+        keyspace=keyspace,
+        waiters_max=options.waiters_max,
+        memory=options.memory,
+        bounds=options.keyspace,
+    )
+    return EmbeddedBackend(engine, options.reply)
+
+
+def _log(event: str, facts: Mapping[str, object]) -> None:
+    is_bad = "reason" in facts
+    log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))

@@ -1,0 +1,410 @@
+"""Decisions about entries: append, read, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from headgate.engine.commands import (
+    ChunksAdded,
+    Command,
+    DuplicateCounted,
+    EntriesAdded,
+    EntriesDeleted,
+    KeyRemembered,
+    PackedChunk,
+    StreamCreated,
+)
+from headgate.engine.config import StreamConfig
+from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.decisions.keys import keys_max, made_before
+from headgate.engine.decisions.trims import check_trim, purge, trims_after
+from headgate.engine.entry import (
+    MAX_ID,
+    MIN_ID,
+    Draft,
+    Entry,
+    EntryId,
+    Fields,
+    IdRequest,
+    PartialId,
+    check_fields,
+    make_entries,
+    neighbours,
+    sizes_of,
+)
+from headgate.engine.errors import (
+    IdNotGreater,
+    IdsExhausted,
+    LastIdMismatch,
+    ReplyTooLarge,
+    StreamNotFound,
+)
+from headgate.engine.limits import (
+    ENTRY_BYTES_MAX,
+    ENTRY_FIELDS_MAX,
+    LOOKUPS_AT_ONCE_MAX,
+    U64_MAX,
+)
+from headgate.engine.replies import Added, Deletion, StreamRead, Written, gap_after
+from headgate.engine.requests.entries import (
+    Add,
+    Budget,
+    Delete,
+    From,
+    Range,
+    Read,
+    References,
+    StreamCursor,
+    TrimTo,
+)
+from headgate.engine.state.idempotency import Made
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import Log
+from headgate.engine.state.packed import Packed, PackedDrafts
+from headgate.engine.state.read_room import ReadRoom, ReplyRoom
+from headgate.engine.state.stream import Stream
+
+T = TypeVar("T")
+
+
+def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
+    """Decide to append entries, all or none (XADD); a retry under a key replies what it made.
+
+    What packed drafts push out goes in a part of its own.
+    """
+    name, drafts, idempotent, trim = (
+        request.stream,
+        request.drafts,
+        request.idempotent,
+        request.trim,
+    )
+    if trim is not None:
+        check_trim(trim, at=("trim",))
+    stream = keyspace.find(name)
+    if stream is None and not request.create_stream:
+        raise StreamNotFound(name)
+    made = made_before(keyspace, stream, idempotent, now_ms)
+    if made is not None:
+        return Decision(Added(made.ids(), is_repeat=True), [DuplicateCounted(name)])
+    last_id = stream.last_id if stream is not None else MIN_ID
+    if request.expected_last_id is not None and request.expected_last_id != last_id:
+        raise LastIdMismatch(expected=request.expected_last_id, last_id=last_id)
+    created = None
+    if stream is None:
+        keyspace.bounds.check_another_stream(len(keyspace.streams))
+        created = StreamCreated(name, keyspace.next_epoch(now_ms), StreamConfig())
+        stream = Stream(name, created.epoch, created.config)
+    appending = _appending(stream, drafts, now_ms)
+    commands: list[Command] = [] if created is None else [created]
+    if appending is None:
+        return Decision(Added([], is_repeat=False), commands)
+    commands.append(appending)
+    ids = _ids_in(appending, drafts)
+    if idempotent is not None:
+        made = Made(ids[0], len(ids), idempotent.digest, now_ms)
+        producer, key, _ = idempotent
+        keyspace.bounds.check_producer(stream, producer)
+        commands.append(KeyRemembered(name, producer, key, made, keys_max(keyspace, stream)))
+    reply = Added(ids, is_repeat=False)
+    return _and_trims(reply, commands, keyspace, stream, appending, trim, now_ms)
+
+
+def append(
+    keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
+) -> Decision[Written | None]:
+    """Decide to append entries, all or none, to a stream that is there, or will be by then.
+
+    Replies what was written, None for nothing. What packed drafts push out goes in a part of its
+    own.
+
+    Raises:
+        IdNotGreater: an explicit id is not above the one before it.
+        IdsExhausted: there is no greater id.
+        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+    """
+    appending = _appending(stream, drafts, now_ms)
+    if appending is None:
+        return Decision(None, [])
+    written = _written(appending)
+    return _and_trims(written, [appending], keyspace, stream, appending, None, now_ms)
+
+
+def _appending(
+    stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
+) -> EntriesAdded | ChunksAdded | None:
+    """Return the command that appends, None if there is nothing to."""
+    if isinstance(drafts, PackedDrafts):
+        chunks = _chunks(drafts.chunks, stream.last_id, now_ms)
+        if chunks is not None:
+            return ChunksAdded(stream.name, chunks)
+        drafts = drafts.drafts
+    entries = _entries(drafts, stream.last_id, now_ms)
+    return EntriesAdded(stream.name, entries) if entries else None
+
+
+def _and_trims(
+    reply: T,
+    commands: list[Command],
+    keyspace: Keyspace,
+    stream: Stream,
+    appending: EntriesAdded | ChunksAdded,
+    trim: TrimTo | None,
+    now_ms: int,
+) -> Decision[T]:
+    """Return the decision to append, and to trim then."""
+    if trim is None and not stream.config.retains:
+        return Decision(reply, commands)
+    if isinstance(appending, ChunksAdded):
+        return Decision(reply, commands, partial(_trims_later, reply, stream.name, trim))
+    commands += trims_after(keyspace, stream, appending.entries, trim, now_ms)
+    return Decision(reply, commands)
+
+
+def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[PackedChunk] | None:
+    """Say which ids packed drafts have; None if some of them have no neighbours for ids."""
+    chunks: list[PackedChunk] = []
+    index = 0
+    for count, data, bounds in packed:
+        first_id = _id(None if bounds is None else bounds[0], last_id, now_ms, index)
+        last_id = EntryId(first_id.ms, first_id.seq + count - 1) if bounds is None else bounds[1]
+        if last_id.seq > U64_MAX:
+            return None
+        chunks.append(PackedChunk(first_id, last_id, count, data, bounds is None))
+        index += count
+    return chunks
+
+
+def _ids_in(
+    appending: EntriesAdded | ChunksAdded, drafts: Sequence[Draft] | PackedDrafts
+) -> list[EntryId]:
+    """Return the ids that an append gives to its drafts."""
+    if isinstance(appending, EntriesAdded):
+        return [entry.id for entry in appending.entries]
+    assert isinstance(drafts, PackedDrafts)
+    ids: list[EntryId] = []
+    for first_id, _, count, _, is_run in appending.chunks:
+        if is_run:
+            ids += neighbours(first_id, count)
+        else:
+            wanted = (draft.id for draft in drafts.drafts[len(ids) : len(ids) + count])
+            ids += [one for one in wanted if isinstance(one, EntryId)]
+    return ids
+
+
+def _written(appending: EntriesAdded | ChunksAdded) -> Written:
+    """Return what an append writes."""
+    if isinstance(appending, EntriesAdded):
+        entries = appending.entries
+        return Written(appending.stream, len(entries), entries[0].id, entries[-1].id)
+    chunks = appending.chunks
+    count = sum(chunk.entry_count for chunk in chunks)
+    return Written(appending.stream, count, chunks[0].first_id, chunks[-1].last_id)
+
+
+def _trims_later(
+    reply: T, name: bytes, trim: TrimTo | None, keyspace: Keyspace, now_ms: int
+) -> Decision[T]:
+    stream = keyspace.find(name)
+    commands = [] if stream is None else trims_after(keyspace, stream, [], trim, now_ms)
+    return Decision(reply, commands)
+
+
+def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
+    """Give each draft its id; of several faults the first draft's is raised."""
+    if len(drafts) > 1:
+        ids, many = zip(*drafts, strict=True)
+        if not any(ids) and _are_sound(many):
+            return make_entries(_next_ids(len(drafts), last_id, now_ms), many)
+    entries: list[Entry] = []
+    for index, (wanted, fields) in enumerate(drafts):
+        check_fields(fields, index)
+        last_id = _id(wanted, last_id, now_ms, index)
+        entries.append(Entry(last_id, fields))
+    return entries
+
+
+def _are_sound(many: Sequence[Fields]) -> bool:
+    """Tell at once that all of them can be stored: together they are no larger than one may be."""
+    counts = set(map(len, many))
+    is_paired = min(counts) > 0 and not any(count % 2 for count in counts)
+    is_short = max(counts) <= 2 * ENTRY_FIELDS_MAX
+    return is_paired and is_short and sum(sizes_of(many)) <= ENTRY_BYTES_MAX
+
+
+def range_(keyspace: Keyspace, request: Range, now_ms: int) -> Decision[list[Entry]]:
+    """Read a range of entries, up or down (XRANGE, XREVRANGE)."""
+    del now_ms
+    log = keyspace.stream(request.stream).log
+    if request.whole:
+        return Decision(_whole_range(log, request), [])
+    return Decision(_range(log, request, request.limit, request.size_bytes_max), [])
+
+
+def _whole_range(log: Log, request: Range) -> list[Entry]:
+    """Return all entries of a range, up to its limit.
+
+    Raises:
+        ReplyTooLarge: they are more than its bounds allow.
+    """
+    limit = log.length if request.limit is None else request.limit
+    entries_max = limit if request.entries_max is None else request.entries_max
+    entries = _range(log, request, min(limit, entries_max + 1), request.size_bytes_max)
+    is_cut = len(entries) > entries_max
+    if entries and not is_cut and len(entries) < limit:  # there are no more, or they are large
+        last = entries[-1].id
+        left = replace(request, end=last) if request.reverse else replace(request, start=last)
+        is_cut = len(_range(log, left, 2, None)) > 1
+    if is_cut:
+        raise ReplyTooLarge("entries", entries_max)
+    return entries
+
+
+def _range(log: Log, request: Range, limit: int | None, size_bytes_max: int | None) -> list[Entry]:
+    room = ReadRoom(size_bytes_max)
+    if request.reverse:
+        return log.reverse_range(request.end, request.start, limit, room)
+    return log.range(request.start, request.end, limit, room)
+
+
+def freeze(keyspace: Keyspace, cursors: Sequence[StreamCursor]) -> tuple[StreamCursor, ...]:
+    """Replace "from now on" by the last id there is now, so that a wait keeps its place."""
+    frozen = []
+    for cursor in cursors:
+        if cursor.after is From.NOW:
+            stream = keyspace.find(cursor.stream)
+            last_id = MIN_ID if stream is None else stream.last_id
+            frozen.append(StreamCursor(cursor.stream, last_id))
+        else:
+            frozen.append(cursor)
+    return tuple(frozen)
+
+
+def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[StreamRead]]:
+    """Read after each cursor, without waiting (XREAD)."""
+    del now_ms
+    if request.budget is not None:
+        return Decision(_read_in_order(keyspace, request, request.budget), [])
+    reads = list[StreamRead]()
+    left = ReadRoom(request.size_bytes_max)
+    share = left.share(len(request.cursors))
+    for cursor in request.cursors:
+        is_over = left.is_spent and any(before.entries for before in reads)
+        room = share.share(1)
+        stream = _stream_of(keyspace, request, cursor)
+        reads.append(_read_stream(stream, cursor, 0 if is_over else request.limit, room))
+        left.take_what_went(share, room)
+    return Decision(reads, [])
+
+
+def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[StreamRead]:
+    """Read stream by stream, until the budget is spent; those behind are not in the reply."""
+    reads: list[StreamRead] = []
+    left = ReplyRoom(budget)
+    for cursor in request.cursors:
+        if not left.count:
+            break
+        stream = _stream_of(keyspace, request, cursor)
+        room = ReadRoom(budget.size_bytes_max)
+        read = _read_stream(stream, cursor, left.limit(request.limit), room)
+        taken = left.take(read.entries)
+        if taken < len(read.entries):
+            entries = read.entries[:taken]
+            next_after = entries[-1].id if entries else read.after
+            read = read._replace(entries=entries, next_after=next_after)
+        reads.append(read)
+    return reads
+
+
+def _stream_of(keyspace: Keyspace, request: Read, cursor: StreamCursor) -> Stream | None:
+    return keyspace.find(cursor.stream) if request.missing_ok else keyspace.stream(cursor.stream)
+
+
+def _read_stream(
+    stream: Stream | None, cursor: StreamCursor, limit: int | None, room: ReadRoom
+) -> StreamRead:
+    after = MIN_ID if isinstance(cursor.after, From) else cursor.after
+    if stream is None:
+        return StreamRead(cursor.stream, [], after, MIN_ID, None, after)
+    if cursor.after is From.NOW:
+        after = stream.last_id
+    entries = []
+    if cursor.after is From.LAST and limit != 0:
+        entries = stream.log.reverse_range(MAX_ID, MIN_ID, 1, room)
+    elif stream.log.last_id > after and limit != 0:
+        entries = stream.log.range(after.next(), MAX_ID, limit, room)
+    gap = gap_after(after, stream.trimmed_through)
+    behind = after if gap is None else gap.through
+    next_after = entries[-1].id if entries else behind
+    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after)
+
+
+def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[Deletion]]:
+    """Decide to delete entries (XDEL, XDELEX); replies per id what became of it.
+
+    A stream that goes between the parts has no entries from then on.
+    """
+    keyspace.stream(request.stream)
+
+    def part(keyspace: Keyspace, ids: Sequence[EntryId], _: int) -> Decision[list[Deletion]]:
+        return _delete(keyspace, request.stream, ids, request.references)
+
+    return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
+
+
+def _delete(
+    keyspace: Keyspace, name: bytes, ids: Sequence[EntryId], references: References
+) -> Decision[list[Deletion]]:
+    stream = keyspace.find(name)
+    if stream is None:
+        return Decision([Deletion.NOT_FOUND] * len(ids), [])
+    found: dict[EntryId, None] = {}
+    reply = []
+    for entry_id in ids:
+        if references is References.ACKED and stream.is_referenced(entry_id):
+            # Redis: the reference is looked at first, so an id that was never there can be needed.
+            reply.append(Deletion.REFERENCED)
+        elif entry_id in found or stream.log.get(entry_id) is None:
+            reply.append(Deletion.NOT_FOUND)
+        else:
+            found[entry_id] = None
+            reply.append(Deletion.DELETED)
+    commands: list[Command] = []
+    if references is References.DELETE:  # ids that are gone already may still be pending
+        commands += purge(stream, ids)
+    if found:
+        commands.append(EntriesDeleted(name, list(found)))
+    return Decision(reply, commands)
+
+
+def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
+    """Return what `*` gets, so many times: neighbours but where the sequence is exhausted."""
+    ids: list[EntryId] = []
+    while len(ids) < count:
+        first = _id(None, last_id, now_ms, len(ids))
+        ids += neighbours(first, min(count - len(ids), U64_MAX + 1 - first.seq))
+        last_id = ids[-1]
+    return ids
+
+
+def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryId:
+    if request is None and now_ms > last_id.ms:
+        return EntryId(now_ms, 0)
+    if request == MIN_ID:
+        raise IdNotGreater(request, last_id=last_id, index=index)
+    if last_id == MAX_ID:
+        raise IdsExhausted
+    if request is None:  # Redis: when the clock stands still or steps back, the sequence goes on
+        return last_id.next()
+    if isinstance(request, PartialId):
+        wanted = EntryId(request.ms, 0)
+        if request.ms == last_id.ms and last_id.seq < U64_MAX:
+            wanted = last_id.next()
+    else:
+        wanted = request
+    if wanted <= last_id:
+        raise IdNotGreater(request, last_id=last_id, index=index)
+    return wanted

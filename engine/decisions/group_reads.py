@@ -1,0 +1,365 @@
+"""Decisions about group reads: what a consumer of a group is given (XREADGROUP)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from heapq import merge
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headgate.engine.commands import (
+    Command,
+    ConsumerSeen,
+    EntriesDelivered,
+    EntriesRedelivered,
+)
+from headgate.engine.decisions import Decision, Unclaimable
+from headgate.engine.entry import MAX_ID, EntryId, Fields
+from headgate.engine.limits import CLAIM_SCAN_MAX, COUNT_MAX, GROUP_READ_MAX
+from headgate.engine.replies import Delivery, GroupRead, GroupState
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import Consumer, PendingEntry
+from headgate.engine.state.read_room import ReadRoom, ReplyRoom
+from headgate.engine.state.stream import Stream
+
+
+def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[list[GroupRead]]:
+    """Decide a group read, without waiting; replies one `GroupRead` per cursor, served or not."""
+    groups = groups_in_read(keyspace, request)
+    reads: list[GroupRead] = []
+    commands: list[Command] = []
+    unclaimable: list[Unclaimable] = []
+    left = None if request.budget is None else ReplyRoom(request.budget)
+    limit = request.limit
+    for cursor in request.cursors:
+        group, stream = groups[cursor.stream], keyspace.stream(cursor.stream)
+        if left is not None:
+            request = replace(request, limit=left.limit(limit))
+        read, command, gone = read_stream(stream, group, request, cursor, now_ms)
+        if left is not None:
+            with_idle = request.claim_idle_ms is not None and cursor.after is None
+            taken = left.take(read.deliveries, with_idle=with_idle)
+            if taken < len(read.deliveries):  # what does not go out is not delivered either
+                less = replace(request, limit=taken)
+                read, command, _ = read_stream(stream, group, less, cursor, now_ms)
+        reads.append(read)
+        commands.append(command)
+        unclaimable += gone
+        if len(groups) < len(request.cursors):  # a stream is named twice
+            group.note(command)
+        if cursor.after is not None:
+            # Redis: a stream read as history switches claiming off for those that follow.
+            request = replace(request, claim_idle_ms=None, claim_released=False)
+    return Decision(reads, commands, None, unclaimable)
+
+
+_NEWCOMER = Consumer(b"", 0)
+"""Stands for one that is not there yet, and so holds nothing."""
+
+
+class GroupInRead:
+    """A group as its consumer will find it once the earlier cursors of the same read are applied.
+
+    Redis serves the streams of a read one by one: of one that is named twice, the second cursor
+    is given what the first has left.
+    """
+
+    __slots__ = (
+        "_consumer",
+        "clock_set_ms",
+        "counts",
+        "entries_read",
+        "gained",
+        "last_id",
+        "pel",
+        "policy",
+    )
+
+    def __init__(self, stream: bytes, group: Group, consumer: bytes, clock_set_ms: int) -> None:
+        """Start with the group of a stream as it is."""
+        self.clock_set_ms = clock_set_ms
+        self._consumer = group.consumers.get(consumer) or _NEWCOMER
+        self.pel = group.pel  # as it was before the read
+        self.policy = group.policy.on(stream)
+        self.last_id = group.last_id
+        self.entries_read = group.entries_read
+        self.counts: dict[EntryId, int] = {}  # delivery counts of what this read has made pending
+        self.gained: set[EntryId] = set()  # those among them it did not hold before
+
+    @property
+    def held_count(self) -> int:
+        """Return how many entries the consumer holds."""
+        return len(self._consumer.pending) + len(self.gained)
+
+    def held_before(self, ids: Collection[EntryId]) -> set[EntryId]:
+        """Return which of the ids the consumer has held before the read."""
+        find, top = self.pel.by_id.get, self._consumer.pending.top
+        found = (find(one) for one in ids if one <= top)  # what is new mostly lies above
+        return {one.id for one in found if one is not None and one.owner is self._consumer}
+
+    def note(self, command: Command) -> None:
+        """Take account of what was decided for a cursor."""
+        if isinstance(command, EntriesRedelivered):
+            self._count_one_more(command.ids)
+        elif isinstance(command, EntriesDelivered):
+            self._count_one_more(command.claimed)
+            self.counts.update(dict.fromkeys(command.delivered, 1))
+            pending = {*command.claimed, *command.delivered}
+            self.gained |= pending - self.held_before(pending)
+            self.last_id, self.entries_read = command.last_id, command.entries_read
+
+    def held_after(self, after: EntryId) -> Iterator[EntryId]:
+        """Yield what the consumer holds, in order of the ids."""
+        if after == MAX_ID:
+            return iter(())
+        before = (pending.id for pending in self._consumer.pending.walk(after.next()))
+        return merge(before, sorted(one for one in self.gained if one > after))
+
+    def may_hold_all(self, after: EntryId, max_pending: int) -> bool:
+        """Tell whether it may hold all that it holds, and holds some of it above `after`.
+
+        Then what is above is within the bound, and nothing has to be counted.
+        """
+        held = self.held_count
+        if held == max_pending:
+            return next(iter(self.held_after(after)), None) is not None
+        return held < max_pending
+
+    def held_through(self, end: EntryId, limit: int) -> int:
+        """Return how many entries up to `end` the consumer holds, if fewer than `limit`."""
+        through = takewhile(lambda one: one.id <= end, self._consumer.pending.walk())
+        return sum(1 for _ in islice(through, limit)) + sum(one <= end for one in self.gained)
+
+    def _count_one_more(self, ids: Sequence[EntryId]) -> None:
+        for entry_id in ids:
+            count = self.counts.get(entry_id) or self.pel.by_id[entry_id].delivery_count
+            self.counts[entry_id] = min(count + 1, COUNT_MAX)
+
+
+def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupInRead]:
+    """Return the groups of a read as they are, by stream.
+
+    Raises:
+        GroupNotFound: for the first stream that has no such group.
+        LimitReached: the consumer is new to a group that may have no more.
+    """
+    found: dict[bytes, GroupInRead] = {}
+    for stream, _ in request.cursors:
+        group = keyspace.group(stream, request.group)
+        keyspace.bounds.check_consumer(group, request.consumer)
+        found[stream] = GroupInRead(stream, group, request.consumer, keyspace.clock_set_ms)
+    return found
+
+
+class StreamDecision(NamedTuple):
+    """What is decided for one cursor of a group read."""
+
+    read: GroupRead
+    command: Command
+    unclaimable: Sequence[Unclaimable] = ()  # as of a `Decision`
+
+
+def read_stream(
+    stream: Stream, group: GroupInRead, request: ReadGroup, cursor: GroupCursor, now_ms: int
+) -> StreamDecision:
+    """Decide one cursor of a group read; those of `request` are not looked at."""
+    if request.limit is None or request.limit > GROUP_READ_MAX:
+        request = replace(request, limit=GROUP_READ_MAX)
+    if cursor.after is None:
+        return _read_new(stream, group, request, now_ms)
+    return _read_history(stream, group, request, cursor.after, now_ms)
+
+
+def claimable_at(
+    stream: bytes, group: Group, claim_idle_ms: int, spared: bytes | None, steady_ms: int
+) -> tuple[int | None, bool]:
+    """Return when a read may claim something of a group, if nothing happens before.
+
+    Args:
+        stream: of which it reads.
+        group: as a consumer of it.
+        claim_idle_ms: it claims what is idle for so long.
+        spared: whose entries it does not claim.
+        steady_ms: steady time.
+
+    Returns:
+        Steady time, or None if there is nothing to wait for; and whether the same holds for a read
+        that spares nobody.
+    """
+    found: list[PendingEntry] = []
+    is_for_all = True
+    policy = group.policy.on(stream)
+    for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
+        if spared is not None and pending.is_owned_by(spared):
+            is_for_all = False
+            continue
+        is_claimable = pending.is_claimable(steady_ms, claim_idle_ms)
+        if is_claimable and policy.is_spent(pending.delivery_count):
+            continue
+        found.append(pending)
+        break
+    resting = group.pel.first_delayed()
+    if resting is not None:
+        found.append(resting)
+    return min((one.claimable_at_ms(claim_idle_ms) for one in found), default=None), is_for_all
+
+
+def _read_new(
+    stream: Stream, group: GroupInRead, request: ReadGroup, now_ms: int
+) -> StreamDecision:
+    """Decide what of one stream a consumer is given (XREADGROUP with `>`).
+
+    1. Count the room: the limit, and what `max_pending` leaves above what the consumer holds.
+    2. Take pending entries that are idle for long enough, the longest idle first (`_claimable`).
+    3. Read what is above the group's position, for the room that is left.
+    4. Make one command of both, `EntriesDelivered`; without either the consumer is only seen.
+    5. Tell what is given, and how group and consumer stand after it.
+
+    No entry is given twice in one read. The group's position never falls. The first entry is given
+    whatever its size; all others keep within `size_bytes_max`.
+    """
+    room = _room(request.limit, request.max_pending, group.held_count)
+    taken, gone = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
+    room = None if room is None else room - len(taken)
+    entries = []
+    left = ReadRoom(request.size_bytes_max)
+    for one in taken:
+        left.take(one.fields or (), is_first=True)
+    is_full = room == 0 or (bool(taken) and left.is_spent)
+    if stream.log.last_id > group.last_id and not is_full:
+        entries = stream.log.range(group.last_id.next(), MAX_ID, room, left)
+    last_id = entries[-1].id if entries else group.last_id
+    entries_read = stream.entries_read_after(group.last_id, group.entries_read, entries)
+    names = stream.name, request.group, request.consumer
+    command: Command = ConsumerSeen(*names, now_ms)
+    if taken or entries:
+        command = EntriesDelivered(
+            *names,
+            now_ms,
+            claimed=[delivery.id for delivery in taken],
+            delivered=[] if request.no_ack else [entry.id for entry in entries],
+            last_id=last_id,
+            entries_read=entries_read,
+        )
+    new = [Delivery(entry.id, entry.fields, 0, 0, None) for entry in entries]
+    caught_up = GroupState.CAUGHT_UP if last_id >= stream.log.last_id else GroupState.LIVE
+    pending = {delivery.id for delivery in (taken if request.no_ack else taken + new)}
+    pending.difference_update(group.gained)
+    held = group.held_count + len(pending) - len(group.held_before(pending))
+    full = request.max_pending is not None and held >= request.max_pending
+    read = GroupRead(
+        stream.name,
+        taken + new,
+        served=bool(taken or entries),
+        lag=stream.lag(last_id, entries_read),
+        pending_count=held,
+        state=GroupState.MAX_PENDING if full else caught_up,
+    )
+    unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
+    return StreamDecision(read, command, unclaimable)
+
+
+def _read_history(
+    stream: Stream, group: GroupInRead, request: ReadGroup, after: EntryId, now_ms: int
+) -> StreamDecision:
+    deliveries: list[Delivery] = []
+    room, left = request.limit, ReadRoom(request.size_bytes_max)
+    if request.max_pending is not None and not group.may_hold_all(after, request.max_pending):
+        before = group.held_through(after, request.max_pending)
+        room = _room(request.limit, request.max_pending, before)
+    for entry_id in group.held_after(after):
+        if room is not None and len(deliveries) >= room:
+            break
+        entry = stream.log.get(entry_id)
+        if entry is not None and not left.take(entry.fields, is_first=not deliveries):
+            break
+        fields = None if entry is None else entry.fields
+        if entry_id in group.counts:  # this read has just delivered it
+            one = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
+        else:
+            pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
+            one = taken_over(pending, fields, request.consumer, steady_ms)
+        deliveries.append(one)
+    live = [delivery.id for delivery in deliveries if delivery.fields is not None]
+    names = stream.name, request.group, request.consumer
+    command: Command = ConsumerSeen(*names, now_ms)
+    if live:
+        command = EntriesRedelivered(*names, now_ms, live)
+    read = GroupRead(
+        stream.name,
+        deliveries,
+        served=room != 0,
+        lag=stream.lag(group.last_id, group.entries_read),
+        pending_count=group.held_count,
+        state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
+    )
+    return StreamDecision(read, command)
+
+
+def _claimable(
+    stream: Stream, group: GroupInRead, request: ReadGroup, limit: int | None, steady_ms: int
+) -> tuple[list[Delivery], list[EntryId]]:
+    """Return what a read takes over of what is pending, and the ids it has met that are gone.
+
+    1. Walk the pending entries from the longest idle on; those that nobody owns come first.
+    2. End at the first that is not idle enough: those behind it are idle for less.
+    3. Leave out what this read has given already, what is about to become a dead letter, what the
+       consumer holds itself (unless it claims its own), and what is gone from the stream.
+    4. End when the limit is reached, or the room is taken.
+
+    It looks at `CLAIM_SCAN_MAX` entries at most, so that entries which nobody can have do not make
+    a read long. What is gone from the stream is told, so that the next reads need not meet it.
+    """
+    taken: list[Delivery] = []
+    gone: list[EntryId] = []
+    idle_ms_min = request.idle_ms_min
+    if idle_ms_min is None or limit == 0:
+        return taken, gone
+    left = ReadRoom(request.size_bytes_max)
+    for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
+        if pending.id in group.counts:  # Redis: a read claims an entry once
+            continue
+        if not pending.is_claimable(steady_ms, idle_ms_min) or len(taken) == limit:
+            break
+        if group.policy.is_spent(pending.delivery_count):  # it is about to be a dead letter
+            continue
+        if not request.claim_own and pending.is_owned_by(request.consumer):
+            continue
+        entry = stream.log.get(pending.id)
+        if entry is None:  # Redis: skipped, and left pending
+            gone.append(pending.id)
+            continue
+        if not left.take(entry.fields, is_first=not taken):
+            break
+        taken.append(taken_over(pending, entry.fields, request.consumer, steady_ms))
+    return taken, gone
+
+
+def taken_over(
+    pending: PendingEntry,
+    fields: Fields | None,
+    consumer: bytes,
+    steady_ms: int,
+    count_set: int | None = None,
+) -> Delivery:
+    """Return the delivery of a pending entry to a consumer that takes it over."""
+    owner = pending.owner
+    return Delivery(
+        pending.id,
+        fields,
+        idle_ms=0 if owner is None else pending.idle_ms(steady_ms),
+        delivered_before=pending.delivery_count,
+        claimed_from=None if owner is None or owner.name == consumer else owner.name,
+        count_set=count_set,
+    )
+
+
+def _room(limit: int | None, max_pending: int | None, held: int) -> int | None:
+    if max_pending is None:
+        return limit
+    room = max(max_pending - held, 0)
+    return room if limit is None else min(limit, room)

@@ -1,0 +1,78 @@
+"""Decisions about idempotency keys: what was appended under one, and how long each protects."""
+
+from __future__ import annotations
+
+from headgate.engine.commands import KeyRemembered, KeysForgotten
+from headgate.engine.config import StreamConfig
+from headgate.engine.decisions import Decision
+from headgate.engine.errors import EntryNotFound, IdempotencyMismatch
+from headgate.engine.limits import FORGOTTEN_KEYS_MS
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import RememberKey
+from headgate.engine.state.idempotency import Made
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.stream import Stream
+
+
+def made_before(
+    keyspace: Keyspace, stream: Stream | None, idempotent: Idempotent | None, now_ms: int
+) -> Made | None:
+    """Return what was made under the key before, if the key still protects."""
+    if stream is None or idempotent is None:
+        return None
+    since_ms = keyspace.steady_ms(now_ms) - key_window_ms(keyspace, stream)
+    made = stream.keys.find(idempotent, since_ms)
+    if made is not None and idempotent.digest and idempotent.digest != made.digest:
+        raise IdempotencyMismatch(idempotent.key)
+    return made
+
+
+def key_window_ms(keyspace: Keyspace, stream: Stream) -> int:
+    """Return how long a stream's idempotency keys protect."""
+    return key_limits(keyspace, stream.config)[0]
+
+
+def keys_max(keyspace: Keyspace, stream: Stream) -> int:
+    """Return how many idempotency keys a producer may have."""
+    return key_limits(keyspace, stream.config)[1]
+
+
+def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
+    """Return how long keys protect under a configuration, and how many a producer may have."""
+    window_ms, most = config.idempotency_window_ms, config.idempotency_max
+    return (
+        keyspace.defaults.idempotency_window_ms if window_ms is None else window_ms,
+        keyspace.defaults.idempotency_max if most is None else most,
+    )
+
+
+def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decision[None]:
+    """Decide to remember a key for an entry that is there (XIDMPRECORD)."""
+    stream, entry_id = keyspace.stream(request.stream), request.entry_id
+    if stream.log.get(entry_id) is None:
+        raise EntryNotFound(request.stream, entry_id)
+    made = made_before(keyspace, stream, Idempotent(request.producer, request.key), now_ms)
+    if made is not None:
+        if made.first_id != entry_id:
+            raise IdempotencyMismatch(request.key)
+        return Decision(None, [])
+    made, most = Made(entry_id, 1, b"", now_ms), keys_max(keyspace, stream)
+    remembered = KeyRemembered(request.stream, request.producer, request.key, made, most)
+    return Decision(None, [remembered])
+
+
+def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
+    """Decide which idempotency keys of a stream are too old to protect: those of some moments.
+
+    Whoever wants to be rid of all of them asks again until there is nothing to do.
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    stream = keyspace.stream(name)
+    before_ms = now_ms - key_window_ms(keyspace, stream)
+    first_at_ms = stream.keys.first_at_ms
+    if first_at_ms is None or first_at_ms >= keyspace.steady_ms(before_ms):
+        return Decision(None, [])
+    some_ms = keyspace.wall_ms(first_at_ms) + FORGOTTEN_KEYS_MS
+    return Decision(None, [KeysForgotten(name, min(before_ms, some_ms))])

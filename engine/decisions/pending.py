@@ -1,0 +1,80 @@
+"""Views of what is pending: XPENDING."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import cast
+
+from msgspec.structs import replace
+
+from headgate.engine.decisions import Decision
+from headgate.engine.limits import DESCRIBED_MAX, PENDING_SCAN_MAX
+from headgate.engine.replies import PendingItem, PendingSummary
+from headgate.engine.requests.deliveries import ListPending, SumPending
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.ordered import OrderedView
+from headgate.engine.state.pending import Consumer, Pel, PendingEntry
+
+
+def list_pending(
+    keyspace: Keyspace, request: ListPending, now_ms: int
+) -> Decision[list[PendingItem]]:
+    """List pending entries in id order (XPENDING, the long form).
+
+    Where many are looked at, others have their turn in between: each is told as it is then.
+    """
+    group = keyspace.group(request.stream, request.group)
+    pel: Pel | OrderedView[PendingEntry] = group.pel
+    if request.consumer is not None:
+        if request.consumer not in group.consumers:
+            return Decision([], [])
+        pel = group.consumers[request.consumer].pending
+    items: list[PendingItem] = []
+    steady_ms = keyspace.steady_ms(now_ms)
+    for looked_at, pending in enumerate(pel.walk(request.start)):
+        if pending.id > request.end or len(items) >= request.limit:
+            break
+        if looked_at == PENDING_SCAN_MAX:
+            left = replace(request, start=pending.id, limit=request.limit - len(items))
+
+            def go_on(keyspace: Keyspace, now_ms: int) -> Decision[list[PendingItem]]:
+                more = list_pending(keyspace, left, now_ms)  # noqa: B023
+                return more.replied_as(lambda later: items + later)
+
+            return Decision(items, [], go_on)
+        if pending.owner is None or pending.idle_ms(steady_ms) >= request.min_idle_ms:
+            items.append(pending_item(pending, steady_ms))
+    return Decision(items, [])
+
+
+def sum_pending(keyspace: Keyspace, request: SumPending, now_ms: int) -> Decision[PendingSummary]:
+    """Sum up what is pending and with whom (XPENDING, the short form).
+
+    It is one moment, so each consumer is looked at in the order that is fastest.
+    """
+    del now_ms
+    group = keyspace.group(request.stream, request.group)
+    first, last = group.pel.first(), group.pel.last()
+    in_any_order = dict.values(cast("dict[bytes, Consumer]", group.consumers))
+    holders = [consumer for consumer in in_any_order if consumer.pending]
+    if len(holders) > DESCRIBED_MAX:
+        by_name = (consumer for consumer in group.consumers.values() if consumer.pending)
+        described = list(islice(by_name, DESCRIBED_MAX))
+    else:
+        described = sorted(holders, key=lambda consumer: consumer.name)
+    summary = PendingSummary(
+        total=len(group.pel),
+        min_id=None if first is None else first.id,
+        max_id=None if last is None else last.id,
+        consumers=[(consumer.name, len(consumer.pending)) for consumer in described],
+        holder_count=len(holders),
+    )
+    return Decision(summary, [])
+
+
+def pending_item(pending: PendingEntry, steady_ms: int) -> PendingItem:
+    """Describe a pending entry."""
+    owner, count = pending.owner, pending.delivery_count
+    if owner is None:
+        return PendingItem(pending.id, None, None, count)
+    return PendingItem(pending.id, owner.name, pending.idle_ms(steady_ms), count)

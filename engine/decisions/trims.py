@@ -1,0 +1,295 @@
+"""Decisions about trims: by request, by the configured retention, and to make room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from headgate.engine.commands import Command, EntriesEvicted, PendingPurged, StreamTrimmed
+from headgate.engine.config import StreamConfig
+from headgate.engine.decisions import Decision
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.errors import Invalid, Location
+from headgate.engine.limits import (
+    CHUNK_ENTRIES_MAX,
+    SAMPLED_MAX,
+    SETTLED_AT_ONCE_MAX,
+    TRIM_CHUNKS_DEFAULT,
+    TRIM_ENTRIES_MAX,
+    TRIMMED_AT_ONCE,
+)
+from headgate.engine.requests.entries import References, Trim, TrimTo
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import Cut, Log, NodeLimits
+from headgate.engine.state.stream import Stream
+
+
+def trim(keyspace: Keyspace, request: Trim, now_ms: int) -> Decision[int]:
+    """Decide to trim a stream (XTRIM); replies how many entries go.
+
+    What is appended between the parts of a long trim is not looked at.
+    """
+    check_trim(request.to)
+    stream = keyspace.stream(request.stream)
+    return _Trimming(request.to, stream).part(0, MIN_ID, keyspace, now_ms)
+
+
+class _Trimming:
+    """A trim of what a stream has now, part by part."""
+
+    def __init__(self, request: TrimTo, stream: Stream) -> None:
+        self._name = stream.name
+        self._request = request
+        self._epoch = stream.epoch
+        self._last_id = stream.last_id
+
+    def part(self, removed: int, after: EntryId, keyspace: Keyspace, _: int) -> Decision[int]:
+        """Decide the part behind an id; so many entries are gone already."""
+        stream = keyspace.find(self._name)
+        if stream is None or stream.epoch != self._epoch:  # it has gone meanwhile
+            return Decision(removed, [])
+        found = _trim_part(keyspace, stream, self._request, [], after, removed, self._last_id)
+        removed += found.removed
+        rest = None if found.reached is None else partial(self.part, removed, found.reached)
+        return Decision(removed, found.commands, rest)
+
+
+def retain(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
+    """Decide what a stream's configured retention takes now.
+
+    Raises:
+        StreamNotFound: there is none.
+    """
+    stream = keyspace.stream(name)
+    cuts = retention_cuts(stream, [], stream.config, now_ms)
+    return Decision(None, trim_command(name, cuts))
+
+
+def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | None]:
+    """Decide to let the oldest entries of one stream go, to make room.
+
+    Of some streams the one whose entries begin first is taken, as Redis samples for its eviction.
+
+    Args:
+        keyspace: all streams.
+        after: look at the streams that follow this name; None: at the first ones.
+
+    Returns:
+        The name after which to look next time; None if there was nothing behind this one.
+    """
+    names = list(islice(keyspace.streams.irange(after, inclusive=(False, True)), SAMPLED_MAX))
+    filled = [one for name in names if (one := keyspace.streams[name]).log.length]
+    commands: list[Command] = []
+    if filled:
+        oldest = min(filled, key=lambda one: one.log.first_id)
+        cut = oldest.log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
+        commands = trim_command(oldest.name, [cut])
+    return Decision(names[-1] if names else None, commands)
+
+
+def check_trim(to: TrimTo, *, at: Location = ()) -> None:
+    """Refuse a trim that contradicts itself.
+
+    Args:
+        to: the trim.
+        at: where it stands in the request that it is part of.
+
+    Raises:
+        Invalid: it does.
+    """
+    if to.max_length is not None and to.min_id is not None:
+        raise Invalid(
+            "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")
+        )
+    if to.max_length is None and to.min_id is None:
+        raise Invalid("a trim goes by max_length or by min_id", location=(*at, "max_length"))
+    if to.max_length is not None and to.max_length < 0:
+        raise Invalid("max_length is 0 or more", location=(*at, "max_length"))
+    if to.limit is not None and to.limit < 0:
+        raise Invalid("limit is 0 or more", location=(*at, "limit"))
+    if to.limit is not None and not to.approximate:
+        raise Invalid("only an approximate trim has a limit", location=(*at, "limit"))
+
+
+def trims_after(
+    keyspace: Keyspace,
+    stream: Stream,
+    appended: Sequence[Entry],
+    trim: TrimTo | None,
+    now_ms: int,
+) -> list[Command]:
+    """Return the trims that follow an append, seen before it is applied."""
+    retained = trim_command(stream.name, retention_cuts(stream, appended, stream.config, now_ms))
+    if trim is None:
+        return retained
+    # What one part leaves goes with the next append.
+    part = _trim_part(keyspace, stream, trim, appended, MIN_ID, 0, MAX_ID)
+    return [*part.commands, *retained]
+
+
+class _TrimPart(NamedTuple):
+    """What goes in one part of a trim."""
+
+    removed: int
+    commands: list[Command]
+    reached: EntryId | None  # where the next part begins; None: there is none
+
+
+def _trim_part(
+    keyspace: Keyspace,
+    stream: Stream,
+    request: TrimTo,
+    appended: Sequence[Entry],
+    after: EntryId,
+    removed: int,
+    last_id: EntryId,
+) -> _TrimPart:
+    """Decide one part of a trim.
+
+    Args:
+        keyspace: all streams.
+        stream: what is trimmed.
+        request: what is to be kept.
+        appended: entries that will have been added by then.
+        after: everything up to here has been looked at; only a trim that spares entries leaves any.
+        removed: how many entries are gone already.
+        last_id: only entries up to this one.
+    """
+    limits = keyspace.defaults.node_limits
+    if request.references is References.ACKED:
+        return _unneeded(stream, request, limits, appended, after, removed, last_id)
+    cut = _cut(stream.log, request, limits, appended, removed)
+    if cut is not None and cut.through > last_id:
+        cut = stream.log.cut_below(last_id.next())
+    if cut is None:
+        return _TrimPart(0, [], None)
+    commands: list[Command] = []
+    if request.references is References.DELETE:
+        if cut.length > SETTLED_AT_ONCE_MAX:
+            first = stream.log.portion(MIN_ID, cut.through, SETTLED_AT_ONCE_MAX)
+            cut = cut if first is None else first._replace(is_whole=False)
+        live = [entry.id for entry in stream.log.range(MIN_ID, cut.through)]
+        commands = purge(stream, live)
+    commands.append(StreamTrimmed(stream.name, cut.through))
+    return _TrimPart(cut.length, commands, None if cut.is_whole else cut.through)
+
+
+def _unneeded(
+    stream: Stream,
+    request: TrimTo,
+    limits: NodeLimits,
+    appended: Sequence[Entry],
+    after: EntryId,
+    removed: int,
+    last_id: EntryId,
+) -> _TrimPart:
+    """Decide one part of a trim that spares needed entries (ACKED); arguments as above.
+
+    Needed entries are passed over. The walk ends with the length or the id reached, or behind the
+    first chunk that could not have gone as a whole.
+    """
+    limit = _trim_limit(request.limit, limits) if request.approximate else None
+    length = stream.log.length + len(appended)
+    evicted: list[EntryId] = []
+    seen_count = 0
+    reached: EntryId | None = None
+    for entries in stream.log.nodes(after, appended, limits):
+        if limit is not None and removed + len(evicted) + len(entries) > limit:
+            break
+        if entries[0].id > last_id:
+            break
+        if seen_count >= SETTLED_AT_ONCE_MAX:
+            reached = after
+            break
+        is_last = not _goes_whole(request, entries, length)
+        for entry in entries:
+            if _is_reached(request, entry, length) or entry.id > last_id:
+                break
+            if not stream.is_referenced(entry.id):
+                evicted.append(entry.id)
+                length -= 1
+        if is_last:
+            break
+        seen_count += len(entries)
+        after = entries[-1].id
+    return _TrimPart(
+        len(evicted), [EntriesEvicted(stream.name, evicted)] if evicted else [], reached
+    )
+
+
+def _goes_whole(request: TrimTo, entries: Sequence[Entry], length: int) -> bool:
+    if request.max_length is not None:
+        return length - len(entries) >= request.max_length
+    return request.min_id is not None and entries[-1].id < request.min_id
+
+
+def _is_reached(request: TrimTo, entry: Entry, length: int) -> bool:
+    if request.max_length is not None:
+        return length <= request.max_length
+    return request.min_id is not None and entry.id >= request.min_id
+
+
+def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
+    """Return what takes ids out of all pending entries, where they are pending."""
+    groups = stream.groups.values()
+    pending = [one for one in dict.fromkeys(ids) if any(one in g.pel.by_id for g in groups)]
+    return [PendingPurged(stream.name, pending)] if pending else []
+
+
+def retention_cuts(
+    stream: Stream, appended: Sequence[Entry], config: StreamConfig, now_ms: int
+) -> list[Cut | None]:
+    """Return where the configured retention cuts a stream, what is appended now included."""
+    cuts = []
+    if config.max_length is not None:
+        cuts.append(stream.log.cut_to_length(config.max_length, appended))
+    if config.max_age_ms is not None:
+        oldest = EntryId(max(now_ms - config.max_age_ms, 0), 0)
+        cuts.append(stream.log.cut_below(oldest, appended))
+    return cuts
+
+
+def _cut(
+    log: Log,
+    request: TrimTo,
+    node_limits: NodeLimits,
+    appended: Sequence[Entry],
+    removed: int,
+) -> Cut | None:
+    limit = _trim_limit(request.limit, node_limits)
+    limit = None if limit is None else limit - removed
+    if request.approximate and request.references is References.KEEP:
+        return log.cut_chunks(
+            length_max=request.max_length,
+            min_id=request.min_id,
+            limit=limit,
+            appended=appended,
+            node_limits=node_limits,
+        )
+    if request.max_length is not None:
+        cut = log.cut_to_length(request.max_length, appended)
+    else:
+        assert request.min_id is not None
+        cut = log.cut_below(request.min_id, appended)
+    if cut is None or not request.approximate:
+        return cut
+    # Redis: with references to see to, `~` is exact; only its limit still counts whole nodes.
+    most = log.cut_chunks(
+        length_max=0, min_id=None, limit=limit, appended=appended, node_limits=node_limits
+    )
+    return min(cut, most, key=lambda one: one.through) if most is not None else None
+
+
+def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
+    if limit is None:
+        per_chunk = node_limits.entries_max if node_limits.entries_max > 0 else CHUNK_ENTRIES_MAX
+        limit = TRIM_CHUNKS_DEFAULT * per_chunk
+    return min(limit, TRIM_ENTRIES_MAX) or None  # Redis: LIMIT 0 is no limit
+
+
+def trim_command(name: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
+    """Return the trim that cuts where the farthest cut is; nothing if there is none."""
+    through = [cut.through for cut in cuts if cut is not None]
+    return [StreamTrimmed(name, max(through))] if through else []

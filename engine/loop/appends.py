@@ -1,0 +1,58 @@
+"""Appends: a long batch is packed before it is decided about, with requests in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from headgate.engine.decisions import entries, writes
+from headgate.engine.entry import Draft
+from headgate.engine.loop.executor import Executor
+from headgate.engine.replies import Added, Committed
+from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.entries import Add
+from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
+
+
+class Appends:
+    """Appends entries."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Append to what an executor changes."""
+        self._executor = executor
+
+    async def add(self, request: Add) -> Added:
+        """Append entries unless they were appended under the same key before (XADD, XADD IDMP)."""
+        executor = self._executor
+        if is_worth_packing(request.drafts):
+            request = replace(request, drafts=await self._packed(request.drafts))
+        # Ids go by the wall clock, whoever sets it: only keys go by how much time passes.
+        has_key = request.idempotent is not None
+        now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
+        adding = executor.run(entries.add(executor.current(), request, now_ms))
+        del request  # what waits for the disk holds nothing it does not need
+        return await adding
+
+    async def commit_batch(self, request: CommitBatch) -> Committed:
+        """Append a writer's batch, once."""
+        packed = {
+            name: await self._packed(drafts) if is_worth_packing(drafts) else drafts
+            for name, drafts in request.drafts.items()
+        }
+        executor, request = self._executor, replace(request, drafts=packed)
+        return await executor.run(
+            writes.commit_batch(executor.current(), request, executor.now_ms())
+        )
+
+    async def _packed(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Return drafts packed if that is possible."""
+        chunks: list[Packed] = []
+        with suppress(HasPartialIds):
+            for some in pack(drafts, self._executor.keyspace.defaults.node_limits):
+                chunks += some
+                await asyncio.sleep(0)
+            return PackedDrafts(drafts, chunks)
+        return drafts

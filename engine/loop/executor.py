@@ -1,0 +1,266 @@
+"""Executor: decide, record, apply, serve; then wait until all that was seen is durable.
+
+It alone changes the state. A piece of work runs to its reply without an `await`, so each command is
+atomic without a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from headgate.engine import commands as c
+from headgate.engine.clock import Clock, StepWatch
+from headgate.engine.decisions import Decision, Step, trims
+from headgate.engine.decisions import keyspace as keyspace_decisions
+from headgate.engine.decisions.group_reads import claimable_at
+from headgate.engine.errors import Invalid, MemoryFull, StreamError, Unavailable
+from headgate.engine.journal.room import takes_room
+from headgate.engine.journal.storage import Storage
+from headgate.engine.limits import MAKING_ROOM_MAX
+from headgate.engine.loop import signals
+from headgate.engine.loop.changes import changes_by
+from headgate.engine.loop.disposal import Disposal
+from headgate.engine.loop.takeovers import Takeovers
+from headgate.engine.loop.wait_queue import QueueKey, Waiter
+from headgate.engine.loop.waiters import Claimable, Waiters
+from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import MemoryBounds, WhenFull
+
+T = TypeVar("T")
+
+_TOO_MUCH = "this changes too much for a transaction: run it by itself"
+
+_BROKEN = "the state is not what the records lead to, so the process ends"
+
+
+class Executor:
+    """Carries out decisions on the one state there is."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        keyspace: Keyspace,
+        clock: Clock,
+        *,
+        waiters_max: int,
+        memory: MemoryBounds,
+        bounds: KeyspaceBounds,
+    ) -> None:
+        """Start with a state. See `Engine`."""
+        self.storage = storage
+        self.clock = clock
+        self.disposal = Disposal()
+        self.takeovers = Takeovers()
+        self._bounds = bounds
+        self._memory_bounds = memory
+        self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
+        self._trimmed_name: bytes | None = None  # where the last streams stood that gave entries
+        self._watch = StepWatch(clock)
+        self._broken: BaseException | None = None  # why the state is not what the records say
+        self._is_broken = asyncio.Event()
+        self.keyspace = keyspace  # to look at; streams whose time is over may still be in it
+        self.adopt(keyspace)
+        self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
+
+    def adopt(self, keyspace: Keyspace) -> None:
+        """Go on with another state than the one so far."""
+        keyspace.dispose = self.disposal.take
+        keyspace.bounds = self._bounds
+        self.keyspace = keyspace
+
+    async def until_broken(self) -> None:
+        """Return never; raise `RuntimeError` once the state is not what the records lead to."""
+        await self._is_broken.wait()
+        raise RuntimeError(_BROKEN) from self._broken
+
+    def current(self) -> Keyspace:
+        """Return the state to decide on, once what has no place in it any more has gone.
+
+        That is recorded as any change is. Whoever answers a request begins with this, and begins
+        again with it after each wait: the state may be another one by then.
+
+        1. Streams whose time is over go: nobody sees them again.
+        2. If memory is full, and that is what it is to mean, the oldest entries go.
+        """
+        if self.keyspace.expiring:
+            with suppress(Unavailable):  # they go later
+                self.commit(keyspace_decisions.expire(self.keyspace, self.now_ms()).commands)
+        if self._trims_oldest:
+            with suppress(Unavailable):
+                self._make_room()
+        return self.keyspace
+
+    def now_ms(self) -> int:
+        """Return unix time; that the clock was set is recorded before anything goes by it."""
+        now_ms, keyspace = self.clock.wall_ms(), self.keyspace
+        set_by_ms = self._watch.look(keyspace.steady_ms(now_ms), keyspace.latest_ms)
+        if set_by_ms:
+            with suppress(Unavailable):  # it is tried again at the next look
+                self._record_and_apply([c.ClockSet(set_by_ms)])
+        return now_ms
+
+    def steady_ms(self) -> int:
+        """Return steady time: it goes on evenly, whoever sets the clock."""
+        self.now_ms()
+        return self._watch.steady_ms()
+
+    async def run(self, decision: Decision[T]) -> T:
+        """Carry out a decision, its parts with requests in between; returns the durable reply."""
+        self.carry_out(decision)
+        while decision.rest is not None:
+            await asyncio.sleep(0)  # requests come between
+            decision = decision.rest(self.current(), self.now_ms())
+            self.carry_out(decision)
+        reply = decision.reply
+        if decision.look is not None:
+            reply = decision.look(self.keyspace, self.now_ms())
+        del decision  # many entries may be in it, and they are appended
+        return await self.durable(reply)
+
+    async def run_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
+        """Carry out steps at one moment with nothing in between; waiters are served at the end.
+
+        A step that fails changes nothing, and its error is its reply (MULTI, EXEC). One that would
+        take so long that it is done in parts fails. If one raises anything else, those before it
+        count all the same.
+
+        1. Each step is decided on what those before it have done.
+        2. Its commands become a part of the record to come, and then are applied.
+        3. The record ends behind the last step: a crash leaves all of it or nothing.
+        """
+        keyspace, now_ms = self.current(), self.now_ms()
+        replies: list[T | StreamError] = []
+        try:
+            for step in steps:
+                try:
+                    decision = step(keyspace, now_ms)
+                    self.hide(decision)
+                    if decision.rest is not None:
+                        raise Invalid(_TOO_MUCH)
+                    self._check_memory(decision.commands)
+                    self.storage.stage(decision.commands)
+                except StreamError as error:
+                    replies.append(error)
+                else:
+                    self._apply(decision.commands)
+                    look = decision.look
+                    replies.append(decision.reply if look is None else look(keyspace, now_ms))
+        finally:
+            if self._broken is None:
+                self.storage.append_staged()
+            self.waiters.serve()
+        return await self.durable(replies)
+
+    def carry_out(self, decision: Decision[Any]) -> None:
+        """Record and apply what is decided, and serve who waits for it."""
+        self.hide(decision)
+        self.commit(decision.commands)
+
+    def commit(self, commands: list[c.Command]) -> None:
+        """Record and apply commands, and serve who waits for them."""
+        if commands:
+            self._record_and_apply(commands)
+            self.waiters.serve()
+
+    async def durable(self, reply: T) -> T:
+        """Return a reply once all that is recorded by now is durable.
+
+        Raises:
+            Unavailable: it never will be.
+        """
+        position = self.storage.position
+        if self._broken is not None:
+            raise Unavailable(_BROKEN)
+        if position > self.storage.durable_position:
+            await self.storage.wait_durable(position)
+        return reply
+
+    async def block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
+        """Wait until a read is served, fails, or its time is over (None).
+
+        Raises:
+            TooManyWaiters: too many reads are blocked already.
+            Draining: the engine is about to stop.
+        """
+        if self.storage.failure is not None:  # nothing will come any more
+            raise Unavailable(self.storage.failure)
+        self.waiters.add(waiter)
+        loop = asyncio.get_running_loop()
+        timer = None if wait_ms is None else loop.call_later(wait_ms / 1000, waiter.expire)
+        try:
+            return await waiter.served
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self.waiters.remove(waiter)
+            waiter.forget()
+
+    def hide(self, decision: Decision[Any]) -> None:
+        """Note what no read can claim: searches need not come by it again."""
+        for unclaimable in decision.unclaimable:
+            self.keyspace.hide(*unclaimable)
+
+    def _record_and_apply(self, commands: list[c.Command]) -> None:
+        if commands:
+            self._check_memory(commands)
+            self.storage.append(commands)
+            self._apply(commands)
+
+    def _check_memory(self, commands: list[c.Command]) -> None:
+        """Raise `MemoryFull` if there is no memory for what would be added."""
+        bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
+        if not bounds.is_full(size_bytes):
+            return
+        if takes_room(commands):
+            raise MemoryFull
+        if bounds.is_beyond(size_bytes) and any(
+            isinstance(command, c.EntriesDelivered) and command.delivered for command in commands
+        ):
+            raise MemoryFull
+
+    def _make_room(self) -> None:
+        """Let the oldest entries go if memory is full."""
+        for _ in range(MAKING_ROOM_MAX):
+            if not self._memory_bounds.is_full(self.keyspace.memory.size_bytes):
+                return
+            trimming = trims.trim_oldest(self.keyspace, self._trimmed_name)
+            self._trimmed_name = trimming.reply
+            self._record_and_apply(trimming.commands)
+
+    def _apply(self, commands: list[c.Command]) -> None:
+        keyspace, waiters = self.keyspace, self.waiters
+        try:
+            self.storage.change_count += changes_by(keyspace, commands)
+            for command in commands:
+                if self.takeovers:
+                    self.takeovers.note(keyspace, command)
+                freed = signals.holders_before(keyspace, waiters, command)
+                keyspace.apply(command)
+                signals.tell(waiters, command)
+                for names in freed:
+                    waiters.freed(*names)
+        except BaseException as error:
+            self._break(error)
+            raise
+
+    def _break(self, error: BaseException) -> None:
+        """End: the state is no longer what the records lead to, so nothing may be made of it."""
+        self._broken = error
+        self._is_broken.set()
+        self.storage.abandon(_BROKEN)
+        self.waiters.fail(Unavailable(_BROKEN))
+
+    def _claimable(self, key: QueueKey, waiter: Waiter[Any]) -> Claimable:
+        stream = self.current().find(key.stream)
+        group = None if stream is None or key.group is None else stream.groups.get(key.group)
+        if group is None or waiter.claim_idle_ms is None:
+            return Claimable(None, is_for_all=True)
+        own = waiter.consumer if waiter.spares_own else None
+        at_ms, is_for_all = claimable_at(
+            key.stream, group, waiter.claim_idle_ms, own, self.steady_ms()
+        )
+        return Claimable(at_ms, is_for_all)

@@ -1,0 +1,82 @@
+"""Lists and ranges that are looked at some at a time, with requests in between."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from headgate.engine.decisions import Decision, entries, streams
+from headgate.engine.decisions.details import group_details
+from headgate.engine.decisions.table import decide
+from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX
+from headgate.engine.loop.executor import Executor
+from headgate.engine.replies import Split, StreamDetail
+from headgate.engine.requests.bulk import SplitRange
+from headgate.engine.requests.entries import Range
+from headgate.engine.requests.groups import ListConsumers, ListGroups
+from headgate.engine.requests.streams import DetailStream, ListStreams
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> bytes: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+
+
+class Lists:
+    """Describes what may be long."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Describe what an executor changes."""
+        self._executor = executor
+
+    async def list_named(self, request: ListStreams | ListGroups | ListConsumers) -> list[Named]:
+        """Return what is listed by name; each is described as it is when its page is made."""
+        executor, infos = self._executor, list[Named]()
+        after, limit = request.after, request.limit
+        while True:
+            left = LISTED_AT_ONCE_MAX if limit is None else limit - len(infos)
+            page_limit = min(left, LISTED_AT_ONCE_MAX)
+            page_request = replace(request, after=after, limit=page_limit)
+            decision: Decision[Any] = decide(executor.current(), page_request, executor.now_ms())
+            page: list[Named] = decision.reply
+            infos += page
+            if len(page) < LISTED_AT_ONCE_MAX:
+                return await executor.durable(infos)
+            after = page[-1].name
+            await asyncio.sleep(0)
+
+    async def detail_stream(self, request: DetailStream) -> StreamDetail:
+        """Describe a stream and all below it (XINFO STREAM FULL)."""
+        executor, stream = self._executor, request.stream
+        info = streams.stream_info(executor.current(), stream)
+        wanted = Range(stream, limit=request.count, size_bytes_max=request.size_bytes_max)
+        listed = entries.range_(executor.current(), wanted, 0).reply
+        await asyncio.sleep(0)
+        details = group_details(executor.current(), request, executor.now_ms())
+        return await executor.durable(StreamDetail(info, listed, details))
+
+    async def split_range(self, request: SplitRange) -> list[Split]:
+        """Cut a range into parts of equal count.
+
+        It is cut bit by bit, as each cut looks into a chunk: what is trimmed meanwhile is missing
+        from the last parts.
+        """
+        stream, after, through = request.stream, request.after, request.through
+        total = self._executor.current().stream(stream).log.count(after, through)
+        count_min, larger_count = divmod(total, request.parts)
+        splits: list[Split] = []
+        for at in range(min(request.parts, total)):
+            if at % SPLITS_AT_ONCE_MAX == SPLITS_AT_ONCE_MAX - 1:
+                await asyncio.sleep(0)  # requests come between
+            log = self._executor.current().stream(stream).log
+            cut = log.portion(after, through, count_min + (at < larger_count))
+            if cut is None:
+                break
+            splits.append(Split(after, cut.through, cut.length))
+            after = cut.through
+        return await self._executor.durable(splits)

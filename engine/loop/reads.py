@@ -1,0 +1,97 @@
+"""Reads that anybody may wait for: XREAD, and the plan of a bulk read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from headgate.engine.decisions import bulk, entries
+from headgate.engine.errors import StreamNotFound
+from headgate.engine.loop.executor import Executor
+from headgate.engine.loop.wait_queue import QueueKey, Waiter
+from headgate.engine.recent import Recent
+from headgate.engine.replies import Portion, StreamRead
+from headgate.engine.requests.bulk import PlanRead
+from headgate.engine.requests.entries import Read
+
+
+class Reads:
+    """Reads streams, and waits where there is nothing."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Read what an executor changes."""
+        self._executor = executor
+        # What was read last, and when. Who follows a stream asks for three reads in turn: what it
+        # waits for, what has come since it was woken, and what comes behind that.
+        self._last_reads: Recent[Read, tuple[int, list[StreamRead]]] = Recent()
+
+    def forget(self) -> None:
+        """Forget what was read: the state is another one."""
+        self._last_reads.clear()
+
+    async def read(self, request: Read) -> list[StreamRead]:
+        """Read after each cursor, waiting for entries if there are none (XREAD BLOCK)."""
+        wait_ms = request.wait_ms
+        cursors = entries.freeze(self._executor.current(), request.cursors)
+        request = replace(request, cursors=cursors, wait_ms=0)
+
+        def read_once() -> list[StreamRead]:
+            return self._read_once(request)
+
+        def attempt() -> list[StreamRead] | None:
+            reads = read_once()
+            return reads if any(read.entries for read in reads) else None
+
+        reads = read_once()
+        if wait_ms != 0 and not any(read.entries for read in reads):
+            queues = [QueueKey(cursor.stream, None) for cursor in cursors]
+            served = await self._executor.block(Waiter(queues, attempt), wait_ms)
+            reads = read_once() if served is None else _with_later(served, read_once)
+        return await self._executor.durable(reads)
+
+    async def plan(self, request: PlanRead) -> list[Portion]:
+        """Say up to where each stream is to be read next, waiting if none has anything."""
+        executor, wait_ms = self._executor, request.wait_ms
+        request = replace(request, cursors=bulk.freeze(executor.current(), request.cursors))
+
+        def look() -> list[Portion]:
+            return bulk.plan_read(executor.current(), request, executor.now_ms()).reply
+
+        def attempt() -> list[Portion] | None:
+            portions = look()
+            return portions if any(portion.backlog for portion in portions) else None
+
+        portions = attempt()
+        if portions is None and wait_ms != 0:
+            queues = [QueueKey(cursor.stream, None) for cursor in request.cursors]
+            portions = await executor.block(Waiter(queues, attempt), wait_ms)
+        return await executor.durable(portions or look())
+
+    def _read_once(self, request: Read) -> list[StreamRead]:
+        """Read, but once for all who follow a stream side by side, if nothing has changed since."""
+        keyspace = self._executor.current()
+        position = self._executor.storage.position
+        last = self._last_reads.get(request)
+        if last is not None and last[0] == position:
+            return last[1]
+        reads = entries.read(keyspace, request, 0).reply
+        if request.size_bytes_max is not None:  # or a whole stream would be held on to
+            size_bytes = sum(entry.size_bytes for read in reads for entry in read.entries)
+            self._last_reads.put(request, (position, reads), size_bytes)
+        return reads
+
+
+def _with_later(
+    served: list[StreamRead], read_once: Callable[[], list[StreamRead]]
+) -> list[StreamRead]:
+    """Return what a reader was woken for, and what has come before it had its turn."""
+    with suppress(StreamNotFound):
+        later = read_once()
+        if len(later) == len(served) and all(
+            new.entries[: len(was.entries)] == was.entries
+            for was, new in zip(served, later, strict=True)
+        ):
+            return later
+    return served  # some of it is gone by now, and was promised

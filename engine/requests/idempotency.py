@@ -1,0 +1,52 @@
+"""Idempotency: what makes an append repeatable, and what tells one request from another."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from headgate.engine.entry import Fields
+
+_HASH_BYTES = 16
+_HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
+
+
+class Idempotent(NamedTuple):
+    """What makes an append repeatable: whose key, and optionally what it was used for."""
+
+    producer: bytes
+    key: bytes
+    digest: bytes = b""  # of the request; a retry with another digest is a mistake; empty: any
+
+
+def hash_fields(fields: Fields) -> bytes:
+    """Return a key made of an entry's fields that does not depend on their order (IDMPAUTO)."""
+    total, mixed = 0, 0
+    for name, value in zip(fields[0::2], fields[1::2], strict=True):
+        pair = len(name).to_bytes(8) + name + value
+        digest = int.from_bytes(hashlib.blake2b(pair, digest_size=_HASH_BYTES).digest())
+        total = (total + digest) & _HASH_MASK
+        mixed ^= digest
+    return hashlib.blake2b(
+        total.to_bytes(_HASH_BYTES) + mixed.to_bytes(_HASH_BYTES), digest_size=_HASH_BYTES
+    ).digest()
+
+
+class Digest:
+    """What tells the entries of one request from those of another."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self) -> None:
+        """Start without entries."""
+        self._hash = hashlib.blake2b(digest_size=_HASH_BYTES)
+
+    def add(self, fields: Fields) -> None:
+        """Take the fields of the next entry."""
+        self._hash.update(len(fields).to_bytes(8))
+        for part in fields:
+            self._hash.update(len(part).to_bytes(8) + part)
+
+    def value(self) -> bytes:
+        """Return what it comes to."""
+        return self._hash.digest()

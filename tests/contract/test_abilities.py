@@ -1,0 +1,18 @@
+"""A backend says what it can, and can what it says."""
+
+from headgate.app.backends.port import Ability, Backend
+from tests.contract.backends import SURVIVES, Kind
+
+
+async def test_a_backend_says_what_it_can(kind: Kind, backend: Backend) -> None:
+    assert backend.abilities == kind.can - {SURVIVES}
+
+
+async def test_what_an_ability_needs_is_there_with_it(backend: Backend) -> None:
+    there = {
+        Ability.CLAIM_FEED: backend.claim_feed,
+        Ability.COMMANDS: backend.commands,
+        Ability.JOURNAL: backend.journal,
+    }
+    present = {ability for ability, part in there.items() if part is not None}
+    assert present == backend.abilities & set(there)
