@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 from msgspec.structs import replace
@@ -150,22 +150,23 @@ class GroupSubscription(Subscription):
                 yield ClaimedAway(lost, takeover.by)
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
-        async for read in self._reads():
-            alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
-            gone = [delivery.id for delivery in read.deliveries if delivery.fields is None]
-            if not self._request.no_ack:
-                self._held.add(alive)
-            if read.deliveries:
-                yield GroupBatch(alive, gone, read.lag, self._spend(len(alive)))
-            change = self._state_change(read.state.value)
-            if change is not None:
-                yield change
-            if not read.deliveries and change != _CAUGHT_UP:
-                yield GroupBatch([], [], read.lag, self._spend(0))
-            if gone:  # it would only use up what the consumer may hold
-                await self._backend.perform(Ack(*self._names, gone, consumer=self._consumer))
-            if len(self._held) > 2 * self._held_expected:
-                await self._look_what_is_held()
+        async with aclosing(self._reads()) as reads:
+            async for read in reads:
+                alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
+                gone = [delivery.id for delivery in read.deliveries if delivery.fields is None]
+                if not self._request.no_ack:
+                    self._held.add(alive)
+                if read.deliveries:
+                    yield GroupBatch(alive, gone, read.lag, self._spend(len(alive)))
+                change = self._state_change(read.state.value)
+                if change is not None:
+                    yield change
+                if not read.deliveries and change != _CAUGHT_UP:
+                    yield GroupBatch([], [], read.lag, self._spend(0))
+                if gone:  # it would only use up what the consumer may hold
+                    await self._backend.perform(Ack(*self._names, gone, consumer=self._consumer))
+                if len(self._held) > 2 * self._held_expected:
+                    await self._look_what_is_held()
 
     async def _reads(self) -> AsyncGenerator[GroupRead, None]:
         """Yield reads: first of what the consumer holds, page by page, then of what comes."""
