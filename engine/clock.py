@@ -56,7 +56,7 @@ class StepWatch:
         assert self._begin_ms is not None
         return self._begin_ms + self._clock.monotonic_ms()
 
-    def look(self, seeming_ms: int, least_ms: int) -> int:
+    def look(self, seeming_ms: int, reached_ms: int) -> int:
         """Return by how much the wall clock was set, 0 if it was not.
 
         The same is returned until the caller takes account of it. A clock that is adjusted bit by
@@ -64,11 +64,11 @@ class StepWatch:
 
         Args:
             seeming_ms: steady time by the wall clock, as far as the caller knows.
-            least_ms: steady time was so late before the first look.
+            reached_ms: steady time was so late before the first look.
         """
         begin_ms = seeming_ms - self._clock.monotonic_ms()
         if self._begin_ms is None:
-            self._begin_ms = begin_ms + max(least_ms - seeming_ms, 0)
+            self._begin_ms = begin_ms + max(reached_ms - seeming_ms, 0)
         set_by_ms = begin_ms - self._begin_ms
         if abs(set_by_ms) >= CLOCK_STEP_MS_MIN:
             return set_by_ms

@@ -29,7 +29,7 @@ TRIM_ENTRIES_MAX = 1_000_000
 DEAD_SCAN_MAX = 500
 """Pending entries looked at for dead letters before a read: the rest is found later."""
 
-BURIED_MAX = 50
+DEAD_LETTERS_AT_ONCE_MAX = 50
 """Dead letters made before a read: each is looked up, appended, recorded and settled, some 50 µs
 to 200. Housekeeping makes the rest, as many at a time."""
 

@@ -23,8 +23,8 @@ class Recent(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, if it is there still."""
-        found = self._by_key.get(key)
-        return None if found is None else found[0]
+        held = self._by_key.get(key)
+        return None if held is None else held[0]
 
     def put(self, key: K, value: V, size_bytes: int) -> None:
         """Take in a value for its key; the oldest ones go that there is no room for."""

@@ -95,15 +95,19 @@ class Workload:
 
     def _ids(self, stream: bytes) -> list[EntryId]:
         """Return up to three ids of live entries, the old ones more often."""
-        found = self._engine.keyspace.find(stream)
-        ids = [one.id for one in found.log.range(MIN_ID, MAX_ID, 30)] if found else []
+        known_stream = self._engine.keyspace.find(stream)
+        ids = (
+            [entry.id for entry in known_stream.log.range(MIN_ID, MAX_ID, 30)]
+            if known_stream
+            else []
+        )
         return self._random.sample(ids, min(len(ids), 3)) or [EntryId(1, 1)]
 
     def _pending(self, stream: bytes, group: bytes) -> list[EntryId]:
         """Return up to three ids of pending entries."""
-        found = self._engine.keyspace.find(stream)
-        known = found.groups.get(group) if found else None
-        ids = [one.id for one in known.pel.walk()] if known else []
+        known_stream = self._engine.keyspace.find(stream)
+        known = known_stream.groups.get(group) if known_stream else None
+        ids = [entry.id for entry in known.pel.walk()] if known else []
         return self._random.sample(ids, min(len(ids), 3)) or [EntryId(1, 1)]
 
     async def _add(self) -> Any:

@@ -41,7 +41,7 @@ class Answers:
             self._write(b"}")
         await self._turn.pause()
 
-    def one(self) -> bytes:
+    def only(self) -> bytes:
         """Return the only reply."""
         return bytes(self._written.getbuffer()[1:])
 
@@ -63,9 +63,9 @@ class Answers:
                 await self._add(reply[begin])
                 begin += 1
             else:
-                some = _leaves(reply, begin)
-                self._write(to_json([self._shape(one) for one in some])[1:-1])
-                begin += len(some)
+                leaves = _leaves(reply, begin)
+                self._write(to_json([self._shape(leaf) for leaf in leaves])[1:-1])
+                begin += len(leaves)
             await self._turn.pause()
         self._write(b"]")
 
@@ -79,7 +79,7 @@ class Answers:
             if self._is_base64:
                 return base64.b64encode(reply).decode()
             return reply.decode(errors="replace")
-        return [self._shape(one) for one in reply]
+        return [self._shape(item) for item in reply]
 
     def _write(self, part: bytes) -> None:
         self.size_bytes += self._written.write(part)
@@ -92,16 +92,16 @@ def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
 def _is_small(reply: Sequence[Reply]) -> bool:
     """Tell whether an array is not deep and has few items, as an entry mostly does."""
     items = len(reply)
-    for one in reply if items <= _ITEMS_AT_ONCE else ():
-        if _is_array(one):
-            items += len(one)
-            if any(map(_is_array, one)):
+    for item in reply if items <= _ITEMS_AT_ONCE else ():
+        if _is_array(item):
+            items += len(item)
+            if any(map(_is_array, item)):
                 return False
     return items <= _ITEMS_AT_ONCE
 
 
 def _leaves(reply: Sequence[Reply], begin: int) -> Sequence[Reply]:
     """Return what comes before the next array, so much as may be written at once."""
-    some = reply[begin : begin + _ITEMS_AT_ONCE]
-    end = next((at for at, one in enumerate(some) if _is_array(one)), len(some))
-    return some[:end]
+    items = reply[begin : begin + _ITEMS_AT_ONCE]
+    end = next((at for at, item in enumerate(items) if _is_array(item)), len(items))
+    return items[:end]

@@ -43,8 +43,8 @@ def _expression(pattern: bytes) -> bytes:
     if not others:
         return first
     *between, last = others
-    found = b"".join(b"(?>.*?%b)" % run for run in between if run)
-    return b"%b%b.*%b" % (first, found, last)
+    runs_between = b"".join(b"(?>.*?%b)" % run for run in between if run)
+    return b"%b%b.*%b" % (first, runs_between, last)
 
 
 def _runs(pattern: bytes) -> list[bytes]:

@@ -260,14 +260,16 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 def _xreadgroup_reply(request: ReadGroup, reads: Sequence[GroupRead]) -> Reply:
     is_claiming = request.claim_idle_ms is not None
-    found: list[Reply] = []
+    reply: list[Reply] = []
     for cursor, read in zip(request.cursors, reads, strict=True):
         is_history = cursor.after is not None
         is_claiming = is_claiming and not is_history  # Redis: one history switches claiming off
-        entries = [_delivery_reply(one, is_claiming=is_claiming) for one in read.deliveries]
+        entries = [
+            _delivery_reply(delivery, is_claiming=is_claiming) for delivery in read.deliveries
+        ]
         if entries or is_history:
-            found.append([cursor.stream, entries])
-    return found or None
+            reply.append([cursor.stream, entries])
+    return reply or None
 
 
 def _delivery_reply(delivery: Delivery, *, is_claiming: bool) -> Reply:
@@ -472,12 +474,12 @@ def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
     start = range_start(words[5])
     limit, just_id, at = _AUTOCLAIM_COUNT, False, 6
-    most = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
+    limit_max = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
     while at < len(words):
         name = words[at].upper()
         if name == b"COUNT" and at + 1 < len(words):
             limit = integer(words[at + 1], "ERR COUNT must be > 0")
-            if not 0 < limit <= most:
+            if not 0 < limit <= limit_max:
                 raise CommandError("ERR COUNT must be > 0")
             at += 2
         elif name == b"JUSTID":
@@ -487,7 +489,7 @@ def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     limit = min(limit, AUTOCLAIM_MAX, bounds.entries_max)
 
     def shape(claimed: Claimed) -> Reply:
-        deleted = [str(one).encode() for one in claimed.deleted_ids]
+        deleted = [str(entry_id).encode() for entry_id in claimed.deleted_ids]
         cursor = str(claimed.next_start).encode()
         return [cursor, _claimed_reply(claimed, just_id=just_id), deleted]
 
@@ -499,5 +501,5 @@ def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:
     if just_id:
-        return [str(one.id).encode() for one in claimed.deliveries]
-    return [_delivery_reply(one, is_claiming=False) for one in claimed.deliveries]
+        return [str(delivery.id).encode() for delivery in claimed.deliveries]
+    return [_delivery_reply(delivery, is_claiming=False) for delivery in claimed.deliveries]

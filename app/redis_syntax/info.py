@@ -132,9 +132,9 @@ def _head(stream: StreamInspection) -> list[Reply]:
     ]
 
 
-def _check_described(count: int, most: int) -> None:
-    if count > most:
-        text = f"the reply would tell of more than {most} things: use {_ONE_BY_ONE}"
+def _check_described(count: int, limit: int) -> None:
+    if count > limit:
+        text = f"the reply would tell of more than {limit} things: use {_ONE_BY_ONE}"
         raise CommandError(f"ERR {text}")
 
 
@@ -181,10 +181,10 @@ def _times(pending: PendingInspection) -> list[Reply]:
 
 
 def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    most = bounds.entries_max
+    limit = bounds.entries_max
 
     def shape(infos: Sequence[GroupInfo]) -> Reply:
-        _check_described(len(infos), most)
+        _check_described(len(infos), limit)
         return [
             [
                 b"name",
@@ -203,14 +203,14 @@ def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
             for info in infos
         ]
 
-    return Plan(ListGroups(words[2], limit=most + 1), shape)
+    return Plan(ListGroups(words[2], limit=limit + 1), shape)
 
 
 def _consumers(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    most = bounds.entries_max
+    limit = bounds.entries_max
 
     def shape(infos: Sequence[ConsumerInfo]) -> Reply:
-        _check_described(len(infos), most)
+        _check_described(len(infos), limit)
         return [
             [
                 b"name",
@@ -232,7 +232,7 @@ def _consumers(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
             raise StreamNotFound(error.stream)
         raise error
 
-    return Plan(ListConsumers(words[2], words[3], limit=most + 1), shape, refuse)
+    return Plan(ListConsumers(words[2], words[3], limit=limit + 1), shape, refuse)
 
 
 def _id(entry_id: EntryId) -> bytes:

@@ -101,8 +101,8 @@ def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """KEYS pattern."""
     matches = matcher(words[1])
 
-    async def finish(found: Reply) -> Reply:
-        return await _matching(_names(found), matches, bounds.size_bytes_max)
+    async def finish(names: Reply) -> Reply:
+        return await _matching(_names(names), matches, bounds.size_bytes_max)
 
     return Plan(ListNames(), list, finish=finish)
 
@@ -130,31 +130,31 @@ def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         names = page.names if kind == b"stream" else []
         return [str(page.next_cursor).encode(), names]
 
-    async def finish(found: Reply) -> Reply:
-        assert isinstance(found, list)
-        following, page = found
+    async def finish(reply: Reply) -> Reply:
+        assert isinstance(reply, list)
+        following, page = reply
         return [following, await _matching(_names(page), matches, None)]
 
     return Plan(ScanNames(cursor, count), shape, finish=finish)
 
 
-def _names(found: Reply) -> list[bytes]:
-    assert isinstance(found, list)
-    return found
+def _names(reply: Reply) -> list[bytes]:
+    assert isinstance(reply, list)
+    return reply
 
 
 async def _matching(
     names: list[bytes], matches: Callable[[bytes], bool], size_bytes_max: int | None
 ) -> Reply:
-    turn, found, size_bytes = Turn(), [], 0
+    turn, matching, size_bytes = Turn(), [], 0
     for name in names:
         if matches(name):
-            found.append(name)
+            matching.append(name)
             size_bytes += len(name)
         await turn.pause()
     if size_bytes_max is not None and size_bytes > size_bytes_max:
         raise CommandError(f"ERR the names have more than {size_bytes_max} bytes: use SCAN")
-    return found
+    return matching
 
 
 def _cursor(word: bytes) -> int:
@@ -292,9 +292,9 @@ def _setting(name: bytes, text: bytes) -> int:
     if name.lower() not in _SETTINGS:
         text_ = f"Unknown option or number of arguments for CONFIG SET - '{shown}'"
         raise CommandError(f"ERR {text_}")
-    _, _, least, most = _SETTINGS[name.lower()]
+    _, _, minimum, maximum = _SETTINGS[name.lower()]
     failed = f"ERR CONFIG SET failed (possibly related to argument '{shown}') - argument"
     value = integer(text, f"{failed} couldn't be parsed into an integer")
-    if not least <= value <= most:
-        raise CommandError(f"{failed} must be between {least} and {most} inclusive")
+    if not minimum <= value <= maximum:
+        raise CommandError(f"{failed} must be between {minimum} and {maximum} inclusive")
     return value

@@ -73,22 +73,22 @@ class CommandRunner:
         turn = Turn()
         try:
             _check_transaction(commands)
-            found = []
+            entries = []
             for words in commands:
-                found.append(self._find(words))
+                entries.append(self._find(words))
                 await turn.pause()
         except StreamError as error:
             text = "EXECABORT Transaction discarded because of previous errors."
             raise CommandError(f"{text} ({error_text(error)})") from None
-        reads = sum(isinstance(entry, LargeReply) for entry, _ in found)
+        reads = sum(isinstance(entry, LargeReply) for entry, _ in entries)
         bounds = self._bounds.shared(max(reads, 1))
         plans = []
-        for (entry, _), words in zip(found, commands, strict=True):
+        for (entry, _), words in zip(entries, commands, strict=True):
             plans.append(_plan(entry, words, bounds))
             await turn.pause()
         outcomes = await self._engine.perform_all([plan.request for plan in plans])
         replies: list[Reply | StreamError] = []
-        for (_, name), plan, outcome in zip(found, plans, outcomes, strict=True):
+        for (_, name), plan, outcome in zip(entries, plans, outcomes, strict=True):
             try:
                 reply = plan.reply(outcome)
                 replies.append(reply if plan.finish is None else await plan.finish(reply))

@@ -163,7 +163,7 @@ class ServerCommands:
 
     def _about_calls(self, *_: object) -> Lines:
         return {
-            "total_commands_processed": sum(one.calls for one in self._counts.values()),
+            "total_commands_processed": sum(command.calls for command in self._counts.values()),
             "total_error_replies": self._errors.total(),
         }
 

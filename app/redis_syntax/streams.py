@@ -96,9 +96,9 @@ class _Options:
         """
         if self.producer is None:
             return None
-        found = Idempotent(self.producer, self.key or hash_fields(fields))
-        check_names(found.producer, found.key)
-        return found
+        key = Idempotent(self.producer, self.key or hash_fields(fields))
+        check_names(key.producer, key.key)
+        return key
 
     def trim(self) -> TrimTo | None:
         """Return the trim that was asked for.
@@ -368,12 +368,12 @@ def keys_and_ids(
     words: Sequence[bytes], at: int, command: str, what: str
 ) -> list[tuple[bytes, bytes]]:
     """Read the keys and ids behind STREAMS."""
-    rest = words[at:]
-    if not rest or len(rest) % 2:
+    remaining = words[at:]
+    if not remaining or len(remaining) % 2:
         text = f"Unbalanced '{command}' list of streams: for each stream key an ID"
         raise CommandError(f"ERR {text}{what} must be specified.")
-    half = len(rest) // 2
-    return list(zip(rest[:half], rest[half:], strict=True))
+    half = len(remaining) // 2
+    return list(zip(remaining[:half], remaining[half:], strict=True))
 
 
 def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
@@ -404,12 +404,12 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 
 def _xread_reply(reads: Sequence[StreamRead]) -> Reply:
-    found: list[Reply] = [
+    reply: list[Reply] = [
         [read.stream, [entry_reply(entry) for entry in read.entries]]
         for read in reads
         if read.entries
     ]
-    return found or None
+    return reply or None
 
 
 def _xread_error(name: bytes) -> CommandError:
@@ -456,7 +456,7 @@ class _Setting(NamedTuple):
 
     field: str
     factor: int  # from the unit to that of the field
-    most: int
+    maximum: int
     unit: str
 
 
@@ -486,12 +486,12 @@ def _settings(words: Sequence[bytes]) -> dict[str, int]:
         name = words[at].upper()
         if name not in _SETTINGS or at + 1 >= len(words):
             raise CommandError(SYNTAX)
-        field, factor, most, unit = _SETTINGS[name]
+        field, factor, maximum, unit = _SETTINGS[name]
         if field in given:
             raise CommandError(f"ERR {name.decode()} specified multiple times")
         value = integer(words[at + 1])
-        if not 1 <= value <= most:
-            raise CommandError(f"ERR {name.decode()} must be between 1 and {most} {unit}")
+        if not 1 <= value <= maximum:
+            raise CommandError(f"ERR {name.decode()} must be between 1 and {maximum} {unit}")
         given[field] = value * factor
         at += 2
     if not given:

@@ -127,8 +127,8 @@ def strict_id(word: bytes, missing_seq: int = 0) -> EntryId:
 
 def strict_ids(words: Sequence[bytes]) -> list[EntryId]:
     """Read entry ids where `-` and `+` have no meaning."""
-    found = plain_ids(b" ".join(words).decode("latin-1"), len(words))
-    return [strict_id(word) for word in words] if found is None else found
+    ids = plain_ids(b" ".join(words).decode("latin-1"), len(words))
+    return [strict_id(word) for word in words] if ids is None else ids
 
 
 def lax_id(word: bytes, missing_seq: int = 0) -> EntryId:

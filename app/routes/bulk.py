@@ -127,8 +127,8 @@ async def split_range(
     low = parse_id(after, field="/query/after")
     info = await backend.perform(DescribeStream(stream))
     high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
-    found = await backend.perform(SplitRange(stream, low, high, parts))
-    splits = await array_in_turns(found, _wire_split)
+    cut = await backend.perform(SplitRange(stream, low, high, parts))
+    splits = await array_in_turns(cut, _wire_split)
     return json_answer({"stream": text_of(stream), "epoch": str(info.epoch), "splits": splits})
 
 
@@ -281,19 +281,19 @@ async def _committed(backend: Backend, name: BatchName) -> EngineCommitted | Non
 
 def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
     """Return the chunks that count, in the order in which they are appended."""
-    if sum(one.chunks for one in commit.attempts) > CHUNKS_MAX:
+    if sum(attempt.chunks for attempt in commit.attempts) > CHUNKS_MAX:
         text = f"at most {CHUNKS_MAX} chunks in all"
         raise GatewayError("invalid_request", text, pointer="/body/attempts")
     seen: set[int] = set()
-    for index, one in enumerate(commit.attempts):
-        if one.partition in seen:
+    for index, attempt in enumerate(commit.attempts):
+        if attempt.partition in seen:
             pointer = f"/body/attempts/{index}/partition"
             raise GatewayError("invalid_request", "each partition once", pointer=pointer)
-        seen.add(one.partition)
+        seen.add(attempt.partition)
     return sorted(
-        ChunkName(one.partition, number, one.attempt)
-        for one in commit.attempts
-        for number in range(one.chunks)
+        ChunkName(attempt.partition, number, attempt.attempt)
+        for attempt in commit.attempts
+        for number in range(attempt.chunks)
     )
 
 

@@ -140,8 +140,8 @@ async def run_transaction(
     There may be 1,000 commands of 20,000 words together, and all their replies share the bounds
     that one has else. What would take long by itself fails, such as a trim of a million entries.
     """
-    most = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
-    check_at_most(len(commands), most, pointer="/body")
+    limit = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
+    check_at_most(len(commands), limit, pointer="/body")
     turn, words = Turn(), []
     for command in commands:
         words.append(_encoded(command))
@@ -204,7 +204,7 @@ async def _answer(request: Request, words: list[bytes], encoding: str | None) ->
         return _failed(error)
     answers = _answers(encoding)
     await answers.add(reply)
-    return _json(answers.one())
+    return _json(answers.only())
 
 
 def _encoded(words: Sequence[Word]) -> list[bytes]:

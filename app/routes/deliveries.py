@@ -125,22 +125,22 @@ async def read_group(
     )
 
     async def give_back(reads: list[GroupRead]) -> None:
-        deliveries = [delivery for one in reads for delivery in one.deliveries]
+        deliveries = [delivery for group_read in reads for delivery in group_read.deliveries]
         counts = {delivery.id: delivery.delivery_count for delivery in deliveries}
         await backend.perform(GiveBack(stream, group, consumer, counts))
 
     acked = _ids(read.ack, limits, pointer="/body/ack")
     reading = backend.perform(replace(wanted, wait_ms=read.wait_ms, acked=acked))
     may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
-    [found] = await (while_present(request, reading, give_back) if may_wait else reading)
-    gateway_of(request).metrics.delivered.labels("rest").inc(len(found.deliveries))
-    gone = [str(one.id) for one in found.deliveries if one.fields is None]
+    [group_read] = await (while_present(request, reading, give_back) if may_wait else reading)
+    gateway_of(request).metrics.delivered.labels("rest").inc(len(group_read.deliveries))
+    gone = [str(group_read.id) for group_read in group_read.deliveries if group_read.fields is None]
     answer = {
-        "entries": await _wire(found.deliveries),
+        "entries": await _wire(group_read.deliveries),
         **({"deleted_ids": gone} if gone else {}),
-        "lag": found.lag,
-        "pending": found.pending_count,
-        "state": found.state,
+        "lag": group_read.lag,
+        "pending": group_read.pending_count,
+        "state": group_read.state,
     }
     return json_answer(answer)
 
@@ -212,11 +212,15 @@ async def redrive_dead_letters(
     request = request or Redrive()
     check_at_most(request.limit, limits.ids_max, pointer="/body/limit")
     ids = None if request.ids is None else _ids(request.ids, limits)
-    found = await backend.perform(RedriveRequest(stream, group, ids, limit=request.limit))
+    redriven = await backend.perform(RedriveRequest(stream, group, ids, limit=request.limit))
     return RedrivenLetters(
         results=[
-            Redriven(id=str(one.id), outcome=one.outcome, entry_id=str(one.entry_id))
-            for one in found
+            Redriven(
+                id=str(dead_letter.id),
+                outcome=dead_letter.outcome,
+                entry_id=str(dead_letter.entry_id),
+            )
+            for dead_letter in redriven
         ]
     )
 
@@ -303,15 +307,15 @@ async def autoclaim_entries(
 
 async def _wire_claimed(claimed: EngineClaimed, *, just_id: bool) -> dict[str, Any]:
     """Return the wire form of what was claimed, as `schemas.Claimed` says."""
-    found: dict[str, Any] = {"ids": [str(one.id) for one in claimed.deliveries]}
+    page: dict[str, Any] = {"ids": [str(item.id) for item in claimed.deliveries]}
     if not just_id:
-        found["entries"] = await _wire(claimed.deliveries)
-    return found | {"deleted_ids": [str(one) for one in claimed.deleted_ids]}
+        page["entries"] = await _wire(claimed.deliveries)
+    return page | {"deleted_ids": [str(item) for item in claimed.deleted_ids]}
 
 
 async def _wire(deliveries: Sequence[Delivery]) -> msgspec.Raw:
     """Return the wire form of those whose entries are still there."""
-    there = [one for one in deliveries if one.fields is not None]
+    there = [delivery for delivery in deliveries if delivery.fields is not None]
     return await array_in_turns(there, delivery_wire)
 
 
@@ -365,14 +369,14 @@ async def pending_summary(backend: BackendDep, stream: StreamDep, group: GroupDe
 
     It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
     """
-    found = await backend.perform(SumPending(stream, group))
+    summary = await backend.perform(SumPending(stream, group))
     return json_answer(
         {
-            "count": found.total,
-            "min_id": None if found.min_id is None else str(found.min_id),
-            "max_id": None if found.max_id is None else str(found.max_id),
-            "consumers": await array_in_turns(found.consumers, _wire_holder),
-            "consumers_left_out": found.holder_count - len(found.consumers),
+            "count": summary.total,
+            "min_id": None if summary.min_id is None else str(summary.min_id),
+            "max_id": None if summary.max_id is None else str(summary.max_id),
+            "consumers": await array_in_turns(summary.consumers, _wire_holder),
+            "consumers_left_out": summary.holder_count - len(summary.consumers),
         }
     )
 

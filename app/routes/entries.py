@@ -458,8 +458,8 @@ async def _arrow(
     gap = gap_after(low.previous(), info.trimmed_through)
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
-    found = BulkRange(gateway.backend, info, low, high, limit, threads)
-    parts = found.batches(compression or "none", gateway.metrics)
+    entries = BulkRange(gateway.backend, info, low, high, limit, threads)
+    parts = entries.batches(compression or "none", gateway.metrics)
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)
 
@@ -510,10 +510,13 @@ async def read_streams(
         )
     )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
-    _count(request, sum(len(one.entries) for one in reads))
+    _count(request, sum(len(stream_read.entries) for stream_read in reads))
     turn = Turn()
-    found = [await _wire_read(one, turn) | {"stream": text_of(one.stream)} for one in reads]
-    return json_answer({"streams": found})
+    wire = [
+        await _wire_read(stream_read, turn) | {"stream": text_of(stream_read.stream)}
+        for stream_read in reads
+    ]
+    return json_answer({"streams": wire})
 
 
 @router.get(
@@ -524,10 +527,10 @@ async def read_streams(
 )
 async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
     """Read one entry (XRANGE)."""
-    found = await backend.perform(Range(stream, entry_id, entry_id))
-    if not found:
+    entries = await backend.perform(Range(stream, entry_id, entry_id))
+    if not entries:
         raise EntryNotFound(stream, entry_id)
-    return json_answer(entry_wire(found[0]))
+    return json_answer(entry_wire(entries[0]))
 
 
 @router.delete(
@@ -580,13 +583,13 @@ async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit
     entries = await _page(gateway.backend, stream, bounds, limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
     has_next = bool(entries) and not bounds[2]
-    found = {
+    page = {
         "entries": await array_in_turns(entries, entry_wire),
         "next_after": str(entries[-1].id) if has_next else None,
         "last_id": str(info.last_id),
         "gap": None,
     }
-    return json_answer(found)
+    return json_answer(page)
 
 
 async def _wire_read(read: StreamRead, turn: Turn | None = None) -> dict[str, Any]:
@@ -654,9 +657,9 @@ def _wanted(request: Request) -> str:
     accepted = [
         part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").split(",")
     ]
-    for one in accepted:
-        if one in (_NDJSON, ARROW):
-            return one
+    for media_type in accepted:
+        if media_type in (_NDJSON, ARROW):
+            return media_type
     if {"*/*", "application/*", _JSON, ""} & set(accepted):
         return _JSON
     text = f"this answers with {_JSON}, {_NDJSON} or {ARROW}"

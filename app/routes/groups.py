@@ -102,8 +102,8 @@ async def update_group(
 )
 async def list_groups(backend: BackendDep, stream: StreamDep, page: PageDep) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
-    found, next_cursor = page.of(await backend.perform(ListGroups(stream, **page.with_one_more)))
-    groups = await array_in_turns(found, _wire_group)
+    infos, next_cursor = page.of(await backend.perform(ListGroups(stream, **page.with_one_more)))
+    groups = await array_in_turns(infos, _wire_group)
     return json_answer({"groups": groups, "next_cursor": next_cursor})
 
 
@@ -139,10 +139,10 @@ async def list_consumers(
     backend: BackendDep, stream: StreamDep, group: GroupDep, page: PageDep
 ) -> Response:
     """List the consumers of a group by name (XINFO CONSUMERS)."""
-    found, next_cursor = page.of(
+    infos, next_cursor = page.of(
         await backend.perform(ListConsumers(stream, group, **page.with_one_more))
     )
-    consumers = await array_in_turns(found, _wire_consumer)
+    consumers = await array_in_turns(infos, _wire_consumer)
     return json_answer({"consumers": consumers, "next_cursor": next_cursor})
 
 

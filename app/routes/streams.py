@@ -49,8 +49,8 @@ async def list_streams(
     """List streams by name (SCAN TYPE stream)."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     page = page_after(cursor, limit)
-    found = await backend.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
-    streams, next_cursor = page.of(found)
+    infos = await backend.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
+    streams, next_cursor = page.of(infos)
     return json_answer(
         {"streams": await array_in_turns(streams, _wire_stream), "next_cursor": next_cursor}
     )

@@ -36,7 +36,9 @@ class Decision(NamedTuple, Generic[T]):
 
     reply: T
     commands: list[Command]
-    rest: Callable[[Keyspace, int], Decision[T]] | None = None  # what is left to do; None: nothing
+    next_part: Callable[[Keyspace, int], Decision[T]] | None = (
+        None  # what is left to do; None: nothing
+    )
     unclaimable: Sequence[Unclaimable] = ()  # found on the way; see `Keyspace.hide`
     look: Callable[[Keyspace, int], T] | None = None  # tells the reply, once all is applied
 
@@ -47,12 +49,12 @@ class Decision(NamedTuple, Generic[T]):
 
     def replied_as(self, shape: Callable[[T], U]) -> Decision[U]:
         """Return the same decision with its reply in another shape."""
-        rest = self.rest
-        if rest is None:
+        next_part = self.next_part
+        if next_part is None:
             return Decision(shape(self.reply), self.commands, None, self.unclaimable)
 
         def reshaped(keyspace: Keyspace, now_ms: int) -> Decision[U]:
-            return rest(keyspace, now_ms).replied_as(shape)
+            return next_part(keyspace, now_ms).replied_as(shape)
 
         # The reply of the last part is the reply: those of all others are not worth shaping.
         return Decision(cast("U", self.reply), self.commands, reshaped, self.unclaimable)
@@ -87,8 +89,8 @@ def in_parts(
         for so_far in before:
             reply = join(so_far, reply)
         at += size
-        rest = partial(part, at, (reply,)) if at < len(items) else None
-        return Decision(reply, decision.commands, rest)
+        next_part = partial(part, at, (reply,)) if at < len(items) else None
+        return Decision(reply, decision.commands, next_part)
 
     if len(items) <= size:
         return decide(keyspace, items, now_ms)

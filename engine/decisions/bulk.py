@@ -16,9 +16,9 @@ def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCurso
     """Replace "from now on" by the last id there is now, in the life it is the last id of."""
     frozen = []
     for cursor in cursors:
-        found = keyspace.find(cursor.stream)
+        state = keyspace.find(cursor.stream)
         if cursor.after is From.NOW:
-            now, epoch = (MIN_ID, None) if found is None else (found.last_id, found.epoch)
+            now, epoch = (MIN_ID, None) if state is None else (state.last_id, state.epoch)
             frozen.append(BulkCursor(cursor.stream, now, epoch))
         else:
             frozen.append(cursor)
@@ -55,21 +55,23 @@ def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decisio
     return Decision(commit, [])
 
 
-def shares(backlogs: Sequence[int], most: int) -> list[int]:
+def shares(backlogs: Sequence[int], limit: int) -> list[int]:
     """Divide `most` in proportion to the backlogs, none more than its own (largest remainder).
 
     Whoever has a backlog gets at least one, if `most` is enough for that.
     """
-    if sum(backlogs) <= most:
+    if sum(backlogs) <= limit:
         return list(backlogs)
     waiting = sum(backlog > 0 for backlog in backlogs)
-    base = 1 if waiting <= most else 0
+    base = 1 if waiting <= limit else 0
     weights = [max(backlog - base, 0) for backlog in backlogs]
-    left, total = most - base * waiting, sum(weights)
+    left, total = limit - base * waiting, sum(weights)
     quotas = [divmod(left * weight, total) for weight in weights]
-    given = [min(base, one) + quota for one, (quota, _) in zip(backlogs, quotas, strict=True)]
+    given = [
+        min(base, backlog) + quota for backlog, (quota, _) in zip(backlogs, quotas, strict=True)
+    ]
     by_remainder = sorted(range(len(quotas)), key=lambda at: -quotas[at][1])
-    for at in by_remainder[: most - sum(given)]:
+    for at in by_remainder[: limit - sum(given)]:
         given[at] += 1
     return given
 
@@ -82,23 +84,25 @@ def _after(keyspace: Keyspace, cursor: BulkCursor) -> EntryId:
     return MIN_ID
 
 
-def _portion(keyspace: Keyspace, name: bytes, after: EntryId, backlog: int, share: int) -> Portion:
-    stream = keyspace.find(name)
-    if stream is None:
-        return Portion(name, None, after, after, 0, 0, MIN_ID, None, None)
+def _portion(
+    keyspace: Keyspace, stream: bytes, after: EntryId, backlog: int, share: int
+) -> Portion:
+    stream_state = keyspace.find(stream)
+    if stream_state is None:
+        return Portion(stream, None, after, after, 0, 0, MIN_ID, None, None)
     end = after
     if 0 < share == backlog:  # all there is: nothing has to be counted again
-        end = stream.log.last_id
-    elif (cut := stream.log.portion(after, MAX_ID, share)) is not None:
+        end = stream_state.log.last_id
+    elif (cut := stream_state.log.portion(after, MAX_ID, share)) is not None:
         end = cut.through
     return Portion(
-        stream=name,
-        epoch=stream.epoch,
+        stream=stream,
+        epoch=stream_state.epoch,
         after=after,
         end=end,
         entries=share,
         backlog=backlog,
-        last_id=stream.last_id,
-        first_id=stream.log.first_id if stream.log.length else None,
-        gap=gap_after(after, stream.trimmed_through),
+        last_id=stream_state.last_id,
+        first_id=stream_state.log.first_id if stream_state.log.length else None,
+        gap=gap_after(after, stream_state.trimmed_through),
     )

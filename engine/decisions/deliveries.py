@@ -80,16 +80,16 @@ def ack_through(keyspace: Keyspace, request: AckThrough, now_ms: int) -> Decisio
     serial = last.serial
 
     def part(start: EntryId, keyspace: Keyspace, _: int) -> Decision[None]:
-        found = keyspace.group(stream, group).consumers.get(consumer)
-        if found is None:
+        holder = keyspace.group(stream, group).consumers.get(consumer)
+        if holder is None:
             return Decision(None, [])
-        through = takewhile(lambda one: one.id <= seen, found.pending.walk(start))
+        through = takewhile(lambda entry: entry.id <= seen, holder.pending.walk(start))
         looked_at = list(islice(through, SETTLED_AT_ONCE_MAX))
-        ids = [one.id for one in looked_at if one.serial <= serial]
-        rest = None
+        ids = [entry.id for entry in looked_at if entry.serial <= serial]
+        next_part = None
         if len(looked_at) == SETTLED_AT_ONCE_MAX:
-            rest = partial(part, looked_at[-1].id.next())
-        return Decision(None, [EntriesAcked(stream, group, ids)] if ids else [], rest)
+            next_part = partial(part, looked_at[-1].id.next())
+        return Decision(None, [EntriesAcked(stream, group, ids)] if ids else [], next_part)
 
     return part(MIN_ID, keyspace, now_ms)
 

@@ -191,7 +191,7 @@ def _ids_in(
             ids += neighbours(first_id, count)
         else:
             wanted = (draft.id for draft in drafts.drafts[len(ids) : len(ids) + count])
-            ids += [one for one in wanted if isinstance(one, EntryId)]
+            ids += [entry_id for entry_id in wanted if isinstance(entry_id, EntryId)]
     return ids
 
 
@@ -206,10 +206,10 @@ def _written(appending: EntriesAdded | ChunksAdded) -> Written:
 
 
 def _trims_later(
-    reply: T, name: bytes, trim: TrimTo | None, keyspace: Keyspace, now_ms: int
+    reply: T, stream: bytes, trim: TrimTo | None, keyspace: Keyspace, now_ms: int
 ) -> Decision[T]:
-    stream = keyspace.find(name)
-    commands = [] if stream is None else trims_after(keyspace, stream, [], trim, now_ms)
+    stream_state = keyspace.find(stream)
+    commands = [] if stream_state is None else trims_after(keyspace, stream_state, [], trim, now_ms)
     return Decision(reply, commands)
 
 
@@ -356,27 +356,27 @@ def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[De
 
 
 def _delete(
-    keyspace: Keyspace, name: bytes, ids: Sequence[EntryId], references: References
+    keyspace: Keyspace, stream: bytes, ids: Sequence[EntryId], references: References
 ) -> Decision[list[Deletion]]:
-    stream = keyspace.find(name)
-    if stream is None:
+    stream_state = keyspace.find(stream)
+    if stream_state is None:
         return Decision([Deletion.NOT_FOUND] * len(ids), [])
-    found: dict[EntryId, None] = {}
+    doomed: dict[EntryId, None] = {}
     reply = []
     for entry_id in ids:
-        if references is References.ACKED and stream.is_referenced(entry_id):
+        if references is References.ACKED and stream_state.is_referenced(entry_id):
             # Redis: the reference is looked at first, so an id that was never there can be needed.
             reply.append(Deletion.REFERENCED)
-        elif entry_id in found or stream.log.get(entry_id) is None:
+        elif entry_id in doomed or stream_state.log.get(entry_id) is None:
             reply.append(Deletion.NOT_FOUND)
         else:
-            found[entry_id] = None
+            doomed[entry_id] = None
             reply.append(Deletion.DELETED)
     commands: list[Command] = []
     if references is References.DELETE:  # ids that are gone already may still be pending
-        commands += purge(stream, ids)
-    if found:
-        commands.append(EntriesDeleted(name, list(found)))
+        commands += purge(stream_state, ids)
+    if doomed:
+        commands.append(EntriesDeleted(stream, list(doomed)))
     return Decision(reply, commands)
 
 

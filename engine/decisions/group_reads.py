@@ -98,8 +98,12 @@ class GroupInRead:
     def held_before(self, ids: Collection[EntryId]) -> set[EntryId]:
         """Return which of the ids the consumer has held before the read."""
         find, top = self.pel.by_id.get, self._consumer.pending.top
-        found = (find(one) for one in ids if one <= top)  # what is new mostly lies above
-        return {one.id for one in found if one is not None and one.owner is self._consumer}
+        entries = (
+            find(entry_id) for entry_id in ids if entry_id <= top
+        )  # what is new mostly lies above
+        return {
+            entry.id for entry in entries if entry is not None and entry.owner is self._consumer
+        }
 
     def note(self, command: Command) -> None:
         """Take account of what was decided for a cursor."""
@@ -117,7 +121,7 @@ class GroupInRead:
         if after == MAX_ID:
             return iter(())
         before = (pending.id for pending in self._consumer.pending.walk(after.next()))
-        return merge(before, sorted(one for one in self.gained if one > after))
+        return merge(before, sorted(entry_id for entry_id in self.gained if entry_id > after))
 
     def may_hold_all(self, after: EntryId, max_pending: int) -> bool:
         """Tell whether it may hold all that it holds, and holds some of it above `after`.
@@ -131,8 +135,10 @@ class GroupInRead:
 
     def held_through(self, end: EntryId, limit: int) -> int:
         """Return how many entries up to `end` the consumer holds, if fewer than `limit`."""
-        through = takewhile(lambda one: one.id <= end, self._consumer.pending.walk())
-        return sum(1 for _ in islice(through, limit)) + sum(one <= end for one in self.gained)
+        through = takewhile(lambda pending: pending.id <= end, self._consumer.pending.walk())
+        return sum(1 for _ in islice(through, limit)) + sum(
+            entry_id <= end for entry_id in self.gained
+        )
 
     def _count_one_more(self, ids: Sequence[EntryId]) -> None:
         for entry_id in ids:
@@ -147,12 +153,12 @@ def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupI
         GroupNotFound: for the first stream that has no such group.
         LimitReached: the consumer is new to a group that may have no more.
     """
-    found: dict[bytes, GroupInRead] = {}
+    groups: dict[bytes, GroupInRead] = {}
     for stream, _ in request.cursors:
         group = keyspace.group(stream, request.group)
         keyspace.bounds.check_consumer(group, request.consumer)
-        found[stream] = GroupInRead(stream, group, request.consumer, keyspace.clock_set_ms)
-    return found
+        groups[stream] = GroupInRead(stream, group, request.consumer, keyspace.clock_set_ms)
+    return groups
 
 
 class StreamDecision(NamedTuple):
@@ -190,7 +196,7 @@ def claimable_at(
         Steady time, or None if there is nothing to wait for; and whether the same holds for a read
         that spares nobody.
     """
-    found: list[PendingEntry] = []
+    candidates: list[PendingEntry] = []
     is_for_all = True
     policy = group.policy.on(stream)
     for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
@@ -200,12 +206,14 @@ def claimable_at(
         is_claimable = pending.is_claimable(steady_ms, claim_idle_ms)
         if is_claimable and policy.is_spent(pending.delivery_count):
             continue
-        found.append(pending)
+        candidates.append(pending)
         break
     resting = group.pel.first_delayed()
     if resting is not None:
-        found.append(resting)
-    return min((one.claimable_at_ms(claim_idle_ms) for one in found), default=None), is_for_all
+        candidates.append(resting)
+    return min(
+        (candidate.claimable_at_ms(claim_idle_ms) for candidate in candidates), default=None
+    ), is_for_all
 
 
 def _read_new(
@@ -227,8 +235,8 @@ def _read_new(
     room = None if room is None else room - len(taken)
     entries = []
     left = ReadRoom(request.size_bytes_max)
-    for one in taken:
-        left.take(one.fields or (), is_first=True)
+    for claimed in taken:
+        left.take(claimed.fields or (), is_first=True)
     is_full = room == 0 or (bool(taken) and left.is_spent)
     if stream.log.last_id > group.last_id and not is_full:
         entries = stream.log.range(group.last_id.next(), MAX_ID, room, left)
@@ -279,11 +287,11 @@ def _read_history(
             break
         fields = None if entry is None else entry.fields
         if entry_id in group.counts:  # this read has just delivered it
-            one = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
+            delivered = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
         else:
             pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
-            one = taken_over(pending, fields, request.consumer, steady_ms)
-        deliveries.append(one)
+            delivered = taken_over(pending, fields, request.consumer, steady_ms)
+        deliveries.append(delivered)
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
     names = stream.name, request.group, request.consumer
     command: Command = ConsumerSeen(*names, now_ms)

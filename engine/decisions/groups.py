@@ -244,9 +244,9 @@ def consumer_info(consumer: Consumer, steady_ms: int) -> ConsumerInfo:
     )
 
 
-def _described(keyspace: Keyspace, name: bytes, group: bytes) -> GroupInfo:
-    existing = keyspace.group(name, group)
-    return group_info(keyspace.stream(name), existing)
+def _described(keyspace: Keyspace, stream: bytes, group: bytes) -> GroupInfo:
+    existing = keyspace.group(stream, group)
+    return group_info(keyspace.stream(stream), existing)
 
 
 def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:

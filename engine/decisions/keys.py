@@ -39,10 +39,10 @@ def keys_max(keyspace: Keyspace, stream: Stream) -> int:
 
 def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
     """Return how long keys protect under a configuration, and how many a producer may have."""
-    window_ms, most = config.idempotency_window_ms, config.idempotency_max
+    window_ms, keys_max = config.idempotency_window_ms, config.idempotency_max
     return (
         keyspace.defaults.idempotency_window_ms if window_ms is None else window_ms,
-        keyspace.defaults.idempotency_max if most is None else most,
+        keyspace.defaults.idempotency_max if keys_max is None else keys_max,
     )
 
 
@@ -56,12 +56,12 @@ def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decis
         if made.first_id != entry_id:
             raise IdempotencyMismatch(request.key)
         return Decision(None, [])
-    made, most = Made(entry_id, 1, b"", now_ms), keys_max(keyspace, stream)
-    remembered = KeyRemembered(request.stream, request.producer, request.key, made, most)
+    made, count_max = Made(entry_id, 1, b"", now_ms), keys_max(keyspace, stream)
+    remembered = KeyRemembered(request.stream, request.producer, request.key, made, count_max)
     return Decision(None, [remembered])
 
 
-def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
+def forget_keys(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
     """Decide which idempotency keys of a stream are too old to protect: those of some moments.
 
     Whoever wants to be rid of all of them asks again until there is nothing to do.
@@ -69,10 +69,10 @@ def forget_keys(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
     Raises:
         StreamNotFound: there is none.
     """
-    stream = keyspace.stream(name)
-    before_ms = now_ms - key_window_ms(keyspace, stream)
-    first_at_ms = stream.keys.first_at_ms
+    stream_state = keyspace.stream(stream)
+    before_ms = now_ms - key_window_ms(keyspace, stream_state)
+    first_at_ms = stream_state.keys.first_at_ms
     if first_at_ms is None or first_at_ms >= keyspace.steady_ms(before_ms):
         return Decision(None, [])
     some_ms = keyspace.wall_ms(first_at_ms) + FORGOTTEN_KEYS_MS
-    return Decision(None, [KeysForgotten(name, min(before_ms, some_ms))])
+    return Decision(None, [KeysForgotten(stream, min(before_ms, some_ms))])

@@ -162,8 +162,8 @@ def persist_stream(keyspace: Keyspace, request: PersistStream, now_ms: int) -> D
     return Decision(bool(commands), commands)
 
 
-def _expiry(keyspace: Keyspace, name: bytes, at_ms: int | None) -> list[Command]:
-    return [] if keyspace.stream(name).expires_at_ms == at_ms else [ExpirySet(name, at_ms)]
+def _expiry(keyspace: Keyspace, stream: bytes, at_ms: int | None) -> list[Command]:
+    return [] if keyspace.stream(stream).expires_at_ms == at_ms else [ExpirySet(stream, at_ms)]
 
 
 def time_to_live(keyspace: Keyspace, request: TimeToLive, now_ms: int) -> Decision[int | None]:
@@ -299,5 +299,5 @@ def _inspected(keyspace: Keyspace, pending: PendingEntry) -> PendingInspection:
 
 def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
     """Decide which streams go because their time is over, the first of them."""
-    over = takewhile(lambda one: one[0] <= now_ms, keyspace.expiring)
+    over = takewhile(lambda expiry: expiry[0] <= now_ms, keyspace.expiring)
     return Decision(None, [StreamDeleted(name) for _, name in islice(over, EXPIRED_AT_ONCE_MAX)])

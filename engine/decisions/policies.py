@@ -20,9 +20,9 @@ from headgate.engine.decisions.entries import add
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, InvalidId, StreamError
 from headgate.engine.limits import (
-    BURIED_MAX,
     CONSUMERS_AT_ONCE_MAX,
     COUNT_MAX,
+    DEAD_LETTERS_AT_ONCE_MAX,
     DEAD_SCAN_MAX,
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
@@ -39,20 +39,20 @@ ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """Fields that a dead letter has behind its own."""
 
 
-def check_policy(name: bytes, policy: GroupPolicy) -> None:
+def check_policy(stream: bytes, policy: GroupPolicy) -> None:
     """Raise `Invalid` if the rules contradict each other."""
     if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
         text = "max_deliveries and dead_letter_stream belong together"
         raise Invalid(text, location=("policy",))
-    if policy.dead_letter_stream == name:
+    if policy.dead_letter_stream == stream:
         text = "a stream cannot be its own dead letter stream"
         raise Invalid(text, location=("policy", "dead_letter_stream"))
 
 
 def dead_letter(
     keyspace: Keyspace,
-    name: bytes,
-    group_name: bytes,
+    stream: bytes,
+    group: bytes,
     claim_idle_ms: int | None,
     now_ms: int,
     *,
@@ -66,8 +66,8 @@ def dead_letter(
 
     Args:
         keyspace: all streams.
-        name: the stream.
-        group_name: the group.
+        stream: its name.
+        group: its name.
         claim_idle_ms: what was delivered counts as failed when idle for so long, if that is less
             than the policy says; None: as the policy says.
         now_ms: unix time.
@@ -76,8 +76,8 @@ def dead_letter(
     Raises:
         GroupNotFound: there is no such group.
     """
-    group, stream = keyspace.group(name, group_name), keyspace.stream(name)
-    policy = group.policy.on(name)
+    group_state, stream_state = keyspace.group(stream, group), keyspace.stream(stream)
+    policy = group_state.policy.on(stream)
     if policy.max_deliveries is None or policy.dead_letter_stream is None:
         return Decision(0, [])
     idle_ms = min(
@@ -87,20 +87,20 @@ def dead_letter(
     steady_ms = keyspace.steady_ms(now_ms)
     unclaimable: list[Unclaimable] = []
     if nacked is None:
-        dead, others = _dead(stream, group, idle_ms, steady_ms)
+        dead, others = _dead(stream_state, group_state, idle_ms, steady_ms)
         if others:
-            unclaimable.append(Unclaimable(name, group_name, others))
+            unclaimable.append(Unclaimable(stream, group, others))
     else:
-        dead = _dead_of(stream, group, nacked, steady_ms)
+        dead = _dead_of(stream_state, group_state, nacked, steady_ms)
     if not dead:
         return Decision(0, [], None, unclaimable)
-    drafts = [Draft(None, _letter(name, group_name, *one)) for one in dead]
+    drafts = [Draft(None, _dead_letter_fields(stream, group, *facts)) for facts in dead]
     try:
         appended = add(keyspace, Add(policy.dead_letter_stream, drafts), now_ms)
     # Its ids are used up, a letter is too large, or there are too many streams: they stay pending.
     except StreamError:
         return Decision(0, [], None, unclaimable)
-    settled = EntriesAcked(name, group_name, [pending.id for pending, _ in dead])
+    settled = EntriesAcked(stream, group, [pending.id for pending, _ in dead])
     return Decision(len(dead), [*appended.commands, settled], None, unclaimable)
 
 
@@ -127,7 +127,7 @@ class _Redrive(NamedTuple):
 
     stream: bytes
     group: bytes
-    letters: bytes
+    dead_letters: bytes
     ids: list[EntryId] | None
 
     def part(
@@ -140,45 +140,47 @@ class _Redrive(NamedTuple):
         now_ms: int,
     ) -> Decision[list[Redriven]]:
         """Decide a part: so many have been looked at before, and so many may still be sent."""
-        source, stream = keyspace.find(self.letters), keyspace.find(self.stream)
+        source, stream = keyspace.find(self.dead_letters), keyspace.find(self.stream)
         if source is None or stream is None or self.group not in stream.groups:
             return Decision(before, [])
         entries = self._page(source, looked_at, start)
-        found: list[tuple[EntryId, EntryId, Fields]] = []
+        origins: list[tuple[EntryId, EntryId, Fields]] = []
         for entry in entries:
-            letter = _own_letter(entry, self.stream, self.group)
-            if letter is not None and len(found) < limit:
-                found.append(letter)
-        reply, commands = _send_back(keyspace, stream, self.group, self.letters, found, now_ms)
+            dead_letter = _own_dead_letter(entry, self.stream, self.group)
+            if dead_letter is not None and len(origins) < limit:
+                origins.append(dead_letter)
+        reply, commands = _send_back(
+            keyspace, stream, self.group, self.dead_letters, origins, now_ms
+        )
         looked_at += REDRIVEN_AT_ONCE_MAX
-        limit -= len(found)
-        most = REDRIVE_SCAN_MAX if self.ids is None else len(self.ids)
-        is_over = not limit or looked_at >= most
+        limit -= len(origins)
+        scan_max = REDRIVE_SCAN_MAX if self.ids is None else len(self.ids)
+        is_over = not limit or looked_at >= scan_max
         if self.ids is None:
             is_over = is_over or len(entries) < REDRIVEN_AT_ONCE_MAX
             start = entries[-1].id.next() if entries else start
-        rest = None if is_over else partial(self.part, before + reply, looked_at, start, limit)
-        return Decision(before + reply, commands, rest)
+        next_part = None if is_over else partial(self.part, before + reply, looked_at, start, limit)
+        return Decision(before + reply, commands, next_part)
 
     def _page(self, source: Stream, looked_at: int, start: EntryId) -> list[Entry]:
         if self.ids is None:
             return source.log.range(start, MAX_ID, REDRIVEN_AT_ONCE_MAX)
         ids = self.ids[looked_at : looked_at + REDRIVEN_AT_ONCE_MAX]
-        return [one for each in ids if (one := source.log.get(each)) is not None]
+        return [entry for each in ids if (entry := source.log.get(each)) is not None]
 
 
 def _send_back(
     keyspace: Keyspace,
     stream: Stream,
     group: bytes,
-    letters: bytes,
-    found: list[tuple[EntryId, EntryId, Fields]],
+    dead_letters: bytes,
+    origins: list[tuple[EntryId, EntryId, Fields]],
     now_ms: int,
 ) -> tuple[list[Redriven], list[Command]]:
     """Return what becomes of dead letters: released where they still are, or else appended."""
-    released = [(origin, 0) for _, origin, _ in found if stream.log.get(origin) is not None]
+    released = [(origin, 0) for _, origin, _ in origins if stream.log.get(origin) is not None]
     there = {origin for origin, _ in released}
-    gone = [one for one in found if one[1] not in there]
+    gone = [origin for origin in origins if origin[1] not in there]
     commands: list[Command] = [EntriesReleased(stream.name, group, released)] if released else []
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
@@ -186,22 +188,22 @@ def _send_back(
         appended = add(keyspace, Add(stream.name, drafts, create_stream=False), now_ms)
         commands += appended.commands
         new_ids = {
-            letter: entry_id
-            for (letter, _, _), entry_id in zip(gone, appended.reply.ids, strict=True)
+            letter_id: entry_id
+            for (letter_id, _, _), entry_id in zip(gone, appended.reply.ids, strict=True)
         }
-    if found:
-        commands.append(EntriesDeleted(letters, [letter for letter, _, _ in found]))
+    if origins:
+        commands.append(EntriesDeleted(dead_letters, [letter_id for letter_id, _, _ in origins]))
     reply = [
-        Redriven(letter, RedriveOutcome.APPENDED, new_ids[letter])
-        if letter in new_ids
-        else Redriven(letter, RedriveOutcome.RELEASED, origin)
-        for letter, origin, _ in found
+        Redriven(letter_id, RedriveOutcome.APPENDED, new_ids[letter_id])
+        if letter_id in new_ids
+        else Redriven(letter_id, RedriveOutcome.RELEASED, origin)
+        for letter_id, origin, _ in origins
     ]
     return reply, commands
 
 
 def forget_consumers(
-    keyspace: Keyspace, name: bytes, group_name: bytes, now_ms: int, *, after: bytes = b""
+    keyspace: Keyspace, stream: bytes, group: bytes, now_ms: int, *, after: bytes = b""
 ) -> Decision[bytes | None]:
     """Decide which consumers have been idle for too long; those that hold something stay.
 
@@ -211,19 +213,19 @@ def forget_consumers(
     Raises:
         GroupNotFound: there is no such group.
     """
-    group = keyspace.group(name, group_name)
-    ttl_ms = group.policy.consumer_ttl_ms
+    group_state = keyspace.group(stream, group)
+    ttl_ms = group_state.policy.consumer_ttl_ms
     if ttl_ms is None:
         return Decision(None, [])
     steady_ms = keyspace.steady_ms(now_ms)
-    names = group.consumers.irange(after, inclusive=(not after, True))
-    found = [group.consumers[one] for one in islice(names, CONSUMERS_AT_ONCE_MAX)]
+    names = group_state.consumers.irange(after, inclusive=(not after, True))
+    consumers = [group_state.consumers[each] for each in islice(names, CONSUMERS_AT_ONCE_MAX)]
     gone: list[Command] = [
-        ConsumerDeleted(name, group_name, consumer.name, release=True)
-        for consumer in found
+        ConsumerDeleted(stream, group, consumer.name, release=True)
+        for consumer in consumers
         if not consumer.pending and steady_ms - consumer.seen_at_ms >= ttl_ms
     ]
-    return Decision(found[-1].name if len(found) == CONSUMERS_AT_ONCE_MAX else None, gone)
+    return Decision(consumers[-1].name if len(consumers) == CONSUMERS_AT_ONCE_MAX else None, gone)
 
 
 def _dead(
@@ -233,7 +235,10 @@ def _dead(
     dead: list[tuple[PendingEntry, Entry]] = []
     others: list[EntryId] = []
     for pending in islice(group.pel.longest_idle_first(steady_ms), DEAD_SCAN_MAX):
-        if not pending.is_claimable(steady_ms, idle_ms) or len(dead) + len(others) == BURIED_MAX:
+        if (
+            not pending.is_claimable(steady_ms, idle_ms)
+            or len(dead) + len(others) == DEAD_LETTERS_AT_ONCE_MAX
+        ):
             break
         if group.policy.is_spent(pending.delivery_count):
             entry = stream.log.get(pending.id)
@@ -261,34 +266,36 @@ def _dead_of(
     return dead
 
 
-def _was_dead_before(fields: Fields, name: bytes, group: bytes) -> bool:
+def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
     """Tell whether an entry has been a dead letter of this group, and come back by another."""
     while fields[-2 * len(ORIGIN) :: 2] == ORIGIN:
         own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
-        if (behind[1], behind[5]) == (name, group):
+        if (behind[1], behind[5]) == (stream, group):
             return True
         fields = own
     return False
 
 
-def _letter(name: bytes, group: bytes, pending: PendingEntry, entry: Entry) -> Fields:
+def _dead_letter_fields(stream: bytes, group: bytes, pending: PendingEntry, entry: Entry) -> Fields:
     is_fatal = pending.delivery_count == COUNT_MAX
     deliveries = b"" if is_fatal else b"%d" % pending.delivery_count
     reason = b"fatal" if is_fatal else b"max_deliveries"
-    values = (name, str(entry.id).encode(), group, deliveries, reason)
+    values = (stream, str(entry.id).encode(), group, deliveries, reason)
     return entry.fields + tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
 
 
-def _own_letter(entry: Entry, name: bytes, group: bytes) -> tuple[EntryId, EntryId, Fields] | None:
+def _own_dead_letter(
+    entry: Entry, stream: bytes, group: bytes
+) -> tuple[EntryId, EntryId, Fields] | None:
     """Return a dead letter's id, the id it had and its own fields, if it comes from the group."""
     own, behind = entry.fields[: -2 * len(ORIGIN)], entry.fields[-2 * len(ORIGIN) :]
-    origin = _origin(behind, name, group)
+    origin = _origin(behind, stream, group)
     return (entry.id, origin, own) if origin is not None and own else None
 
 
-def _origin(fields: Fields, name: bytes, group: bytes) -> EntryId | None:
+def _origin(fields: Fields, stream: bytes, group: bytes) -> EntryId | None:
     """Return the id a dead letter had, if it comes from this group."""
-    if fields[0::2] != ORIGIN or (fields[1], fields[5]) != (name, group):
+    if fields[0::2] != ORIGIN or (fields[1], fields[5]) != (stream, group):
         return None
     try:
         return EntryId.parse(fields[3].decode("latin-1"))

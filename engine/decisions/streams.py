@@ -53,25 +53,25 @@ def describe_stream(
     return Decision(stream_info(keyspace, request.stream), [])
 
 
-def stream_info(keyspace: Keyspace, name: bytes) -> StreamInfo:
+def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
     """Describe a stream.
 
     Raises:
         StreamNotFound: there is none.
     """
-    stream = keyspace.stream(name)
+    stream_state = keyspace.stream(stream)
     return StreamInfo(
-        name=name,
-        epoch=stream.epoch,
-        config=stream.config,
-        length=stream.log.length,
-        chunk_count=stream.log.chunk_count,
-        first_id=stream.log.first_id,
-        last_id=stream.last_id,
-        max_deleted_id=stream.max_deleted_id,
-        trimmed_through=stream.trimmed_through,
-        entries_added=stream.entries_added,
-        group_count=len(stream.groups),
+        name=stream,
+        epoch=stream_state.epoch,
+        config=stream_state.config,
+        length=stream_state.log.length,
+        chunk_count=stream_state.log.chunk_count,
+        first_id=stream_state.log.first_id,
+        last_id=stream_state.last_id,
+        max_deleted_id=stream_state.max_deleted_id,
+        trimmed_through=stream_state.trimmed_through,
+        entries_added=stream_state.entries_added,
+        group_count=len(stream_state.groups),
     )
 
 
@@ -113,16 +113,16 @@ def delete_stream(keyspace: Keyspace, request: DeleteStream, now_ms: int) -> Dec
     return Decision(exists, [StreamDeleted(request.stream)] if exists else [])
 
 
-def due_ms(keyspace: Keyspace, name: bytes) -> int | None:
+def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
     """Return when the first entry or idempotency key of a stream is too old (unix ms), if any."""
-    stream = keyspace.find(name)
-    if stream is None:
+    stream_state = keyspace.find(stream)
+    if stream_state is None:
         return None
-    found = []
-    max_age_ms = stream.config.max_age_ms
-    if max_age_ms is not None and stream.log.length:
-        found.append(stream.log.first_id.ms + max_age_ms + 1)
-    first_at_ms = stream.keys.first_at_ms
+    due_times = []
+    max_age_ms = stream_state.config.max_age_ms
+    if max_age_ms is not None and stream_state.log.length:
+        due_times.append(stream_state.log.first_id.ms + max_age_ms + 1)
+    first_at_ms = stream_state.keys.first_at_ms
     if first_at_ms is not None:
-        found.append(keyspace.wall_ms(first_at_ms) + key_window_ms(keyspace, stream) + 1)
-    return min(found, default=None)
+        due_times.append(keyspace.wall_ms(first_at_ms) + key_window_ms(keyspace, stream_state) + 1)
+    return min(due_times, default=None)

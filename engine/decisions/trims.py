@@ -50,21 +50,23 @@ class _Trimming:
         stream = keyspace.find(self._name)
         if stream is None or stream.epoch != self._epoch:  # it has gone meanwhile
             return Decision(removed, [])
-        found = _trim_part(keyspace, stream, self._request, [], after, removed, self._last_id)
-        removed += found.removed
-        rest = None if found.reached is None else partial(self.part, removed, found.reached)
-        return Decision(removed, found.commands, rest)
+        trimmed = _trim_part(keyspace, stream, self._request, [], after, removed, self._last_id)
+        removed += trimmed.removed
+        next_part = (
+            None if trimmed.reached is None else partial(self.part, removed, trimmed.reached)
+        )
+        return Decision(removed, trimmed.commands, next_part)
 
 
-def retain(keyspace: Keyspace, name: bytes, now_ms: int) -> Decision[None]:
+def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
     """Decide what a stream's configured retention takes now.
 
     Raises:
         StreamNotFound: there is none.
     """
-    stream = keyspace.stream(name)
-    cuts = retention_cuts(stream, [], stream.config, now_ms)
-    return Decision(None, trim_command(name, cuts))
+    stream_state = keyspace.stream(stream)
+    cuts = retention_cuts(stream_state, [], stream_state.config, now_ms)
+    return Decision(None, trim_command(stream, cuts))
 
 
 def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | None]:
@@ -80,10 +82,10 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
         The name after which to look next time; None if there was nothing behind this one.
     """
     names = list(islice(keyspace.streams.irange(after, inclusive=(False, True)), SAMPLED_MAX))
-    filled = [one for name in names if (one := keyspace.streams[name]).log.length]
+    filled = [stream for name in names if (stream := keyspace.streams[name]).log.length]
     commands: list[Command] = []
     if filled:
-        oldest = min(filled, key=lambda one: one.log.first_id)
+        oldest = min(filled, key=lambda stream: stream.log.first_id)
         cut = oldest.log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
         commands = trim_command(oldest.name, [cut])
     return Decision(names[-1] if names else None, commands)
@@ -234,7 +236,9 @@ def _is_reached(request: TrimTo, entry: Entry, length: int) -> bool:
 def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
     """Return what takes ids out of all pending entries, where they are pending."""
     groups = stream.groups.values()
-    pending = [one for one in dict.fromkeys(ids) if any(one in g.pel.by_id for g in groups)]
+    pending = [
+        entry_id for entry_id in dict.fromkeys(ids) if any(entry_id in g.pel.by_id for g in groups)
+    ]
     return [PendingPurged(stream.name, pending)] if pending else []
 
 
@@ -276,10 +280,12 @@ def _cut(
     if cut is None or not request.approximate:
         return cut
     # Redis: with references to see to, `~` is exact; only its limit still counts whole nodes.
-    most = log.cut_chunks(
+    largest = log.cut_chunks(
         length_max=0, min_id=None, limit=limit, appended=appended, node_limits=node_limits
     )
-    return min(cut, most, key=lambda one: one.through) if most is not None else None
+    return (
+        min(cut, largest, key=lambda candidate: candidate.through) if largest is not None else None
+    )
 
 
 def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
@@ -289,7 +295,7 @@ def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
     return min(limit, TRIM_ENTRIES_MAX) or None  # Redis: LIMIT 0 is no limit
 
 
-def trim_command(name: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
+def trim_command(stream: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
     """Return the trim that cuts where the farthest cut is; nothing if there is none."""
     through = [cut.through for cut in cuts if cut is not None]
-    return [StreamTrimmed(name, max(through))] if through else []
+    return [StreamTrimmed(stream, max(through))] if through else []

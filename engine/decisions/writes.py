@@ -31,7 +31,7 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
         raise Invalid(text)
     commands: list[Command] = []
     written: list[Written] = []
-    rests: list[Step[Written | None]] = []
+    next_parts: list[Step[Written | None]] = []
     epoch = keyspace.next_epoch(now_ms)
     stream_count = len(keyspace.streams)
     for name, wanted in drafts.items():
@@ -56,17 +56,17 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
         commands += appending.commands
         assert appending.reply is not None
         written.append(appending.reply)
-        if appending.rest is not None:
-            rests.append(appending.rest)
+        if appending.next_part is not None:
+            next_parts.append(appending.next_part)
     commands.append(BatchCommitted(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
-    return Decision(reply, commands, partial(_go_on, reply, rests) if rests else None)
+    return Decision(reply, commands, partial(_go_on, reply, next_parts) if next_parts else None)
 
 
 def _go_on(
-    reply: Committed, rests: Sequence[Step[Written | None]], keyspace: Keyspace, now_ms: int
+    reply: Committed, next_parts: Sequence[Step[Written | None]], keyspace: Keyspace, now_ms: int
 ) -> Decision[Committed]:
     """Decide what is left to do for the first of the streams; then comes the next one."""
-    first, *others = rests
+    first, *others = next_parts
     commands = first(keyspace, now_ms).commands
     return Decision(reply, commands, partial(_go_on, reply, others) if others else None)

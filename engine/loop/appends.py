@@ -51,8 +51,8 @@ class Appends:
         """Return drafts packed if that is possible."""
         chunks: list[Packed] = []
         with suppress(HasPartialIds):
-            for some in pack(drafts, self._executor.keyspace.defaults.node_limits):
-                chunks += some
+            for portion in pack(drafts, self._executor.keyspace.defaults.node_limits):
+                chunks += portion
                 await asyncio.sleep(0)
             return PackedDrafts(drafts, chunks)
         return drafts

@@ -111,9 +111,9 @@ class Executor:
     async def run(self, decision: Decision[T]) -> T:
         """Carry out a decision, its parts with requests in between; returns the durable reply."""
         self.carry_out(decision)
-        while decision.rest is not None:
+        while decision.next_part is not None:
             await asyncio.sleep(0)  # requests come between
-            decision = decision.rest(self.current(), self.now_ms())
+            decision = decision.next_part(self.current(), self.now_ms())
             self.carry_out(decision)
         reply = decision.reply
         if decision.look is not None:
@@ -139,7 +139,7 @@ class Executor:
                 try:
                     decision = step(keyspace, now_ms)
                     self.hide(decision)
-                    if decision.rest is not None:
+                    if decision.next_part is not None:
                         raise Invalid(_TOO_MUCH)
                     self._check_memory(decision.commands)
                     self.storage.stage(decision.commands)
@@ -240,7 +240,7 @@ class Executor:
                     self.takeovers.note(keyspace, command)
                 freed = signals.holders_before(keyspace, waiters, command)
                 keyspace.apply(command)
-                signals.tell(waiters, command)
+                signals.notify(waiters, command)
                 for names in freed:
                     waiters.freed(*names)
         except BaseException as error:

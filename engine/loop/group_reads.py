@@ -211,8 +211,8 @@ class GroupReads:
             with suppress(Unavailable):  # then the delivery itself is not durable either
                 decision = deliveries.give_back(executor.current(), giving_back, 0)
                 executor.commit(decision.commands)
-                while decision.rest is not None:
-                    decision = decision.rest(executor.current(), executor.now_ms())
+                while decision.next_part is not None:
+                    decision = decision.next_part(executor.current(), executor.now_ms())
                     executor.commit(decision.commands)
 
 

@@ -101,22 +101,22 @@ class Housekeeping:
             self._plan(self._keyspace(), name)
             await pace.go_on()
 
-    def _plan(self, keyspace: Keyspace, name: bytes, *, not_before_ms: int = 0) -> None:
+    def _plan(self, keyspace: Keyspace, stream: bytes, *, not_before_ms: int = 0) -> None:
         """Note when something of a stream goes next."""
-        due_ms = streams.due_ms(keyspace, name)
+        due_ms = streams.due_ms(keyspace, stream)
         if due_ms is None:
-            self._due_ms.pop(name, None)
-        elif self._due_ms.get(name) != due_ms:
+            self._due_ms.pop(stream, None)
+        elif self._due_ms.get(stream) != due_ms:
             due_ms = max(due_ms, not_before_ms)
-            self._due_ms[name] = due_ms
-            heappush(self._due, (due_ms, name))
+            self._due_ms[stream] = due_ms
+            heappush(self._due, (due_ms, stream))
 
-    async def _let_go(self, name: bytes, pace: _Pace) -> None:
+    async def _let_go(self, stream: bytes, pace: _Pace) -> None:
         keyspace = self._keyspace()
-        if name in keyspace.aging:
-            self._carry_out(trims.retain(keyspace, name, self._now_ms()))
-        while name in keyspace.keyed:
-            decision = keys.forget_keys(keyspace, name, self._now_ms())
+        if stream in keyspace.aging:
+            self._carry_out(trims.retain(keyspace, stream, self._now_ms()))
+        while stream in keyspace.keyed:
+            decision = keys.forget_keys(keyspace, stream, self._now_ms())
             self._carry_out(decision)
             if not decision.commands:
                 return
@@ -135,32 +135,32 @@ class Housekeeping:
                 await self._keep_groups(name, pace)
             after = name
 
-    async def _keep_groups(self, name: bytes, pace: _Pace) -> None:
+    async def _keep_groups(self, stream: bytes, pace: _Pace) -> None:
         after = b""
         while True:
-            groups = self._keyspace().stream(name).groups
+            groups = self._keyspace().stream(stream).groups
             group = next(groups.irange(after, inclusive=(not after, True)), None)
             if group is None:
                 return
             with suppress(GroupNotFound):  # it may go while requests come between
-                await self._dead_letter(name, group, pace)
-                await self._forget_consumers(name, group, pace)
+                await self._dead_letter(stream, group, pace)
+                await self._forget_consumers(stream, group, pace)
             await pace.go_on()
             after = group
 
-    async def _dead_letter(self, name: bytes, group: bytes, pace: _Pace) -> None:
+    async def _dead_letter(self, stream: bytes, group: bytes, pace: _Pace) -> None:
         is_over = False
         while not is_over:
-            decision = policies.dead_letter(self._keyspace(), name, group, None, self._now_ms())
+            decision = policies.dead_letter(self._keyspace(), stream, group, None, self._now_ms())
             self._carry_out(decision)
             is_over = not decision.reply
             await pace.go_on()
 
-    async def _forget_consumers(self, name: bytes, group: bytes, pace: _Pace) -> None:
+    async def _forget_consumers(self, stream: bytes, group: bytes, pace: _Pace) -> None:
         after: bytes | None = b""
         while after is not None:
             decision = policies.forget_consumers(
-                self._keyspace(), name, group, self._now_ms(), after=after
+                self._keyspace(), stream, group, self._now_ms(), after=after
             )
             self._carry_out(decision)
             after = decision.reply

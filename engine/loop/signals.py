@@ -17,8 +17,8 @@ Holder = tuple[bytes, bytes, bytes]
 """A consumer, behind its stream and its group."""
 
 
-def tell(waiters: Waiters, command: c.Command) -> None:
-    """Tell those who wait what a command may mean to them, once it is applied."""
+def notify(waiters: Waiters, command: c.Command) -> None:
+    """Notify the waiters that a command may concern, after it is applied."""
     means = _MEANINGS.get(type(command))
     if means is not None:
         means(waiters, command)
@@ -58,9 +58,9 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
     c.EntriesAdded: _appended,
     c.ChunksAdded: _appended,
     c.AllDeleted: lambda waiters, _: waiters.all_changed(),
-    c.StreamDeleted: lambda waiters, one: waiters.changed(one.stream),
+    c.StreamDeleted: lambda waiters, command: waiters.changed(command.stream),
     c.StreamRenamed: _renamed,
-    c.GroupDestroyed: lambda waiters, one: waiters.changed(one.stream, one.group),
+    c.GroupDestroyed: lambda waiters, command: waiters.changed(command.stream, command.group),
     c.EntriesReleased: _released,
     c.EntriesDelayed: _released,
     c.ConsumerDeleted: _consumer_deleted,
@@ -82,23 +82,25 @@ def _taken(
 
 def _purged(keyspace: Keyspace, waiters: Waiters, command: c.PendingPurged) -> Iterable[Holder]:
     stream = command.stream
-    groups = [one for one in keyspace.stream(stream).groups if waiters.has_full(stream, one)]
-    return [lost for one in groups for lost in _holders(keyspace, stream, one, command.ids)]
+    groups = [group for group in keyspace.stream(stream).groups if waiters.has_full(stream, group)]
+    return [lost for group in groups for lost in _holders(keyspace, stream, group, command.ids)]
 
 
 def _holders(
     keyspace: Keyspace, stream: bytes, group: bytes, ids: Iterable[EntryId]
 ) -> Iterable[Holder]:
     find = keyspace.group(stream, group).pel.by_id.get
-    owners = (None if (pending := find(one)) is None else pending.owner for one in ids)
+    owners = (None if (pending := find(entry_id)) is None else pending.owner for entry_id in ids)
     return {(stream, group, owner.name): None for owner in owners if owner is not None}
 
 
 _TAKEN_BY: dict[type, Callable[[Keyspace, Waiters, Any], Iterable[Holder]]] = {
-    c.EntriesAcked: _taken(lambda one: one.ids),
-    c.EntriesDelivered: _taken(lambda one: one.claimed),
-    c.EntriesReleased: _taken(lambda one: [entry_id for entry_id, _ in one.counts]),
-    c.EntriesDelayed: _taken(lambda one: [entry_id for entry_id, _, _ in one.entries]),
-    c.EntriesClaimed: _taken(lambda one: [*(entry_id for entry_id, _ in one.counts), *one.purged]),
+    c.EntriesAcked: _taken(lambda command: command.ids),
+    c.EntriesDelivered: _taken(lambda command: command.claimed),
+    c.EntriesReleased: _taken(lambda command: [entry_id for entry_id, _ in command.counts]),
+    c.EntriesDelayed: _taken(lambda command: [entry_id for entry_id, _, _ in command.entries]),
+    c.EntriesClaimed: _taken(
+        lambda command: [*(entry_id for entry_id, _ in command.counts), *command.purged]
+    ),
     c.PendingPurged: _purged,
 }

@@ -67,43 +67,43 @@ class Waiter(Generic[T]):
 
 
 class WaitQueue:
-    """Waiters in order of arrival, those that stand aside, and the timer of those that claim."""
+    """Waiters in order of arrival, those of full consumers, and the timer of those that claim."""
 
-    __slots__ = ("_aside", "_idle_counts", "_waiting", "timer", "timer_at_ms")
+    __slots__ = ("_full", "_idle_counts", "_waiting", "timer", "timer_at_ms")
 
     def __init__(self) -> None:
         """Start with nobody."""
         self._waiting: dict[Waiter[Any], None] = {}
-        self._aside: dict[bytes, dict[Waiter[Any], None]] = {}  # by consumer
+        self._full: dict[bytes, dict[Waiter[Any], None]] = {}  # by consumer
         self._idle_counts: dict[int, int] = {}  # how many of those waiting claim after so long
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at_ms = 0  # steady time the timer is set to
 
     def __bool__(self) -> bool:
         """Tell whether anybody is here."""
-        return bool(self._waiting or self._aside)
+        return bool(self._waiting or self._full)
 
     def __contains__(self, waiter: Waiter[Any]) -> bool:
-        """Tell whether a waiter is here, be it aside."""
-        return waiter in self._waiting or waiter in self._aside.get(waiter.consumer, ())
+        """Tell whether a waiter is here, in the queue or beside it."""
+        return waiter in self._waiting or waiter in self._full.get(waiter.consumer, ())
 
     @property
-    def least_idle_ms(self) -> int | None:
+    def idle_ms_min(self) -> int | None:
         """Return the shortest idle time after which somebody in the queue claims."""
         return min(self._idle_counts, default=None)
 
     @property
     def has_full_consumers(self) -> bool:
         """Tell whether the consumer of anybody holds all it may."""
-        return bool(self._aside)
+        return bool(self._full)
 
     def place(self, waiter: Waiter[Any], *, is_full: bool) -> None:
-        """Let a waiter stand in the queue, at its end if it is not there yet, or aside."""
+        """Put a waiter at the end of the queue, if it is not there yet, or beside it."""
         if is_full:
             self._leave(waiter)
-            self._aside.setdefault(waiter.consumer, {})[waiter] = None
+            self._full.setdefault(waiter.consumer, {})[waiter] = None
         elif waiter not in self._waiting:
-            self._leave_aside(waiter)
+            self._leave_full(waiter)
             self._waiting[waiter] = None
             if waiter.claim_idle_ms is not None:
                 count = self._idle_counts.get(waiter.claim_idle_ms, 0)
@@ -112,7 +112,7 @@ class WaitQueue:
     def remove(self, waiter: Waiter[Any]) -> None:
         """Let go of a waiter, wherever it stands."""
         self._leave(waiter)
-        self._leave_aside(waiter)
+        self._leave_full(waiter)
 
     def _leave(self, waiter: Waiter[Any]) -> None:
         if waiter not in self._waiting:
@@ -124,12 +124,12 @@ class WaitQueue:
             if not self._idle_counts[idle_ms]:
                 del self._idle_counts[idle_ms]
 
-    def _leave_aside(self, waiter: Waiter[Any]) -> None:
-        aside = self._aside.get(waiter.consumer, {})
-        if waiter in aside:
-            del aside[waiter]
-            if not aside:
-                del self._aside[waiter.consumer]
+    def _leave_full(self, waiter: Waiter[Any]) -> None:
+        parked = self._full.get(waiter.consumer, {})
+        if waiter in parked:
+            del parked[waiter]
+            if not parked:
+                del self._full[waiter.consumer]
 
     def in_order(self) -> Iterator[Waiter[Any]]:
         """Yield who stands in the queue, in order of arrival; it may change meanwhile."""
@@ -137,10 +137,10 @@ class WaitQueue:
         yield from first
         if len(first) == _FEW:
             seen = frozenset(first)
-            yield from [one for one in self._waiting if one not in seen]
+            yield from [waiter for waiter in self._waiting if waiter not in seen]
 
-    def aside(self, consumer: bytes | None = None) -> list[Waiter[Any]]:
-        """Return who stands aside because this consumer, or any, holds all it may."""
+    def of_full(self, consumer: bytes | None = None) -> list[Waiter[Any]]:
+        """Return the waiters whose consumer, this or any, holds as much as it may."""
         if consumer is None:
-            return list(chain.from_iterable(self._aside.values()))
-        return list(self._aside.get(consumer, ()))
+            return list(chain.from_iterable(self._full.values()))
+        return list(self._full.get(consumer, ()))

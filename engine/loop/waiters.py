@@ -289,10 +289,10 @@ class Waiters:
             case _Signal.DUE:
                 yield from self._serve_due(key, queue)
             case _Signal.FREED:
-                yield from self._serve_all(queue.aside(consumer))
+                yield from self._serve_all(queue.of_full(consumer))
             case _Signal.CHANGED:
                 yield from self._serve_all(queue.in_order())
-                yield from self._serve_all(queue.aside())
+                yield from self._serve_all(queue.of_full())
 
     def _serve_all(self, waiters: Iterable[Waiter[Any]]) -> Iterator[bool]:
         for waiter in waiters:
@@ -306,7 +306,7 @@ class Waiters:
         Whoever waits behind that one would get nothing either: all of a group compete for the same
         entries. A waiter whose consumer holds all it may speaks for nobody else.
         """
-        if signal is _Signal.RELEASED and queue.least_idle_ms is None:
+        if signal is _Signal.RELEASED and queue.idle_ms_min is None:
             return
         for waiter in queue.in_order():
             claims = signal is _Signal.APPENDED or waiter.claim_idle_ms is not None
@@ -323,8 +323,8 @@ class Waiters:
         none_from_ms: int | None = None  # nothing is idle for so long
         for waiter in queue.in_order():
             idle_ms = waiter.claim_idle_ms
-            least_ms = queue.least_idle_ms
-            if least_ms is None or (none_from_ms is not None and none_from_ms <= least_ms):
+            idle_ms_min = queue.idle_ms_min
+            if idle_ms_min is None or (none_from_ms is not None and none_from_ms <= idle_ms_min):
                 break
             is_out = none_from_ms is not None and idle_ms is not None and idle_ms >= none_from_ms
             if idle_ms is None or is_out or waiter.served.done():
@@ -409,7 +409,7 @@ def _end(queues: Iterable[WaitQueue], error: StreamError) -> Iterator[bool]:
     for queue in queues:
         if queue.timer is not None:
             queue.timer.cancel()
-        for waiter in chain(queue.in_order(), queue.aside()):
+        for waiter in chain(queue.in_order(), queue.of_full()):
             if not waiter.served.done():
                 waiter.served.set_exception(error)
             yield True

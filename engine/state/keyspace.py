@@ -84,32 +84,32 @@ class Keyspace:
             c.ClockSet: self._set_clock,
         }
 
-    def find(self, name: bytes) -> Stream | None:
+    def find(self, stream: bytes) -> Stream | None:
         """Return the stream of that name, or None."""
-        return self.streams.get(name)
+        return self.streams.get(stream)
 
-    def stream(self, name: bytes) -> Stream:
+    def stream(self, stream: bytes) -> Stream:
         """Return the stream of that name.
 
         Raises:
             StreamNotFound: there is none.
         """
-        stream = self.streams.get(name)
-        if stream is None:
-            raise StreamNotFound(name)
-        return stream
+        stream_state = self.streams.get(stream)
+        if stream_state is None:
+            raise StreamNotFound(stream)
+        return stream_state
 
-    def group(self, stream: bytes, name: bytes) -> Group:
+    def group(self, stream: bytes, group: bytes) -> Group:
         """Return a group of a stream.
 
         Raises:
             GroupNotFound: there is no such stream, or no such group of it.
         """
         holder = self.streams.get(stream)
-        group = holder.groups.get(name) if holder is not None else None
-        if group is None:
-            raise GroupNotFound(stream, name, stream_exists=holder is not None)
-        return group
+        group_state = holder.groups.get(group) if holder is not None else None
+        if group_state is None:
+            raise GroupNotFound(stream, group, stream_exists=holder is not None)
+        return group_state
 
     def next_epoch(self, now_ms: int) -> int:
         """Return the identity for a stream that is about to be made: greater than all before."""
@@ -148,10 +148,10 @@ class Keyspace:
             if pending is not None:
                 pel.hide(pending)
 
-    def note_keyed(self, name: bytes) -> None:
+    def note_keyed(self, stream: bytes) -> None:
         """Note that a stream remembers idempotency keys."""
-        self.keyed.add(name)
-        self.unplanned[name] = None
+        self.keyed.add(stream)
+        self.unplanned[stream] = None
 
     def note_policies(self, stream: Stream) -> None:
         """Note whether a policy of one of the stream's groups acts by time."""
@@ -202,12 +202,12 @@ class Keyspace:
     def _set_clock(self, command: c.ClockSet) -> None:
         self.clock_set_ms += command.by_ms
 
-    def _note_aging(self, name: bytes, config: StreamConfig) -> None:
+    def _note_aging(self, stream: bytes, config: StreamConfig) -> None:
         if config.max_age_ms is None:
-            self.aging.discard(name)
+            self.aging.discard(stream)
         else:
-            self.aging.add(name)
-            self.unplanned[name] = None
+            self.aging.add(stream)
+            self.unplanned[stream] = None
 
     def _add(self, command: c.EntriesAdded) -> None:
         stream = self.streams[command.stream]

@@ -170,18 +170,20 @@ class GroupRules(Machine):
     def redrive(
         self, stream: bytes, group: bytes, choices: list[Pick | EntryId] | None, limit: int
     ) -> None:
-        found = self.reference.streams.get(stream)
-        known = None if found is None else found.groups.get(group)
-        letters = None if known is None else known.policy.dead_letter_stream
-        if letters in self.reference.streams:
-            self.given_out[letters] = list(self.reference.streams[letters].ids)
-        ids = None if choices is None else self.pick_all(letters or b"t", choices)
+        known_stream = self.reference.streams.get(stream)
+        known = None if known_stream is None else known_stream.groups.get(group)
+        dead_letters = None if known is None else known.policy.dead_letter_stream
+        if dead_letters in self.reference.streams:
+            self.given_out[dead_letters] = list(self.reference.streams[dead_letters].ids)
+        ids = None if choices is None else self.pick_all(dead_letters or b"t", choices)
         kind, reply = self.both(
             self.engine.perform(Redrive(stream, group, ids, limit=limit)),
             lambda: self.reference.redrive(stream, group, ids, limit, self.clock.now_ms),
         )
         if kind == "reply":
-            appended = [one.entry_id for one in reply if one.outcome is RedriveOutcome.APPENDED]
+            appended = [
+                outcome.entry_id for outcome in reply if outcome.outcome is RedriveOutcome.APPENDED
+            ]
             self.given_out.setdefault(stream, []).extend(appended)
 
     @rule(stream=streams, group=groups, really=st.integers(0, 9))
@@ -289,7 +291,7 @@ class GroupRules(Machine):
         nack = replace(request, ids=self.pick_all(request.stream, choices))
         self.both(
             self.engine.perform(nack),
-            lambda: self.reference.nack_and_bury(nack, self.clock.now_ms),
+            lambda: self.reference.nack_and_dead_letter(nack, self.clock.now_ms),
         )
 
     @rule(request=nacks_with_options, choices=st.one_of(pick_lists, pending_lists))

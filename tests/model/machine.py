@@ -127,15 +127,15 @@ class Machine(RuleBasedStateMachine):
         """Run commands at one moment: each sees what those before it have done."""
 
         async def asked() -> list[Answer]:
-            replies = await self.engine.perform_all([one.request for one in chosen])
+            replies = await self.engine.perform_all([item.request for item in chosen])
             return [answer_with(reply) for reply in replies]
 
-        _, answers = self.both(asked(), lambda: [answer_of(one.expect) for one in chosen])
+        _, answers = self.both(asked(), lambda: [answer_of(item.expect) for item in chosen])
         return list(answers)
 
     def run_words(self, words: Sequence[object], expect: Callable[[], Any]) -> None:
         """Run a command that is written in words."""
-        written = [one if isinstance(one, bytes) else str(one).encode() for one in words]
+        written = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         self.both(CommandRunner(self.engine).run(written), expect)
 
     def pick(self, stream: bytes, choice: Pick | EntryId) -> EntryId:
@@ -146,9 +146,9 @@ class Machine(RuleBasedStateMachine):
         return {-1: chosen.previous(), 0: chosen, 1: chosen.next()}[choice.shift]
 
     def pending_ids(self, stream: bytes) -> list[EntryId]:
-        found = self.reference.streams.get(stream)
-        groups = [] if found is None else found.groups.values()
-        return [one.id for group in groups for one in group.pel]
+        known_stream = self.reference.streams.get(stream)
+        groups = [] if known_stream is None else known_stream.groups.values()
+        return [entry.id for group in groups for entry in group.pel]
 
     def pick_all(self, stream: bytes, choices: list[Pick | EntryId]) -> list[EntryId]:
         return [self.pick(stream, choice) for choice in choices]
@@ -169,14 +169,14 @@ class Machine(RuleBasedStateMachine):
     def the_same_idempotency_keys_are_remembered(self) -> None:
         for name, stream in self.reference.streams.items():
             keys = self.engine.keyspace.stream(name).keys
-            found = {
+            remembered = {
                 producer: [
                     (key, *made[:-1], self.engine.keyspace.wall_ms(made.at_ms))
                     for key, made in of_producer.items()
                 ]
                 for producer, of_producer in keys.by_producer.items()
             }
-            assert found == keys_by_producer(stream)
+            assert remembered == keys_by_producer(stream)
             counters = keys.added, keys.duplicates, len(keys)
             assert counters == (stream.keys_added, stream.keys_repeated, len(stream.keys))
 
@@ -190,17 +190,17 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def what_will_go_by_time_is_watched(self) -> None:
         keyspace, streams = self.engine.keyspace, self.reference.streams.items()
-        assert keyspace.keyed == {name for name, one in streams if one.keys}
+        assert keyspace.keyed == {name for name, stream in streams if stream.keys}
         assert keyspace.aging == {
-            name for name, one in streams if one.config.max_age_ms is not None
+            name for name, stream in streams if stream.config.max_age_ms is not None
         }
         assert keyspace.governed == {
             name
             for name, stream in streams
-            for one in stream.groups.values()
-            if (one.policy.max_deliveries, one.policy.consumer_ttl_ms) != (None, None)
+            for group in stream.groups.values()
+            if (group.policy.max_deliveries, group.policy.consumer_ttl_ms) != (None, None)
         }
-        leaving = [(one.expires_at_ms, name) for name, one in streams]
+        leaving = [(stream.expires_at_ms, name) for name, stream in streams]
         assert list(keyspace.expiring) == sorted(
             (at_ms, name) for at_ms, name in leaving if at_ms is not None
         )
@@ -228,7 +228,7 @@ class Machine(RuleBasedStateMachine):
             for group in stream.groups.values():
                 for consumer in group.consumers.values():
                     assert list(consumer.pending.walk()) == held_by(group, consumer.name)
-                owners = {one.owner.name for one in group.pel.walk() if one.owner is not None}
+                owners = {entry.owner.name for entry in group.pel.walk() if entry.owner is not None}
                 assert owners <= set(group.consumers)
 
     @invariant()
@@ -238,9 +238,11 @@ class Machine(RuleBasedStateMachine):
                 pel = self.engine.keyspace.group(name, group_name).pel
                 now_ms = self.clock.now_ms
                 steady_ms = self.engine.keyspace.steady_ms(now_ms)
-                found = [one.id for one in pel.longest_idle_first(steady_ms) if stream.get(one.id)]
-                assert found == [
-                    one.id for one in group.longest_idle_first(now_ms) if stream.get(one.id)
+                ids_in_order = [
+                    entry.id for entry in pel.longest_idle_first(steady_ms) if stream.get(entry.id)
+                ]
+                assert ids_in_order == [
+                    entry.id for entry in group.longest_idle_first(now_ms) if stream.get(entry.id)
                 ]
 
     @invariant()
@@ -286,9 +288,9 @@ def keys_by_producer(
 ) -> dict[bytes, list[tuple[bytes, EntryId, int, bytes, int]]]:
     return {
         producer: [
-            (one.key, one.ids[0], len(one.ids), one.digest, one.at_ms)
-            for one in stream.keys
-            if one.producer == producer
+            (key.key, key.ids[0], len(key.ids), key.digest, key.at_ms)
+            for key in stream.keys
+            if key.producer == producer
         ]
-        for producer in {one.producer for one in stream.keys}
+        for producer in {key.producer for key in stream.keys}
     }

@@ -50,14 +50,14 @@ class Redis:
     def reply(self) -> Any:
         """Wait for the next reply."""
         line = self._file.readline()[:-2]
-        kind, rest = line[:1], line[1:]
+        kind, content = line[:1], line[1:]
         if kind == b"+":
-            return rest.decode()
+            return content.decode()
         if kind == b"-":
-            return RedisError(rest.decode())
+            return RedisError(content.decode())
         if kind == b":":
-            return int(rest)
-        length = int(rest)
+            return int(content)
+        length = int(content)
         if length < 0:
             return None
         if kind == b"$":

@@ -81,17 +81,17 @@ class Reference(RefKeyspace):
         return False
 
     def update_group(self, request: UpdateGroup) -> GroupInfo:
-        stream, found = self._group(request.stream, request.group)
-        said = {name: new for name, new in asdict(request.policy).items() if new is not UNSET}
-        policy = GroupPolicy(**asdict(found.policy) | said)
-        if policy != found.policy:
+        stream, ref_group = self._group(request.stream, request.group)
+        changes = {name: new for name, new in asdict(request.policy).items() if new is not UNSET}
+        policy = GroupPolicy(**asdict(ref_group.policy) | changes)
+        if policy != ref_group.policy:
             check_policy(request.stream, policy)
-        found.policy = policy
+        ref_group.policy = policy
         if request.moves:
-            last_id = found.last_id if request.last_id is UNSET else request.last_id
+            last_id = ref_group.last_id if request.last_id is UNSET else request.last_id
             entries_read = None if request.entries_read is UNSET else request.entries_read
             start = GroupStart(last_id, entries_read)
-            found.last_id, found.entries_read = position(stream, start)
+            ref_group.last_id, ref_group.entries_read = position(stream, start)
         return self.group(request.stream, request.group)
 
     def destroy_group(self, name: bytes, group: bytes) -> bool:
@@ -101,58 +101,58 @@ class Reference(RefKeyspace):
         return [self.group(name, group) for group in sorted(self._stream(name).groups)]
 
     def group(self, name: bytes, group: bytes) -> GroupInfo:
-        stream, found = self._group(name, group)
+        stream, ref_group = self._group(name, group)
         return GroupInfo(
             name=group,
-            last_id=found.last_id,
-            entries_read=found.entries_read,
-            lag=stream.lag(found),
-            pending_count=len(found.pel),
-            nacked_count=len(found.held_by(None)),
-            consumer_count=len(found.readers),
-            policy=found.policy,
+            last_id=ref_group.last_id,
+            entries_read=ref_group.entries_read,
+            lag=stream.lag(ref_group),
+            pending_count=len(ref_group.pel),
+            nacked_count=len(ref_group.held_by(None)),
+            consumer_count=len(ref_group.readers),
+            policy=ref_group.policy,
         )
 
     def create_consumer(self, name: bytes, group: bytes, consumer: bytes, now_ms: int) -> bool:
-        _, found = self._group(name, group)
-        if consumer in found.readers:
+        _, ref_group = self._group(name, group)
+        if consumer in ref_group.readers:
             return False
-        found.see(consumer, now_ms)
+        ref_group.see(consumer, now_ms)
         return True
 
     def delete_consumer(
         self, name: bytes, group: bytes, consumer: bytes, *, release: bool
     ) -> int | None:
-        _, found = self._group(name, group)
-        if found.readers.pop(consumer, None) is None:
+        _, ref_group = self._group(name, group)
+        if ref_group.readers.pop(consumer, None) is None:
             return None
-        held = found.held_by(consumer)
-        for one in held:
+        held = ref_group.held_by(consumer)
+        for entry in held:
             if release:  # Ours: Redis only drops.
-                found.stamp(one, None, 0, one.count)
+                ref_group.stamp(entry, None, 0, entry.count)
             else:
-                found.drop(one.id)
+                ref_group.drop(entry.id)
         return len(held)
 
     def consumers(self, name: bytes, group: bytes, now_ms: int) -> list[ConsumerInfo]:
-        _, found = self._group(name, group)
+        _, ref_group = self._group(name, group)
         return [
             ConsumerInfo(
                 name=consumer,
-                pending_count=len(found.held_by(consumer)),
+                pending_count=len(ref_group.held_by(consumer)),
                 idle_ms=max(now_ms - reader.seen_ms, 0),
                 inactive_ms=(
                     None if reader.active_ms is None else max(now_ms - reader.active_ms, 0)
                 ),
             )
-            for consumer, reader in sorted(found.readers.items())
+            for consumer, reader in sorted(ref_group.readers.items())
         ]
 
     def consumer(
         self, name: bytes, group: bytes, consumer: bytes, now_ms: int
     ) -> ConsumerInfo | None:
-        found = [one for one in self.consumers(name, group, now_ms) if one.name == consumer]
-        return found[0] if found else None
+        named = [named for named in self.consumers(name, group, now_ms) if named.name == consumer]
+        return named[0] if named else None
 
     # Delivery
 
@@ -178,15 +178,17 @@ class Reference(RefKeyspace):
         for cursor, (stream, group) in zip(request.cursors, pairs, strict=True):
             reader = group.see(request.consumer, now_ms)
             if cursor.after is None:
-                found, room = self._take(stream, group, reader, asked, now_ms)
+                delivered, room = self._take(stream, group, reader, asked, now_ms)
             else:
-                found, room = self._history(stream, group, request, cursor.after, now_ms)
+                delivered, room = self._history(stream, group, request, cursor.after, now_ms)
                 # For all streams that follow.
                 asked = replace(request, claim_idle_ms=None, claim_released=False)
             state = self._state(stream, group, request, cursor.after is None, room)
             held = len(group.held_by(request.consumer))
-            served = bool(found) if cursor.after is None else room != 0
-            reads.append(GroupRead(cursor.stream, found, served, stream.lag(group), held, state))
+            served = bool(delivered) if cursor.after is None else room != 0
+            reads.append(
+                GroupRead(cursor.stream, delivered, served, stream.lag(group), held, state)
+            )
         return reads
 
     def _state(
@@ -223,8 +225,8 @@ class Reference(RefKeyspace):
         for entry in new:
             stream.advance(group, entry.id)
             if not request.no_ack:
-                one = group.find(entry.id) or Pending(entry.id)
-                group.stamp(one, request.consumer, now_ms, 1)
+                item = group.find(entry.id) or Pending(entry.id)
+                group.stamp(item, request.consumer, now_ms, 1)
         if taken or (new and not request.no_ack):
             reader.active_ms = now_ms
         return taken + [Delivery(entry.id, entry.fields, 0, 0, None) for entry in new], room
@@ -241,20 +243,20 @@ class Reference(RefKeyspace):
             return []
         idle_ms = COUNT_MAX if request.claim_idle_ms is None else request.claim_idle_ms
         taken: list[Delivery] = []
-        for one in group.longest_idle_first(now_ms):
-            entry = stream.get(one.id)
-            if entry is None or not is_idle(one, idle_ms, now_ms):
+        for pending in group.longest_idle_first(now_ms):
+            entry = stream.get(pending.id)
+            if entry is None or not is_idle(pending, idle_ms, now_ms):
                 continue
-            if not request.claim_own and one.owner == request.consumer:
+            if not request.claim_own and pending.owner == request.consumer:
                 continue
-            if is_spent(group.policy, one.count):
+            if is_spent(group.policy, pending.count):
                 continue
-            if one.turn > group.turns_before:  # this very read has delivered it
+            if pending.turn > group.turns_before:  # this very read has delivered it
                 continue
             if len(taken) == room or is_too_much(request, taken, entry.fields):
                 break
-            taken.append(before(one, entry.fields, request.consumer, now_ms))
-            group.stamp(one, request.consumer, now_ms, min(one.count + 1, COUNT_MAX))
+            taken.append(before(pending, entry.fields, request.consumer, now_ms))
+            group.stamp(pending, request.consumer, now_ms, min(pending.count + 1, COUNT_MAX))
         return taken
 
     def _history(
@@ -269,17 +271,19 @@ class Reference(RefKeyspace):
         room = request.limit
         if request.max_pending is not None:
             # Ours: what the consumer was already shown counts against max_pending.
-            room = room_for(request, sum(one.id <= after for one in mine))
-        found: list[Delivery] = []
-        for one in [one for one in mine if one.id > after][:room]:
-            entry = stream.get(one.id)
+            room = room_for(request, sum(entry.id <= after for entry in mine))
+        deliveries: list[Delivery] = []
+        for held_entry in [entry for entry in mine if entry.id > after][:room]:
+            entry = stream.get(held_entry.id)
             fields = None if entry is None else entry.fields
-            if is_too_much(request, found, fields):
+            if is_too_much(request, deliveries, fields):
                 break
-            found.append(before(one, fields, request.consumer, now_ms))
+            deliveries.append(before(held_entry, fields, request.consumer, now_ms))
             if entry is not None:
-                group.stamp(one, request.consumer, now_ms, min(one.count + 1, COUNT_MAX))
-        return found, room
+                group.stamp(
+                    held_entry, request.consumer, now_ms, min(held_entry.count + 1, COUNT_MAX)
+                )
+        return deliveries, room
 
     def _each(
         self,
@@ -290,23 +294,23 @@ class Reference(RefKeyspace):
         act: Callable[[RefGroup, Pending], Outcome],
     ) -> list[Outcome]:
         """Ours: fenced by the consumer if one is named; what nobody owns may be anybody's."""
-        _, found = self._group(name, group)
+        _, ref_group = self._group(name, group)
         outcomes = []
         for entry_id in ids:
-            one = found.find(entry_id)
-            if one is None:
+            pending = ref_group.find(entry_id)
+            if pending is None:
                 outcomes.append(Outcome.NOT_PENDING)
-            elif consumer is not None and one.owner not in (None, consumer):
+            elif consumer is not None and pending.owner not in (None, consumer):
                 outcomes.append(Outcome.CLAIMED)
             else:
-                outcomes.append(act(found, one))
+                outcomes.append(act(ref_group, pending))
         return outcomes
 
     def ack(
         self, name: bytes, group: bytes, ids: Sequence[EntryId], consumer: bytes | None
     ) -> list[Outcome]:
-        def act(found: RefGroup, one: Pending) -> Outcome:
-            found.drop(one.id)
+        def act(ref_group: RefGroup, pending: Pending) -> Outcome:
+            ref_group.drop(pending.id)
             return Outcome.ACKED
 
         return self._each(name, group, ids, consumer, act)
@@ -316,10 +320,10 @@ class Reference(RefKeyspace):
     ) -> list[Deletion]:
         if name not in self.streams or group not in self.streams[name].groups:
             return [Deletion.NOT_FOUND for _ in ids]
-        stream, found = self._group(name, group)
+        stream, ref_group = self._group(name, group)
         outcomes = []
         for entry_id in ids:
-            if not found.drop(entry_id):
+            if not ref_group.drop(entry_id):
                 outcomes.append(Deletion.NOT_FOUND)
             elif stream.get(entry_id) is not None:
                 outcomes.append(self._delete(stream, entry_id, references))
@@ -330,27 +334,31 @@ class Reference(RefKeyspace):
         return outcomes
 
     def nack(self, request: Nack, now_ms: int) -> list[Outcome]:
-        stream, found = self._group(request.stream, request.group)
+        stream, ref_group = self._group(request.stream, request.group)
         resting: list[Pending] = []
 
-        def act(found: RefGroup, one: Pending) -> Outcome:
-            found.stamp(one, None, 0, nack_count(request, one))
-            resting.append(one)
+        def act(ref_group: RefGroup, pending: Pending) -> Outcome:
+            ref_group.stamp(pending, None, 0, nack_count(request, pending))
+            resting.append(pending)
             return Outcome.RELEASED
 
         outcomes = []
         for entry_id in request.ids:
-            if request.force and found.find(entry_id) is None and stream.get(entry_id) is not None:
-                found.stamp(Pending(entry_id), None, 0, 0)
+            if (
+                request.force
+                and ref_group.find(entry_id) is None
+                and stream.get(entry_id) is not None
+            ):
+                ref_group.stamp(Pending(entry_id), None, 0, 0)
             outcomes += self._each(request.stream, request.group, [entry_id], request.consumer, act)
-        for one in resting:
-            rest_ms = rest_after(request, found.policy, one.count)
-            one.rests_until = min(now_ms + rest_ms, COUNT_MAX) if rest_ms else 0
+        for pending in resting:
+            rest_ms = rest_after(request, ref_group.policy, pending.count)
+            pending.rests_until = min(now_ms + rest_ms, COUNT_MAX) if rest_ms else 0
         return outcomes
 
     # Ours: what a policy asks for
 
-    def nack_and_bury(self, request: Nack, now_ms: int) -> list[Outcome]:
+    def nack_and_dead_letter(self, request: Nack, now_ms: int) -> list[Outcome]:
         outcomes = self.nack(request, now_ms)
         nacked = dict.fromkeys(request.ids)
         self.dead_letter(request.stream, request.group, None, now_ms, nacked)
@@ -365,24 +373,25 @@ class Reference(RefKeyspace):
         nacked: Iterable[EntryId] | None = None,
     ) -> None:
         """Move what was delivered too often, and is idle again, to the dead letter stream."""
-        stream, found = self._group(name, group)
-        policy = found.policy
+        stream, ref_group = self._group(name, group)
+        policy = ref_group.policy
         if policy.max_deliveries is None or policy.dead_letter_stream is None:
             return
         idle_ms = min(
-            COUNT_MAX if one is None else one for one in (policy.claim_idle_ms, claim_idle_ms)
+            COUNT_MAX if limit_ms is None else limit_ms
+            for limit_ms in (policy.claim_idle_ms, claim_idle_ms)
         )
-        candidates = found.longest_idle_first(now_ms)
+        candidates = ref_group.longest_idle_first(now_ms)
         if nacked is not None:
-            known = [found.find(entry_id) for entry_id in nacked]
-            candidates = [one for one in known if one is not None and one.owner is None]
+            known = [ref_group.find(entry_id) for entry_id in nacked]
+            candidates = [entry for entry in known if entry is not None and entry.owner is None]
         dead = [
-            (one, entry)
-            for one in candidates
-            if is_idle(one, idle_ms, now_ms) and one.count >= policy.max_deliveries
-            if (entry := stream.get(one.id)) is not None
+            (candidate, entry)
+            for candidate in candidates
+            if is_idle(candidate, idle_ms, now_ms) and candidate.count >= policy.max_deliveries
+            if (entry := stream.get(candidate.id)) is not None
         ]
-        drafts = [Draft(None, letter(name, group, one, entry)) for one, entry in dead]
+        drafts = [Draft(None, dead_letter_fields(name, group, item, entry)) for item, entry in dead]
         if not drafts:
             return
         with suppress(IdsExhausted):
@@ -395,40 +404,40 @@ class Reference(RefKeyspace):
                 trim=None,
                 now_ms=now_ms,
             )
-            for one, _ in dead:
-                found.drop(one.id)
+            for pending, _ in dead:
+                ref_group.drop(pending.id)
 
     def run_housekeeping(self, now_ms: int) -> None:
         """Ours: what goes by time goes by itself: first by age, then by policy."""
         for name in self.streams:
             self.keep_stream(name, now_ms)
         for name in sorted(self.streams):
-            for group, found in sorted(self.streams[name].groups.items()):
+            for group, ref_group in sorted(self.streams[name].groups.items()):
                 self.dead_letter(name, group, None, now_ms)
-                ttl_ms = found.policy.consumer_ttl_ms
-                for consumer, reader in list(found.readers.items()):
+                ttl_ms = ref_group.policy.consumer_ttl_ms
+                for consumer, reader in list(ref_group.readers.items()):
                     is_idle_now = ttl_ms is not None and now_ms - reader.seen_ms >= ttl_ms
-                    if is_idle_now and not found.held_by(consumer):
-                        del found.readers[consumer]
+                    if is_idle_now and not ref_group.held_by(consumer):
+                        del ref_group.readers[consumer]
 
     def redrive(
         self, name: bytes, group: bytes, ids: Sequence[EntryId] | None, limit: int, now_ms: int
     ) -> list[Redriven]:
-        stream, found = self._group(name, group)
-        letters = found.policy.dead_letter_stream
-        if letters is None:
+        stream, ref_group = self._group(name, group)
+        dead_letters = ref_group.policy.dead_letter_stream
+        if dead_letters is None:
             raise Invalid("the group's policy names no dead_letter_stream")
-        source = self.streams.get(letters)
+        source = self.streams.get(dead_letters)
         entries = [] if source is None else source.entries
         if ids is not None:
             order = list(dict.fromkeys(ids))
             entries = sorted((e for e in entries if e.id in order), key=lambda e: order.index(e.id))
         chosen = [
-            (one, EntryId.parse(one.fields[-7].decode()), one.fields[:-10])
-            for one in entries
-            if one.fields[-10::2] == ORIGIN
-            and (one.fields[-9], one.fields[-5]) == (name, group)
-            and len(one.fields) > 10
+            (entry, EntryId.parse(entry.fields[-7].decode()), entry.fields[:-10])
+            for entry in entries
+            if entry.fields[-10::2] == ORIGIN
+            and (entry.fields[-9], entry.fields[-5]) == (name, group)
+            and len(entry.fields) > 10
         ][:limit]
         drafts = [Draft(None, own) for _, origin, own in chosen if stream.get(origin) is None]
         new_ids: list[EntryId] = []
@@ -444,14 +453,14 @@ class Reference(RefKeyspace):
                 now_ms=now_ms,
             ).ids
         reply = []
-        for one, origin, _ in chosen:
+        for entry, origin, _ in chosen:
             if origin in alive:
-                found.stamp(found.find(origin) or Pending(origin), None, 0, 0)
-                reply.append(Redriven(one.id, RedriveOutcome.RELEASED, origin))
+                ref_group.stamp(ref_group.find(origin) or Pending(origin), None, 0, 0)
+                reply.append(Redriven(entry.id, RedriveOutcome.RELEASED, origin))
             else:
-                reply.append(Redriven(one.id, RedriveOutcome.APPENDED, new_ids.pop(0)))
+                reply.append(Redriven(entry.id, RedriveOutcome.APPENDED, new_ids.pop(0)))
         if chosen:
-            self.delete(letters, [one.id for one, _, _ in chosen], References.KEEP)
+            self.delete(dead_letters, [entry.id for entry, _, _ in chosen], References.KEEP)
         return reply
 
     def give_back(
@@ -460,51 +469,51 @@ class Reference(RefKeyspace):
         """Ours: undo deliveries, unless the entry was delivered again since."""
         if name not in self.streams or group not in self.streams[name].groups:
             return
-        found = self.streams[name].groups[group]
+        ref_group = self.streams[name].groups[group]
         for entry_id, count in counts.items():
-            one = found.find(entry_id)
-            if one is not None and one.owner == consumer and one.count == count:
-                found.stamp(one, None, 0, max(count - 1, 0))
+            pending = ref_group.find(entry_id)
+            if pending is not None and pending.owner == consumer and pending.count == count:
+                ref_group.stamp(pending, None, 0, max(count - 1, 0))
 
     def extend(
         self, name: bytes, group: bytes, ids: Sequence[EntryId], consumer: bytes, now_ms: int
     ) -> list[Outcome]:
         """Ours: XCLAIM JUSTID of what one holds oneself, and nothing else."""
 
-        def act(found: RefGroup, one: Pending) -> Outcome:
-            if one.owner is None:
+        def act(ref_group: RefGroup, pending: Pending) -> Outcome:
+            if pending.owner is None:
                 return Outcome.NOT_PENDING
-            found.stamp(one, consumer, now_ms, one.count)
-            found.see(consumer, now_ms).active_ms = now_ms
+            ref_group.stamp(pending, consumer, now_ms, pending.count)
+            ref_group.see(consumer, now_ms).active_ms = now_ms
             return Outcome.EXTENDED
 
         return self._each(name, group, ids, consumer, act)
 
     def claim(self, request: Claim, now_ms: int) -> Claimed:
-        stream, found = self._group(request.stream, request.group)
+        stream, ref_group = self._group(request.stream, request.group)
         consumer = request.consumer
-        found.last_id = max(found.last_id, request.last_id)
-        reader = found.see(consumer, now_ms)
+        ref_group.last_id = max(ref_group.last_id, request.last_id)
+        reader = ref_group.see(consumer, now_ms)
         deliveries: list[Delivery] = []
         purged: list[EntryId] = []
         for entry_id in request.ids:
-            one, entry = found.find(entry_id), stream.get(entry_id)
+            item, entry = ref_group.find(entry_id), stream.get(entry_id)
             if entry is None:
-                purged += [entry_id] if found.drop(entry_id) else []
+                purged += [entry_id] if ref_group.drop(entry_id) else []
                 continue
-            if one is None and request.force:
+            if item is None and request.force:
                 deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None))
-                one = Pending(entry_id, count=1)
-            elif one is not None and is_idle(one, request.min_idle_ms, now_ms):
-                deliveries.append(before(one, entry.fields, consumer, now_ms))
+                item = Pending(entry_id, count=1)
+            elif item is not None and is_idle(item, request.min_idle_ms, now_ms):
+                deliveries.append(before(item, entry.fields, consumer, now_ms))
             else:
                 continue
             count = request.retry_count
             if count is None:
-                count = claim_count(one, just_id=request.just_id)
+                count = claim_count(item, just_id=request.just_id)
             deliveries[-1] = deliveries[-1]._replace(count_set=count)
             at_ms = max(claim_time(request, now_ms), self.clock_set_ms)
-            found.stamp(one, consumer, at_ms, count)
+            ref_group.stamp(item, consumer, at_ms, count)
             reader.active_ms = now_ms
         return Claimed(deliveries, purged, MIN_ID)
 
@@ -522,46 +531,46 @@ class Reference(RefKeyspace):
     ) -> Claimed:
         self._group(name, group)
         self.dead_letter(name, group, min_idle_ms, now_ms)
-        stream, found = self._group(name, group)
-        reader = found.see(consumer, now_ms)
+        stream, ref_group = self._group(name, group)
+        reader = ref_group.see(consumer, now_ms)
         deliveries: list[Delivery] = []
         purged: list[EntryId] = []
-        ahead = [one for one in found.pel if one.id >= start]
+        ahead = [entry for entry in ref_group.pel if entry.id >= start]
         for _ in range(10 * limit):
             if not ahead or len(deliveries) + len(purged) == limit:
                 break
-            one = ahead.pop(0)
-            entry = stream.get(one.id)
+            delivery = ahead.pop(0)
+            entry = stream.get(delivery.id)
             if entry is None:
-                found.drop(one.id)
-                purged.append(one.id)
-            elif is_idle(one, min_idle_ms, now_ms):
-                deliveries.append(before(one, entry.fields, consumer, now_ms))
-                count = claim_count(one, just_id=just_id)
+                ref_group.drop(delivery.id)
+                purged.append(delivery.id)
+            elif is_idle(delivery, min_idle_ms, now_ms):
+                deliveries.append(before(delivery, entry.fields, consumer, now_ms))
+                count = claim_count(delivery, just_id=just_id)
                 deliveries[-1] = deliveries[-1]._replace(count_set=count)
-                found.stamp(one, consumer, now_ms, count)
+                ref_group.stamp(delivery, consumer, now_ms, count)
                 reader.active_ms = now_ms
         return Claimed(deliveries, purged, ahead[0].id if ahead else MIN_ID)
 
     def pending(self, request: ListPending, now_ms: int) -> list[PendingItem]:
-        _, found = self._group(request.stream, request.group)
+        _, ref_group = self._group(request.stream, request.group)
         return [
             PendingItem(
-                id=one.id,
-                consumer=one.owner,
-                idle_ms=None if one.owner is None else max(now_ms - one.at_ms, 0),
-                delivery_count=one.count,
+                id=entry.id,
+                consumer=entry.owner,
+                idle_ms=None if entry.owner is None else max(now_ms - entry.at_ms, 0),
+                delivery_count=entry.count,
             )
-            for one in found.pel
-            if request.start <= one.id <= request.end
-            and request.consumer in (None, one.owner)
-            and (one.owner is None or max(now_ms - one.at_ms, 0) >= request.min_idle_ms)
+            for entry in ref_group.pel
+            if request.start <= entry.id <= request.end
+            and request.consumer in (None, entry.owner)
+            and (entry.owner is None or max(now_ms - entry.at_ms, 0) >= request.min_idle_ms)
         ][: request.limit]
 
     def pending_summary(self, name: bytes, group: bytes) -> PendingSummary:
-        _, found = self._group(name, group)
-        ids = [one.id for one in found.pel]
-        counts = [(name, len(found.held_by(name))) for name in sorted(found.readers)]
+        _, ref_group = self._group(name, group)
+        ids = [entry.id for entry in ref_group.pel]
+        counts = [(name, len(ref_group.held_by(name))) for name in sorted(ref_group.readers)]
         holders = [(name, count) for name, count in counts if count]
         return PendingSummary(
             total=len(ids),
@@ -587,18 +596,18 @@ def room_for(request: ReadGroup, held: int) -> int | None:
     return room if request.limit is None else min(room, request.limit)
 
 
-def is_idle(one: Pending, min_idle_ms: int, now_ms: int) -> bool:
+def is_idle(pending: Pending, min_idle_ms: int, now_ms: int) -> bool:
     """Tell whether it may change hands."""
-    if one.owner is None:
-        return one.rests_until <= now_ms
-    return max(now_ms - one.at_ms, 0) >= min_idle_ms
+    if pending.owner is None:
+        return pending.rests_until <= now_ms
+    return max(now_ms - pending.at_ms, 0) >= min_idle_ms
 
 
 def under_policy(request: ReadGroup, policy: GroupPolicy) -> ReadGroup:
     """Ours: what the request does not say, the policy says."""
     if request.claim_idle_ms is None:
         request = replace(request, claim_idle_ms=policy.claim_idle_ms)
-    known = [one for one in (request.max_pending, policy.max_pending) if one is not None]
+    known = [entry for entry in (request.max_pending, policy.max_pending) if entry is not None]
     return replace(request, max_pending=min(known, default=None))
 
 
@@ -628,29 +637,29 @@ def check_policy(name: bytes, policy: GroupPolicy) -> None:
         raise Invalid(text, location=("policy", "dead_letter_stream"))
 
 
-def letter(name: bytes, group: bytes, one: Pending, entry: Entry) -> Fields:
+def dead_letter_fields(name: bytes, group: bytes, pending: Pending, entry: Entry) -> Fields:
     """Return the fields of a dead letter."""
-    is_fatal = one.count == COUNT_MAX
+    is_fatal = pending.count == COUNT_MAX
     reason = b"fatal" if is_fatal else b"max_deliveries"
     origin = {
         b"_stream": name,
-        b"_id": str(one.id).encode(),
+        b"_id": str(pending.id).encode(),
         b"_group": group,
-        b"_deliveries": b"" if is_fatal else str(one.count).encode(),
+        b"_deliveries": b"" if is_fatal else str(pending.count).encode(),
         b"_reason": reason,
     }
     return entry.fields + tuple(text for pair in origin.items() for text in pair)
 
 
 def size_of(deliveries: Sequence[Delivery]) -> int:
-    return sum(len(text) for one in deliveries for text in one.fields or ())
+    return sum(len(text) for delivery in deliveries for text in delivery.fields or ())
 
 
-def is_too_much(request: ReadGroup, found: Sequence[Delivery], fields: Fields | None) -> bool:
+def is_too_much(request: ReadGroup, delivered: Sequence[Delivery], fields: Fields | None) -> bool:
     """Tell whether one more entry passes the bound in bytes (ours)."""
-    if request.size_bytes_max is None or not found or fields is None:
+    if request.size_bytes_max is None or not delivered or fields is None:
         return False
-    return size_of(found) + sum(map(len, fields)) > request.size_bytes_max
+    return size_of(delivered) + sum(map(len, fields)) > request.size_bytes_max
 
 
 def within(new: list[Entry], request: ReadGroup, taken: Sequence[Delivery]) -> list[Entry]:
@@ -662,17 +671,21 @@ def within(new: list[Entry], request: ReadGroup, taken: Sequence[Delivery]) -> l
         return []
     fitting = new[:1]
     for entry in new[1:]:
-        if sum(one.size_bytes for one in fitting) + entry.size_bytes > left:
+        if sum(item.size_bytes for item in fitting) + entry.size_bytes > left:
             break
         fitting.append(entry)
     return fitting
 
 
-def before(one: Pending, fields: Fields | None, consumer: bytes, now_ms: int) -> Delivery:
+def before(pending: Pending, fields: Fields | None, consumer: bytes, now_ms: int) -> Delivery:
     """Describe a pending entry as it is before it is delivered again."""
-    idle_ms = 0 if one.owner is None else max(now_ms - one.at_ms, 0)
+    idle_ms = 0 if pending.owner is None else max(now_ms - pending.at_ms, 0)
     return Delivery(
-        one.id, fields, idle_ms, one.count, None if one.owner == consumer else one.owner
+        pending.id,
+        fields,
+        idle_ms,
+        pending.count,
+        None if pending.owner == consumer else pending.owner,
     )
 
 
@@ -685,13 +698,13 @@ def claim_time(request: Claim, now_ms: int) -> int:
     return now_ms if at_ms < 0 or at_ms > now_ms else at_ms
 
 
-def nack_count(request: Nack, one: Pending) -> int:
+def nack_count(request: Nack, pending: Pending) -> int:
     if request.retry_count is not None:
         return request.retry_count
     if request.mode is NackMode.FATAL:
         return COUNT_MAX
-    return max(one.count - 1, 0) if request.mode is NackMode.SILENT else one.count
+    return max(pending.count - 1, 0) if request.mode is NackMode.SILENT else pending.count
 
 
-def claim_count(one: Pending, *, just_id: bool) -> int:
-    return one.count if just_id else min(one.count + 1, COUNT_MAX)
+def claim_count(pending: Pending, *, just_id: bool) -> int:
+    return pending.count if just_id else min(pending.count + 1, COUNT_MAX)

@@ -91,8 +91,8 @@ class RefKeyspace:
         return False
 
     def update_stream(self, name: bytes, patch: StreamPatch, now_ms: int) -> StreamConfig:
-        said = {name: value for name, value in asdict(patch).items() if value is not UNSET}
-        config = StreamConfig(**asdict(self._stream(name).config) | said)
+        changes = {name: value for name, value in asdict(patch).items() if value is not UNSET}
+        config = StreamConfig(**asdict(self._stream(name).config) | changes)
         self._configure(self._stream(name), config, now_ms)
         return config
 
@@ -113,7 +113,7 @@ class RefKeyspace:
         stream = self.streams[name]
         if stream.config.max_age_ms is not None:
             self._retain(stream, now_ms)
-        stream.keys = [one for one in stream.keys if self._protects(stream, one, now_ms)]
+        stream.keys = [key for key in stream.keys if self._protects(stream, key, now_ms)]
 
     def rename(self, name: bytes, to: bytes) -> None:
         self._stream(name)
@@ -307,18 +307,18 @@ class RefKeyspace:
                 after = MIN_ID
             frozen.append((name, known, after))
         behind = [
-            [] if known is None else [one.id for one in known.entries if one.id > after]
+            [] if known is None else [entry.id for entry in known.entries if entry.id > after]
             for _, known, after in frozen
         ]
         given = shares([len(ids) for ids in behind], 10**9 if entries_max is None else entries_max)
-        found = []
+        planned = []
         for (name, known, after), ids, share in zip(frozen, behind, given, strict=True):
             end = ids[share - 1] if share else after
             if known is None:
-                found.append(Portion(name, None, after, end, 0, 0, MIN_ID, None, None))
+                planned.append(Portion(name, None, after, end, 0, 0, MIN_ID, None, None))
                 continue
             missed = MIN_ID < after < known.trimmed_max
-            found.append(
+            planned.append(
                 Portion(
                     stream=name,
                     epoch=known.epoch,
@@ -331,10 +331,10 @@ class RefKeyspace:
                     gap=Gap(after, known.trimmed_max) if missed else None,
                 )
             )
-        return found
+        return planned
 
     def split(self, name: bytes, after: EntryId, through: EntryId, parts: int) -> list[Split]:
-        ids = [one.id for one in self._stream(name).entries if after < one.id <= through]
+        ids = [entry.id for entry in self._stream(name).entries if after < entry.id <= through]
         splits = []
         for part in range(parts, 0, -1):
             size = -(-len(ids) // part)
@@ -353,16 +353,18 @@ class RefKeyspace:
         own = stream.config.idempotency_max
         return self.defaults.idempotency_max if own is None else own
 
-    def _protects(self, stream: RefStream, one: UsedKey, now_ms: int) -> bool:
+    def _protects(self, stream: RefStream, used_key: UsedKey, now_ms: int) -> bool:
         """Ours: a key protects from the moment of its use, whatever the time in the entry's id."""
-        return now_ms - one.at_ms <= self._window_ms(stream)
+        return now_ms - used_key.at_ms <= self._window_ms(stream)
 
     def _find_key(
         self, stream: RefStream, producer: bytes, key: bytes, now_ms: int
     ) -> UsedKey | None:
-        for one in stream.keys:
-            if (one.producer, one.key) == (producer, key) and self._protects(stream, one, now_ms):
-                return one
+        for item in stream.keys:
+            if (item.producer, item.key) == (producer, key) and self._protects(
+                stream, item, now_ms
+            ):
+                return item
         return None
 
     def _made_before(
@@ -378,10 +380,10 @@ class RefKeyspace:
 
     def _remember(self, stream: RefStream, used: UsedKey) -> None:
         place = used.producer, used.key
-        stream.keys = [one for one in stream.keys if (one.producer, one.key) != place]
+        stream.keys = [key for key in stream.keys if (key.producer, key.key) != place]
         stream.keys.append(used)
         stream.keys_added += 1
-        of_producer = [one for one in stream.keys if one.producer == used.producer]
+        of_producer = [key for key in stream.keys if key.producer == used.producer]
         if len(of_producer) > self._keys_max(stream):
             stream.keys.remove(of_producer[0])
 
@@ -408,14 +410,14 @@ class RefKeyspace:
     def range(
         self, name: bytes, start: EntryId, end: EntryId, limit: int | None, size_max: int | None
     ) -> list[Entry]:
-        found = [one for one in self._stream(name).entries if start <= one.id <= end]
-        return fitting(found[:limit], size_max)
+        entries = [entry for entry in self._stream(name).entries if start <= entry.id <= end]
+        return fitting(entries[:limit], size_max)
 
     def reverse_range(
         self, name: bytes, end: EntryId, start: EntryId, limit: int | None, size_max: int | None
     ) -> list[Entry]:
-        found = [one for one in self._stream(name).entries if start <= one.id <= end]
-        return fitting(found[::-1][:limit], size_max)
+        entries = [entry for entry in self._stream(name).entries if start <= entry.id <= end]
+        return fitting(entries[::-1][:limit], size_max)
 
     def read(
         self,
@@ -430,8 +432,8 @@ class RefKeyspace:
                 self._stream(cursor.stream)
         reads: list[StreamRead] = []
         for cursor in cursors:
-            taken = [entry for one in reads for entry in one.entries]
-            is_over = size_max is not None and sum(one.size_bytes for one in taken) >= size_max
+            taken = [entry for read in reads for entry in read.entries]
+            is_over = size_max is not None and sum(item.size_bytes for item in taken) >= size_max
             share = None if size_max is None else size_max // len(cursors)
             reads.append(self._read_one(cursor, 0 if taken and is_over else limit, share))
         return reads
@@ -445,16 +447,16 @@ class RefKeyspace:
             after = cursor.after
         elif cursor.after is From.NOW:
             after = stream.last_id
-        found = [entry for entry in stream.entries if entry.id > after][:limit]
-        found = fitting(found, size_max)
+        entries = [entry for entry in stream.entries if entry.id > after][:limit]
+        entries = fitting(entries, size_max)
         if cursor.after is From.LAST:
-            found = stream.entries[-1:][:limit]
+            entries = stream.entries[-1:][:limit]
         # Ours: a cursor above 0-0 that trimming has overtaken learns what it missed.
         missed = MIN_ID < after < stream.trimmed_max
         return StreamRead(
             stream=cursor.stream,
-            entries=found,
-            next_after=found[-1].id if found else (stream.trimmed_max if missed else after),
+            entries=entries,
+            next_after=entries[-1].id if entries else (stream.trimmed_max if missed else after),
             last_id=stream.last_id,
             gap=Gap(after, stream.trimmed_max) if missed else None,
             after=after,
@@ -498,11 +500,11 @@ class RefKeyspace:
             stream.deleted_max = deleted_max
 
 
-def fitting(found: Sequence[Entry], size_max: int | None) -> list[Entry]:
+def fitting(entries: Sequence[Entry], size_max: int | None) -> list[Entry]:
     """Return the first entry, and what follows it within a bound in bytes (ours)."""
     taken: list[Entry] = []
-    for entry in found:
-        size = sum(one.size_bytes for one in [*taken, entry])
+    for entry in entries:
+        size = sum(item.size_bytes for item in [*taken, entry])
         if taken and size_max is not None and size > size_max:
             break
         taken.append(entry)

@@ -61,28 +61,28 @@ class RefGroup:
     turns_before: int = 0  # when the read that goes on began
 
     def find(self, entry_id: EntryId) -> Pending | None:
-        found = [one for one in self.pel if one.id == entry_id]
-        return found[0] if found else None
+        matching = [entry for entry in self.pel if entry.id == entry_id]
+        return matching[0] if matching else None
 
     def held_by(self, consumer: bytes | None) -> list[Pending]:
-        return [one for one in self.pel if one.owner == consumer]
+        return [entry for entry in self.pel if entry.owner == consumer]
 
     def see(self, consumer: bytes, now_ms: int) -> Reader:
         reader = self.readers.setdefault(consumer, Reader(now_ms))
         reader.seen_ms = now_ms
         return reader
 
-    def stamp(self, one: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
+    def stamp(self, pending: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
         self.turns += 1
-        one.owner, one.at_ms, one.count, one.turn = owner, at_ms, count, self.turns
-        one.rests_until = 0
-        if one not in self.pel:
-            self.pel = sorted([*self.pel, one], key=lambda each: each.id)
+        pending.owner, pending.at_ms, pending.count, pending.turn = owner, at_ms, count, self.turns
+        pending.rests_until = 0
+        if pending not in self.pel:
+            self.pel = sorted([*self.pel, pending], key=lambda each: each.id)
 
     def set_clock(self, by_ms: int) -> None:
-        for one in self.pel:
-            one.at_ms += by_ms if one.owner is not None else 0
-            one.rests_until += by_ms if one.rests_until else 0
+        for entry in self.pel:
+            entry.at_ms += by_ms if entry.owner is not None else 0
+            entry.rests_until += by_ms if entry.rests_until else 0
         for reader in self.readers.values():
             reader.seen_ms += by_ms
             if reader.active_ms is not None:
@@ -90,7 +90,7 @@ class RefGroup:
 
     def drop(self, entry_id: EntryId) -> bool:
         before = len(self.pel)
-        self.pel = [one for one in self.pel if one.id != entry_id]
+        self.pel = [entry for entry in self.pel if entry.id != entry_id]
         return len(self.pel) < before
 
     def longest_idle_first(self, now_ms: int) -> list[Pending]:
@@ -99,10 +99,12 @@ class RefGroup:
         Those that rest no more come in the order in which their rest was over, the others of
         nobody's in the order in which they were given back.
         """
-        nobodys = [one for one in self.held_by(None) if one.rests_until <= now_ms]
-        nobodys.sort(key=lambda one: (not one.rests_until, one.rests_until, one.turn))
-        owned = [one for one in self.pel if one.owner is not None]
-        return nobodys + sorted(owned, key=lambda one: (one.at_ms, one.turn))
+        nobodys = [pending for pending in self.held_by(None) if pending.rests_until <= now_ms]
+        nobodys.sort(
+            key=lambda pending: (not pending.rests_until, pending.rests_until, pending.turn)
+        )
+        owned = [entry for entry in self.pel if entry.owner is not None]
+        return nobodys + sorted(owned, key=lambda pending: (pending.at_ms, pending.turn))
 
 
 @dataclass
@@ -152,8 +154,8 @@ class RefStream:
         return [[slot for slot in self.slots if slot.node == number] for number in numbers]
 
     def get(self, entry_id: EntryId) -> Entry | None:
-        found = [entry for entry in self.entries if entry.id == entry_id]
-        return found[0] if found else None
+        matching = [entry for entry in self.entries if entry.id == entry_id]
+        return matching[0] if matching else None
 
     def append(self, entry: Entry, node_max: int) -> None:
         """Add an entry. Ours: a node that another one has followed is never added to again."""

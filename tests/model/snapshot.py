@@ -50,7 +50,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
 def _group(stream: Stream, group: Group) -> dict[str, Any]:
     return {
         "policy": group.policy,
-        "delayed_until_ms": [(one.id, one.delayed_until_ms) for one in group.pel.walk()],
+        "delayed_until_ms": [(entry.id, entry.delayed_until_ms) for entry in group.pel.walk()],
         # Entries that are gone from the stream may be left out of this order, or not yet.
         "longest_idle_first": [
             pending.id
@@ -59,12 +59,12 @@ def _group(stream: Stream, group: Group) -> dict[str, Any]:
         ],
         "consumers": [
             (
-                one.name,
-                one.seen_at_ms,
-                one.active_at_ms,
-                list(one.pending.walk()) == held_by(group, one.name),
+                consumer.name,
+                consumer.seen_at_ms,
+                consumer.active_at_ms,
+                list(consumer.pending.walk()) == held_by(group, consumer.name),
             )
-            for one in group.consumers.values()
+            for consumer in group.consumers.values()
         ],
     }
 

@@ -136,16 +136,18 @@ class StreamRules(Machine):
                 writer, batch, wanted, create_streams=create, now_ms=self.clock.now_ms
             ),
         )
-        for one in committed.streams if kind == "reply" else ():
-            self.given_out.setdefault(one.stream, []).extend(sorted({one.first_id, one.last_id}))
+        for stream in committed.streams if kind == "reply" else ():
+            self.given_out.setdefault(stream.stream, []).extend(
+                sorted({stream.first_id, stream.last_id})
+            )
 
     @rule(
         afters=st.lists(st.one_of(picks, st.just(From.NOW)), min_size=2, max_size=2),
         is_of_this_life=st.sampled_from([None, True, False]),
-        most=counts,
+        limit=counts,
     )
     def plan(
-        self, afters: list[Pick | EntryId | From], is_of_this_life: bool | None, most: int | None
+        self, afters: list[Pick | EntryId | From], is_of_this_life: bool | None, limit: int | None
     ) -> None:
         cursors = []
         for name, choice in zip([b"s", b"t"], afters, strict=True):
@@ -156,8 +158,8 @@ class StreamRules(Machine):
                 epoch = known.epoch if is_of_this_life else known.epoch - 1
             cursors.append(BulkCursor(name, after, epoch))
         self.both(
-            self.engine.perform(PlanRead(cursors, entries_max=most)),
-            lambda: self.reference.plan(cursors, most),
+            self.engine.perform(PlanRead(cursors, entries_max=limit)),
+            lambda: self.reference.plan(cursors, limit),
         )
 
     @rule(stream=streams, after=picks, through=picks, parts=st.integers(1, 5))

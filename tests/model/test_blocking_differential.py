@@ -92,7 +92,9 @@ class Theirs:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._clients = {name: Redis(redis.port) for name in CLIENTS}
-        self._ids = {name: one.run(words("CLIENT", "ID")) for name, one in self._clients.items()}
+        self._ids = {
+            name: client.run(words("CLIENT", "ID")) for name, client in self._clients.items()
+        }
 
     @property
     def blocked_count(self) -> int:
@@ -118,11 +120,11 @@ class Theirs:
         """Return who has woken since the last time."""
         names = [name.decode() for name in self._redis.run(words("LRANGE", "woken", 0, -1))]
         self._redis.run(words("DEL", "woken"))
-        found = {}
+        woken_now = {}
         for name in names:
-            found[name] = self._clients[name].reply()
+            woken_now[name] = self._clients[name].reply()
             self._clients[name].reply()
-        return found
+        return woken_now
 
     def wait_woken(self, count: int) -> None:
         """Wait until so many have woken."""
@@ -176,8 +178,8 @@ class Ours:
         return replies
 
     def woken(self) -> Woken:
-        found, self._woken = self._woken, {}
-        return found
+        woken_now, self._woken = self._woken, {}
+        return woken_now
 
     def pass_deadlines(self) -> None:
         """Let the longest of the short deadlines pass."""
@@ -194,7 +196,7 @@ class Ours:
 def plain(reply: Any) -> Any:
     if isinstance(reply, StreamError):
         return RedisError(error_text(reply))
-    return [plain(one) for one in reply] if isinstance(reply, list | tuple) else reply
+    return [plain(item) for item in reply] if isinstance(reply, list | tuple) else reply
 
 
 class Pair:
@@ -250,8 +252,8 @@ class Pair:
             replies = theirs.get(client, ASLEEP), ours.get(client, ASLEEP)
             if replies[0] == replies[1]:
                 continue
-            known = [one for one in KNOWN_DIFFERENCES if one.holds(*replies, client in several)]
-            self.have_parted |= any(one.is_final for one in known)
+            known = [item for item in KNOWN_DIFFERENCES if item.holds(*replies, client in several)]
+            self.have_parted |= any(entry.is_final for entry in known)
             if not known:
                 unknown.append((client, *replies))
         assert not unknown or self.have_parted, f"client, theirs, ours: {unknown}"
@@ -515,7 +517,7 @@ SCENARIOS = [
 ]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=[one.name for one in SCENARIOS])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[named.name for named in SCENARIOS])
 def test_a_story_goes_the_same_way(theirs: Theirs, scenario: Scenario) -> None:
     pair = Pair(theirs)
     try:

@@ -63,14 +63,14 @@ class EngineMachine(StreamRules, GroupRules):
     @rule(stream=streams, count=st.integers(1, 3))
     def let_ids_come_again(self, stream: bytes, count: int) -> None:
         """XSETID can lower the last id to the last live entry: what was above it is free again."""
-        found = self.reference.streams.get(stream)
-        if found is None or not found.ids:
+        known_stream = self.reference.streams.get(stream)
+        if known_stream is None or not known_stream.ids:
             return
-        again = found.ids[-count:]
+        again = known_stream.ids[-count:]
         self.delete(stream, [*again], References.KEEP)
         self.read_group_plainly(b"g", b"b", None, 0)  # comes by what is pending and gone
-        top = found.ids[-1] if found.ids else EntryId(0, 1)
-        self.set_stream(stream, found.last_id, None, top)
+        top = known_stream.ids[-1] if known_stream.ids else EntryId(0, 1)
+        self.set_stream(stream, known_stream.last_id, None, top)
         self.set_stream(stream, top, None, MIN_ID)
         for entry_id in again:
             self.add(stream, [Draft(entry_id, (b"f", b"again"))], True, None, None)

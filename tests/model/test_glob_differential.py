@@ -11,7 +11,7 @@ from tests.model.redis_server import redis_server, server_path, words
 
 PATTERNS = 4000
 NAMES = 400
-LETTERS = "abc*?[]^-\\"
+ALPHABET = "abc*?[]^-\\"
 
 
 @pytest.mark.skipif(
@@ -20,14 +20,14 @@ LETTERS = "abc*?[]^-\\"
 def test_globs_fit_as_in_redis(tmp_path: Path) -> None:
     pick = random.Random(7)
 
-    def text(letters: str, length: int) -> bytes:
-        return "".join(pick.choices(letters, k=pick.randint(0, length))).encode()
+    def text(alphabet: str, length: int) -> bytes:
+        return "".join(pick.choices(alphabet, k=pick.randint(0, length))).encode()
 
     names = {text("abc]^-\\*?[", 6) for _ in range(NAMES)}
     with redis_server(tmp_path) as redis:
         redis.run(words("MSET", *(part for name in names for part in (name, b""))))
         for _ in range(PATTERNS):
-            pattern = text(LETTERS, 10)
+            pattern = text(ALPHABET, 10)
             matches = matcher(pattern)
             ours = {name for name in names if matches(name)}
             assert ours == set(redis.run(words("KEYS", pattern))), pattern

@@ -156,7 +156,7 @@ class History:
     def _xread(self, key: bytes, group: bytes, consumer: bytes) -> Words:
         del group, consumer
         pick = self._random
-        rest = [
+        others = [
             words("STREAMS", key, self._any_id()),
             words("STREAMS", *KEYS, self._id(), self._id()),
             words("STREAMS", key),
@@ -164,7 +164,7 @@ class History:
             words("GROUP", "g", "c"),
         ]
         count = pick.choice([[], words("COUNT", pick.randint(-1, 3))])
-        return words("XREAD") + count + pick.choice(rest)
+        return words("XREAD") + count + pick.choice(others)
 
     def _xpending(self, key: bytes, group: bytes, consumer: bytes) -> Words:
         pick = self._random
@@ -248,22 +248,22 @@ def comparable(command: Words, reply: Any) -> Any:
     if name == b"KEYS":
         return sorted(reply)
     if name == b"XPENDING" and len(command) > 3:
-        return [[one[0], one[1], one[3]] for one in reply]
+        return [[item[0], item[1], item[3]] for item in reply]
     if name == b"XINFO":
         is_list = command[1].upper() != b"STREAM"
-        return [_fields(one) for one in reply] if is_list else _fields(reply)
-    return [comparable(words("X"), one) for one in reply]
+        return [_fields(item) for item in reply] if is_list else _fields(reply)
+    return [comparable(words("X"), item) for item in reply]
 
 
 def _fields(flat: list[Any]) -> dict[bytes, Any]:
     pairs = dict(zip(flat[0::2], flat[1::2], strict=True))
-    found = {name: value for name, value in pairs.items() if name not in HIDDEN | TIMES}
+    shown = {name: value for name, value in pairs.items() if name not in HIDDEN | TIMES}
     for name in (b"groups", b"consumers"):
-        if isinstance(found.get(name), list):
-            found[name] = [_fields(one) for one in found[name]]
-    if isinstance(found.get(b"pending"), list):  # without the time in the middle
-        found[b"pending"] = [[*one[:-2], one[-1]] for one in found[b"pending"]]
-    return found
+        if isinstance(shown.get(name), list):
+            shown[name] = [_fields(item) for item in shown[name]]
+    if isinstance(shown.get(b"pending"), list):  # without the time in the middle
+        shown[b"pending"] = [[*item[:-2], item[-1]] for item in shown[b"pending"]]
+    return shown
 
 
 def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
@@ -277,7 +277,7 @@ def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
 
 
 def plain(reply: Any) -> Any:
-    return [plain(one) for one in reply] if isinstance(reply, list | tuple) else reply
+    return [plain(item) for item in reply] if isinstance(reply, list | tuple) else reply
 
 
 def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Words) -> Any:

@@ -168,8 +168,12 @@ class Workload:
         return self._engine.keyspace.find(name)
 
     def _id(self, stream: bytes) -> EntryId:
-        found = self._find(stream)
-        live = [] if found is None else [one.id for one in found.log.range(MIN_ID, MAX_ID)]
+        known_stream = self._find(stream)
+        live = (
+            []
+            if known_stream is None
+            else [entry.id for entry in known_stream.log.range(MIN_ID, MAX_ID)]
+        )
         if not live or self._random.random() < 0.1:
             return EntryId(self._random.randint(0, 2_000), self._random.randint(0, 2))
         return self._random.choice(live)
@@ -178,9 +182,9 @@ class Workload:
         return [self._id(stream) for _ in range(self._random.randint(1, 3))]
 
     def _pending(self, stream: bytes, group: bytes) -> list[EntryId]:
-        found = self._find(stream)
-        in_group = None if found is None else found.groups.get(group)
-        ids = [] if in_group is None else [one.id for one in in_group.pel.walk()]
+        known_stream = self._find(stream)
+        in_group = None if known_stream is None else known_stream.groups.get(group)
+        ids = [] if in_group is None else [entry.id for entry in in_group.pel.walk()]
         if not ids or self._random.random() < 0.1:
             return self._ids(stream)
         return self._random.sample(ids, min(len(ids), self._random.randint(1, 4)))
@@ -242,8 +246,12 @@ class Workload:
 
     def add(self) -> Ask:
         stream, drafts, trim = self._stream(), self._drafts(), self._maybe_trim()
-        found = self._find(stream)
-        expected = found.last_id if found is not None and self._random.random() < 0.1 else None
+        known_stream = self._find(stream)
+        expected = (
+            known_stream.last_id
+            if known_stream is not None and self._random.random() < 0.1
+            else None
+        )
         return lambda: self._engine.perform(
             Add(stream, drafts, expected_last_id=expected, trim=trim)
         )
@@ -251,8 +259,8 @@ class Workload:
     def add_once(self) -> Ask:
         stream, drafts = self._stream(), self._drafts()
         digest = Digest()
-        for one in drafts if self._random.random() < 0.2 else ():
-            digest.add(one.fields)
+        for draft in drafts if self._random.random() < 0.2 else ():
+            digest.add(draft.fields)
         key = Idempotent(self._consumer(), self._random.choice(KEYS), digest.value())
         return lambda: self._engine.perform(Add(stream, drafts, key))
 
@@ -303,9 +311,11 @@ class Workload:
 
     def set_counters(self) -> Ask:
         stream, ahead = self._stream(), self._random.randint(0, 3)
-        found = self._find(stream)
+        known_stream = self._find(stream)
         last_id = (
-            found.last_id._replace(ms=found.last_id.ms + ahead) if found is not None else MIN_ID
+            known_stream.last_id._replace(ms=known_stream.last_id.ms + ahead)
+            if known_stream is not None
+            else MIN_ID
         )
         added = self._random.choice([None, 1_000])
         return lambda: self._engine.perform(SetCounters(stream, last_id, added))

@@ -30,9 +30,9 @@ class Driver(Engine):
         waiters_max: int = 10_000,
         bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
     ) -> None:
-        self.hand = ManualClock()
+        self.clock = ManualClock()
         super().__init__(
-            MemoryStorage(), clock=clock or self.hand, waiters_max=waiters_max, bounds=bounds
+            MemoryStorage(), clock=clock or self.clock, waiters_max=waiters_max, bounds=bounds
         )
 
     async def put(self, *numbers: int, stream: bytes = S) -> None:
@@ -89,7 +89,7 @@ class Driver(Engine):
         reads = await self.perform(
             Read(cursors, limit=limit, wait_ms=wait_ms, missing_ok=missing_ok)
         )
-        return [(one.stream, [e.id.ms for e in one.entries]) for one in reads if one.entries]
+        return [(read.stream, [e.id.ms for e in read.entries]) for read in reads if read.entries]
 
     async def held(self, consumer: bytes | None = None) -> list[PendingItem]:
         """List what is pending."""
@@ -101,8 +101,8 @@ class Driver(Engine):
 
 def numbers(reads: list[GroupRead]) -> list[int]:
     """Return what a group read got, over all its streams."""
-    return [one.id.ms for read in reads for one in read.deliveries]
+    return [delivery.id.ms for read in reads for delivery in read.deliveries]
 
 
 def deliveries(reads: list[GroupRead]) -> list[Delivery]:
-    return [one for read in reads for one in read.deliveries]
+    return [delivery for read in reads for delivery in read.deliveries]

@@ -25,12 +25,7 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-NAMED = ["app/backends", "app/bulk", "app/cli", "app/http", "app/live", "app/runtime"]
-NAMED += ["app/transport", "app/wire", "engine/journal", "engine/state", "examples", "pipeline"]
-NAMED += ["tests/api", "tests/bench", "tests/contract", "tests/crash", "tests/e2e", "tests/fuzz"]
-NAMED += ["tests/pipeline", "tests/sdk", "tests/stalls", "tests/unit/app/bulk"]
-NAMED += ["tests/unit/app/http", "tests/unit/app/live", "tests/unit/app/runtime"]
-NAMED += ["tests/unit/app/transport", "tests/unit/app/wire", "tests/unit/engine/journal"]
+NAMED = ["app", "engine", "examples", "pipeline", "tests"]
 """Folders whose names are checked."""
 
 INSTEAD_OF_PART = {

@@ -47,10 +47,10 @@ def driver() -> tuple[Driver, VirtualClock]:
 @asynccontextmanager
 async def kept(engine: Engine) -> AsyncIterator[None]:
     """Keep an engine's house meanwhile."""
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     yield
-    house.cancel()
-    await asyncio.wait([house])
+    housekeeping.cancel()
+    await asyncio.wait([housekeeping])
 
 
 def records(engine: Engine) -> list[list[commands.Command]]:
@@ -60,8 +60,8 @@ def records(engine: Engine) -> list[list[commands.Command]]:
 
 def steps(engine: Engine) -> list[int]:
     """Return which steps of the clock are recorded."""
-    found = [command for record in records(engine) for command in record]
-    return [one.by_ms for one in found if isinstance(one, commands.ClockSet)]
+    recorded = [command for record in records(engine) for command in record]
+    return [item.by_ms for item in recorded if isinstance(item, commands.ClockSet)]
 
 
 def in_virtual_time_either_way(test: Callable[[int], object]) -> Callable[[int], None]:
@@ -86,9 +86,9 @@ async def test_who_waits_for_an_idle_entry_gets_it_when_it_has_been_idle(by_ms: 
     blocked = asyncio.create_task(engine.take(b"a", claim=IDLE_MS, wait_ms=None))
     await asyncio.sleep(10)
     clock.step(by_ms)
-    [one] = deliveries(await blocked)
+    [item] = deliveries(await blocked)
     assert now_ms() == IDLE_MS
-    assert one.idle_ms == IDLE_MS
+    assert item.idle_ms == IDLE_MS
 
 
 @in_virtual_time_either_way
@@ -99,7 +99,7 @@ async def test_who_comes_once_the_clock_was_set_waits_for_the_rest(by_ms: int) -
     await asyncio.sleep(10)
     clock.step(by_ms)
     await engine.take(b"b", 1)
-    assert [one.idle_ms for one in await engine.held()] == [10_000, 0]
+    assert [entry.idle_ms for entry in await engine.held()] == [10_000, 0]
     first = await engine.take(b"a", 1, claim=IDLE_MS, wait_ms=None)
     assert (numbers(first), now_ms()) == ([1], IDLE_MS)
     second = await engine.take(b"a", 1, claim=IDLE_MS, wait_ms=None)
@@ -115,7 +115,7 @@ async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_i
     await engine.take(b"b")
     await asyncio.sleep(10 * DAY_MS // 1000)
     clock.step(by_ms)
-    assert [one.idle_ms for one in await engine.held()] == [10 * DAY_MS]
+    assert [entry.idle_ms for entry in await engine.held()] == [10 * DAY_MS]
     [info] = await engine.perform(ListConsumers(S, G))
     assert (info.idle_ms, info.inactive_ms) == (10 * DAY_MS, 10 * DAY_MS)
 
@@ -130,12 +130,12 @@ async def test_claims_and_lists_go_by_the_time_that_has_passed(by_ms: int) -> No
     await engine.take(b"b", 1)
     await asyncio.sleep(15)
     listed = await engine.perform(ListPending(S, G, min_idle_ms=IDLE_MS))
-    assert [(one.id.ms, one.idle_ms) for one in listed] == [(1, 35_000)]
+    assert [(entry.id.ms, entry.idle_ms) for entry in listed] == [(1, 35_000)]
     claimed = await engine.perform(
         Autoclaim(S, G, b"a", min_idle_ms=IDLE_MS, start=MIN_ID, limit=10, just_id=False)
     )
-    assert [one.id.ms for one in claimed.deliveries] == [1]
-    assert [one.idle_ms for one in await engine.held()] == [0, 15_000]
+    assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
+    assert [entry.idle_ms for entry in await engine.held()] == [0, 15_000]
 
 
 @in_virtual_time
@@ -146,7 +146,7 @@ async def test_a_clock_that_goes_back_and_forth_changes_nothing_in_the_end() -> 
         await engine.take(b"b", 1)
         await asyncio.sleep(1)
         clock.step(by_ms)
-    assert [one.idle_ms for one in await engine.held()] == [4_000, 3_000, 2_000, 1_000]
+    assert [entry.idle_ms for entry in await engine.held()] == [4_000, 3_000, 2_000, 1_000]
     assert steps(engine) == [HOUR_MS, -DAY_MS, -HOUR_MS, DAY_MS]
 
 
@@ -173,7 +173,7 @@ async def test_a_clock_that_is_adjusted_bit_by_bit_is_followed() -> None:
         for _ in range(100):
             clock.step(-CLOCK_STEP_MS_MIN // 2)
             await asyncio.sleep(1.5)
-        assert [one.idle_ms for one in await engine.held()] == [100 * CLOCK_STEP_MS_MIN]
+        assert [entry.idle_ms for entry in await engine.held()] == [100 * CLOCK_STEP_MS_MIN]
         assert steps(engine) == []
 
 
@@ -273,7 +273,7 @@ async def test_an_age_limit_takes_nothing_early_when_the_clock_is_set_back() -> 
         for _ in range(60):
             await asyncio.sleep(59)
             await engine.perform(Add(S, draft))
-        ids = [one.id for one in await engine.perform(Range(S))]
+        ids = [entry.id for entry in await engine.perform(Range(S))]
         assert ids == [EntryId(first.ms, seq) for seq in range(61)]
         await asyncio.sleep(3 * 60)
         assert await length_of(engine, S) == 0
@@ -304,24 +304,24 @@ async def test_a_start_before_what_was_recorded_goes_on_from_there(
     recover: Callable[[Engine], Keyspace],
 ) -> None:
     before = Driver()
-    before.hand.now_ms = START_MS
+    before.clock.now_ms = START_MS
     await before.start(1, 2, 3)
     await before.take(b"a", 1)
-    before.hand.now_ms += 20_000
+    before.clock.now_ms += 20_000
     await before.take(b"a", 1)
-    before.hand.now_ms += 10_000
+    before.clock.now_ms += 10_000
     await before.take(b"b", 1)
     await before.perform(Nack(S, G, [entry_id(3)], mode=NackMode.FAIL, delay_ms=IDLE_MS))
 
     clock = ManualClock(START_MS - HOUR_MS)
     after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
     held = await after.perform(ListPending(S, G))
-    assert [one.idle_ms for one in held] == [30_000, 10_000, None]
+    assert [entry.idle_ms for entry in held] == [30_000, 10_000, None]
     clock.now_ms += IDLE_MS - 1
     claim = Autoclaim(S, G, b"c", min_idle_ms=IDLE_MS, limit=9, just_id=True)
     assert len((await after.perform(claim)).deliveries) == 2
     clock.now_ms += 1
-    assert [one.id.ms for one in (await after.perform(claim)).deliveries] == [3]
+    assert [delivery.id.ms for delivery in (await after.perform(claim)).deliveries] == [3]
 
 
 @recovered
@@ -329,20 +329,20 @@ async def test_a_start_after_the_clock_was_set_while_it_ran_knows_all_idle_times
     recover: Callable[[Engine], Keyspace],
 ) -> None:
     before = Driver()
-    before.hand.now_ms = START_MS
+    before.clock.now_ms = START_MS
     await before.start(1, 2, 3)
     await before.take(b"a", 1)
-    before.hand.now_ms += 10_000
-    before.hand.step(DAY_MS)
+    before.clock.now_ms += 10_000
+    before.clock.step(DAY_MS)
     await before.take(b"a", 1)
-    before.hand.now_ms += 5_000
-    before.hand.step(-DAY_MS - HOUR_MS)
+    before.clock.now_ms += 5_000
+    before.clock.step(-DAY_MS - HOUR_MS)
     await before.take(b"a", 1)
 
-    clock = ManualClock(before.hand.now_ms + 1_000)
+    clock = ManualClock(before.clock.now_ms + 1_000)
     after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
     held = await after.perform(ListPending(S, G))
-    assert [one.idle_ms for one in held] == [16_000, 6_000, 1_000]
+    assert [entry.idle_ms for entry in held] == [16_000, 6_000, 1_000]
     assert steps(after) == []
 
 
@@ -384,9 +384,9 @@ def test_a_step_is_told_until_it_is_taken_account_of() -> None:
 async def test_what_is_made_as_old_as_can_be_is_claimed_first() -> None:
     engine = Driver()
     await engine.start(1, 2, 3)
-    engine.hand.step(HOUR_MS)
+    engine.clock.step(HOUR_MS)
     await engine.take(b"a")
     await engine.perform(Claim(S, G, b"a", [entry_id(2)], 0, time_ms=1))
     await engine.perform(Claim(S, G, b"a", [entry_id(3)], 0, time_ms=0))
-    assert [one.idle_ms for one in await engine.held()] == [0, 1_000, 1_000]
+    assert [entry.idle_ms for entry in await engine.held()] == [0, 1_000, 1_000]
     assert numbers(await engine.take(b"b", claim=1_000)) == [2, 3]

@@ -57,7 +57,7 @@ def test_entries_and_ids_come_back_as_what_they_are(command: c.EntriesAdded) -> 
 
 def test_every_number_of_the_format_is_used_once() -> None:
     classes = c.Command.__args__
-    tags = [one.__struct_config__.tag for one in classes]
+    tags = [classe.__struct_config__.tag for classe in classes]
     assert sorted(tags) == list(range(1, len(classes) + 1))
 
 

@@ -31,10 +31,10 @@ def test_a_patch_can_name_every_part(
 def test_a_patch_changes_what_it_names_and_nothing_else(named: set[str]) -> None:
     patch = PolicyPatch(**{name: getattr(OTHER, name) for name in named})
 
-    found = patched(POLICY, patch)
+    changed = patched(POLICY, patch)
 
     for name in GroupPolicy.__struct_fields__:
-        assert getattr(found, name) == getattr(OTHER if name in named else POLICY, name)
+        assert getattr(changed, name) == getattr(OTHER if name in named else POLICY, name)
 
 
 def test_a_patch_takes_away_what_can_be_left_out() -> None:

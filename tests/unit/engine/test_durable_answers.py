@@ -68,12 +68,12 @@ async def turns() -> None:
 
 @pytest.fixture
 async def slow() -> AsyncIterator[Slow]:
-    found = Slow()
-    running = asyncio.create_task(found.engine.run())
-    await found.safely(found.engine.perform(Add(S, [Draft(None, FIELDS), Draft(None, FIELDS)])))
-    await found.safely(found.engine.perform(CreateGroup(S, G, GroupStart(MIN_ID))))
-    yield found
-    await found.engine.close()
+    started = Slow()
+    running = asyncio.create_task(started.engine.run())
+    await started.safely(started.engine.perform(Add(S, [Draft(None, FIELDS), Draft(None, FIELDS)])))
+    await started.safely(started.engine.perform(CreateGroup(S, G, GroupStart(MIN_ID))))
+    yield started
+    await started.engine.close()
     await running
 
 
@@ -129,13 +129,13 @@ async def test_an_error_waits_until_what_it_tells_of_is_durable(
 
     asking = asyncio.create_task(refused(slow.engine))
     await turns()
-    was_told_early = asking.done()
+    was_answered_early = asking.done()
     slow.storage.settle()
 
     with pytest.raises(kind):
         await asking
     await adding
-    assert not was_told_early
+    assert not was_answered_early
 
 
 async def test_an_error_that_tells_of_what_is_lost_is_not_told(slow: Slow) -> None:
@@ -161,15 +161,15 @@ async def test_a_takeover_is_told_once_it_is_durable(slow: Slow) -> None:
     engine = slow.engine
     await slow.safely(engine.perform(group_request(S, G)))
     async with engine.claims(S, G, b"a") as takeovers:
-        told = asyncio.ensure_future(anext(takeovers))
+        pending_takeover = asyncio.ensure_future(anext(takeovers))
         claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
         await turns()
-        was_told_early = told.done()
+        was_answered_early = pending_takeover.done()
         slow.storage.settle()
         await claiming
-        takeover = await told
+        takeover = await pending_takeover
 
-    assert not was_told_early
+    assert not was_answered_early
     assert (len(takeover.counts), takeover.by) == (2, b"b")
 
 
@@ -177,7 +177,7 @@ async def test_a_takeover_that_is_lost_is_never_told(slow: Slow) -> None:
     engine = slow.engine
     await slow.safely(engine.perform(group_request(S, G)))
     async with engine.claims(S, G, b"a") as takeovers:
-        told = asyncio.ensure_future(anext(takeovers))
+        pending_takeover = asyncio.ensure_future(anext(takeovers))
         claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
         await turns()
 
@@ -186,8 +186,8 @@ async def test_a_takeover_that_is_lost_is_never_told(slow: Slow) -> None:
         with pytest.raises(Unavailable):
             await claiming
         await turns()
-        was_told = told.done()
+        was_answered = pending_takeover.done()
 
-    assert not was_told
+    assert not was_answered
     with pytest.raises(StopAsyncIteration):
-        await told
+        await pending_takeover

@@ -123,7 +123,7 @@ async def test_after_the_greatest_id_nothing_can_be_added(engine: Driver) -> Non
 
 async def test_ids_keep_growing_when_the_clock_steps_back(engine: Driver) -> None:
     first = (await engine.perform(Add(S, [Draft(None, PAIR)]))).ids
-    engine.hand.now_ms = 10
+    engine.clock.now_ms = 10
     assert (await engine.perform(Add(S, [Draft(None, PAIR)] * 2))).ids == [
         entry_id(1000, 1),
         entry_id(1000, 2),
@@ -170,7 +170,7 @@ async def test_those_who_follow_two_streams_in_turn_share_what_is_read(engine: D
 
     first = [await batch(name) for name in streams]
     again = [await batch(name) for name in streams]
-    assert [one is other for one, other in zip(first, again, strict=True)] == [True, True]
+    assert [item is other for item, other in zip(first, again, strict=True)] == [True, True]
 
 
 async def test_without_leave_to_create_a_missing_stream_stays_missing(engine: Driver) -> None:
@@ -296,7 +296,7 @@ async def test_a_stream_forgets_by_age_on_every_append(engine: Driver) -> None:
     await engine.perform(CreateStream(S, StreamConfig(max_age_ms=100)))
     await engine.put(899, 900, 901)
     assert await all_ids(engine) == [900, 901]
-    engine.hand.now_ms = 1_001
+    engine.clock.now_ms = 1_001
     await engine.put(1_001)
     assert await all_ids(engine) == [901, 1_001]
 
@@ -306,7 +306,7 @@ async def test_a_stream_made_again_after_its_deletion_has_a_greater_epoch(engine
     for _ in range(3):
         await engine.put(1)
         epochs.append((await engine.perform(DescribeStream(S))).epoch)
-        engine.hand.now_ms -= 100
+        engine.clock.now_ms -= 100
         assert await engine.perform(DeleteStream(S))
     assert epochs == sorted(set(epochs))
     assert not await engine.perform(DeleteStream(S))
@@ -365,8 +365,8 @@ async def test_a_missing_stream_fails_the_read_unless_it_may_be_missing(engine: 
     with pytest.raises(StreamNotFound) as refusal:
         await engine.follow(S, b"missing", after=MIN_ID, wait_ms=0)
     assert refusal.value.stream == b"missing"
-    found = await engine.follow(S, b"missing", after=MIN_ID, wait_ms=0, missing_ok=True)
-    assert found == [(S, [1])]
+    reads = await engine.follow(S, b"missing", after=MIN_ID, wait_ms=0, missing_ok=True)
+    assert reads == [(S, [1])]
 
 
 @pytest.mark.parametrize(
@@ -444,8 +444,8 @@ async def test_listings_are_in_byte_order_of_the_names(engine: Driver) -> None:
         b"z",
         b"\xff",
     ]
-    found = [consumer.name for consumer in await engine.perform(ListConsumers(S, b"z"))]
-    assert found == [b"", b"A", b"z", b"\xff"]
+    names = [consumer.name for consumer in await engine.perform(ListConsumers(S, b"z"))]
+    assert names == [b"", b"A", b"z", b"\xff"]
 
 
 async def test_moving_a_group_back_delivers_again_with_a_fresh_count_to_the_new_reader(
@@ -487,9 +487,9 @@ async def test_a_read_that_finds_nothing_still_creates_the_consumer(engine: Driv
 async def test_idle_counts_attempts_and_inactive_counts_successes(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.take(limit=1)
-    engine.hand.now_ms += 30
+    engine.clock.now_ms += 30
     await engine.take(limit=1, no_ack=True)
-    engine.hand.now_ms += 5
+    engine.clock.now_ms += 5
     (consumer,) = await engine.perform(ListConsumers(S, G))
     assert (consumer.idle_ms, consumer.inactive_ms) == (5, 35)
 
@@ -513,9 +513,12 @@ async def test_dropping_a_consumer_loses_what_it_held_and_releasing_does_not(
 async def test_history_answers_at_once_and_counts_as_a_delivery(engine: Driver) -> None:
     await engine.start(1, 2, 3)
     await engine.take(limit=2)
-    engine.hand.now_ms += 40
+    engine.clock.now_ms += 40
     (read,) = await engine.take(after=MIN_ID, wait_ms=None)
-    assert [(one.id.ms, one.idle_ms, one.delivered_before) for one in read.deliveries] == [
+    assert [
+        (delivery.id.ms, delivery.idle_ms, delivery.delivered_before)
+        for delivery in read.deliveries
+    ] == [
         (1, 40, 1),
         (2, 40, 1),
     ]
@@ -538,9 +541,12 @@ async def test_history_shows_deleted_entries_without_fields_and_leaves_them_alon
     await engine.start(1, 2)
     await engine.take()
     await engine.perform(Delete(S, [entry_id(1)]))
-    engine.hand.now_ms += 10
+    engine.clock.now_ms += 10
     (read,) = await engine.take(after=MIN_ID)
-    assert [(one.id.ms, one.fields) for one in read.deliveries] == [(1, None), (2, (b"n", b"2"))]
+    assert [(delivery.id.ms, delivery.fields) for delivery in read.deliveries] == [
+        (1, None),
+        (2, (b"n", b"2")),
+    ]
     held = [(item.idle_ms, item.delivery_count) for item in await engine.held()]
     assert held == [(10, 1), (0, 2)]
 
@@ -562,7 +568,7 @@ async def test_a_stream_that_is_named_twice_is_read_again_after_the_first_read(
     assert numbers(reads) == [1, 2]
     assert [read.pending_count for read in reads] == [1, 2]
     assert numbers(await engine.take(b"a", streams=(S, S))) == [3]
-    assert [one.delivery_count for one in await engine.held()] == [1, 1, 1]
+    assert [entry.delivery_count for entry in await engine.held()] == [1, 1, 1]
 
 
 # Claiming while reading
@@ -571,9 +577,9 @@ async def test_a_stream_that_is_named_twice_is_read_again_after_the_first_read(
 async def test_a_claiming_read_takes_the_longest_idle_first_then_new_ones(engine: Driver) -> None:
     await engine.start(1, 2, 3, 4)
     await engine.take(b"b", 1)
-    engine.hand.now_ms -= 500
+    engine.clock.now_ms -= 500
     await engine.take(b"c", 1)
-    engine.hand.now_ms += 600
+    engine.clock.now_ms += 600
     got = deliveries(await engine.take(b"a", claim=50, limit=3))
     assert [(d.id.ms, d.idle_ms, d.delivered_before, d.claimed_from) for d in got] == [
         (2, 600, 1, b"c"),
@@ -607,7 +613,10 @@ async def test_after_a_step_back_an_entry_can_come_twice_in_one_reply(engine: Dr
     await engine.take(b"b")
     await engine.perform(moved(S, G, GroupStart(MIN_ID)))
     (read,) = await engine.take(b"a", claim=0)
-    assert [(one.id.ms, one.delivered_before) for one in read.deliveries] == [(1, 1), (1, 0)]
+    assert [(delivery.id.ms, delivery.delivered_before) for delivery in read.deliveries] == [
+        (1, 1),
+        (1, 0),
+    ]
     assert read.pending_count == 1
     assert [item.delivery_count for item in await engine.held(b"a")] == [1]
 
@@ -685,7 +694,7 @@ async def test_nacked_entries_come_before_idle_ones_in_the_order_they_were_given
     await engine.take(b"a")
     for number in (3, 2, 3):
         await engine.perform(Nack(S, G, [entry_id(number)], mode=NackMode.FAIL))
-    engine.hand.now_ms += 100
+    engine.clock.now_ms += 100
     assert numbers(await engine.take(b"b", claim=50)) == [2, 3, 1]
 
 
@@ -711,7 +720,7 @@ async def test_a_consumer_cannot_give_back_or_keep_what_another_holds(engine: Dr
 async def test_extending_restarts_the_idle_clock_and_counts_no_delivery(engine: Driver) -> None:
     await engine.start(1)
     await engine.take(b"a")
-    engine.hand.now_ms += 70
+    engine.clock.now_ms += 70
     assert await engine.perform(Extend(S, G, [entry_id(1)], consumer=b"a")) == [Outcome.EXTENDED]
     assert [(item.idle_ms, item.delivery_count) for item in await engine.held()] == [(0, 1)]
     await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
@@ -743,9 +752,11 @@ async def test_a_claim_sets_count_and_time_as_asked(
 ) -> None:
     await engine.start(1)
     await engine.take(b"b")
-    engine.hand.now_ms += 100
+    engine.clock.now_ms += 100
     claimed = await engine.perform(request_)
-    assert [(one.idle_ms, one.claimed_from) for one in claimed.deliveries] == [(100, b"b")]
+    assert [(delivery.idle_ms, delivery.claimed_from) for delivery in claimed.deliveries] == [
+        (100, b"b")
+    ]
     (item,) = await engine.held(b"a")
     assert (item.delivery_count, item.idle_ms) == (count, idle_ms)
 
@@ -766,7 +777,7 @@ async def test_a_forced_claim_of_what_is_not_pending_starts_at_one(
     await engine.start(1)
     ids = [entry_id(1), entry_id(2)]
     claimed = await engine.perform(Claim(S, G, b"a", ids, 10**9, force=True, just_id=just_id))
-    assert [one.id.ms for one in claimed.deliveries] == [1]
+    assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
     assert [(item.id.ms, item.delivery_count) for item in await engine.held()] == [(1, count)]
 
 
@@ -775,7 +786,7 @@ async def test_a_claim_purges_what_is_no_longer_in_the_stream(engine: Driver) ->
     await engine.take(b"b")
     await engine.perform(Delete(S, [entry_id(1)]))
     claimed = await engine.perform(Claim(S, G, b"a", [entry_id(2), entry_id(1)], 0))
-    assert [one.id.ms for one in claimed.deliveries] == [2]
+    assert [delivery.id.ms for delivery in claimed.deliveries] == [2]
     assert claimed.deleted_ids == [entry_id(1)]
     assert await engine.held_numbers() == [2]
 
@@ -787,8 +798,10 @@ async def test_an_entry_claimed_twice_in_one_call_shows_what_the_first_made_of_i
     await engine.take(b"b")
     ids = [entry_id(1), entry_id(2), entry_id(1)]
     claimed = await engine.perform(Claim(S, G, b"a", ids, 0, idle_ms=30))
-    found = [(d.id.ms, d.delivered_before, d.idle_ms, d.claimed_from) for d in claimed.deliveries]
-    assert found == [(1, 1, 0, b"b"), (2, 1, 0, b"b"), (1, 2, 30, None)]
+    claimed_twice = [
+        (d.id.ms, d.delivered_before, d.idle_ms, d.claimed_from) for d in claimed.deliveries
+    ]
+    assert claimed_twice == [(1, 1, 0, b"b"), (2, 1, 0, b"b"), (1, 2, 30, None)]
     assert [item.delivery_count for item in await engine.held()] == [3, 2]
 
 
@@ -815,7 +828,7 @@ async def test_autoclaim_goes_page_by_page_and_deleted_ids_use_up_the_page(
     second = await engine.perform(
         Autoclaim(S, G, b"a", min_idle_ms=0, start=first.next_start, limit=2)
     )
-    assert [one.id.ms for one in second.deliveries] == [3, 4]
+    assert [delivery.id.ms for delivery in second.deliveries] == [3, 4]
     assert second.next_start == MIN_ID
 
 
@@ -831,8 +844,8 @@ async def test_autoclaim_by_id_only_counts_no_delivery(engine: Driver) -> None:
     await engine.take(b"b")
     await engine.perform(Autoclaim(S, G, b"a", min_idle_ms=0, just_id=True, start=entry_id(2)))
     await engine.perform(Autoclaim(S, G, b"a", min_idle_ms=0, limit=1))
-    found = [(item.id.ms, item.delivery_count) for item in await engine.held(b"a")]
-    assert found == [(1, 2), (2, 1)]
+    counts = [(item.id.ms, item.delivery_count) for item in await engine.held(b"a")]
+    assert counts == [(1, 2), (2, 1)]
 
 
 # XPENDING
@@ -841,7 +854,7 @@ async def test_autoclaim_by_id_only_counts_no_delivery(engine: Driver) -> None:
 async def test_pending_entries_are_listed_by_id_consumer_and_idle_time(engine: Driver) -> None:
     await engine.start(1, 2, 3)
     await engine.take(b"a", 1)
-    engine.hand.now_ms += 20
+    engine.clock.now_ms += 20
     await engine.take(b"b", 2)
     await engine.perform(Delete(S, [entry_id(1)]))
     for request, expected in [
@@ -854,7 +867,7 @@ async def test_pending_entries_are_listed_by_id_consumer_and_idle_time(engine: D
         (ListPending(S, G, limit=0), []),
     ]:
         assert [item.id.ms for item in await engine.perform(request)] == expected
-    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [b"a", b"b"]
+    assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [b"a", b"b"]
 
 
 async def test_the_summary_of_pending_entries_leaves_out_consumers_that_hold_none(

@@ -54,8 +54,8 @@ def test_an_id_reads_back_from_its_own_text(entry_id: EntryId) -> None:
 
 
 @given(ids, ids)
-def test_ids_compare_as_one_big_number(one: EntryId, other: EntryId) -> None:
-    assert (one < other) == (one.ms * 2**64 + one.seq < other.ms * 2**64 + other.seq)
+def test_ids_compare_as_one_big_number(entry_id: EntryId, other: EntryId) -> None:
+    assert (entry_id < other) == (entry_id.ms * 2**64 + entry_id.seq < other.ms * 2**64 + other.seq)
 
 
 @given(ids)

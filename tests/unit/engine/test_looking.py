@@ -22,7 +22,7 @@ async def test_a_look_records_nothing() -> None:
     engine = Driver()
     await engine.put(1)
     await engine.perform(GOING_SOON)
-    engine.hand.now_ms += 10
+    engine.clock.now_ms += 10
     before = engine.storage.position
     assert engine.keyspace.find(S) is not None
     assert engine.storage.position == before
@@ -50,7 +50,7 @@ async def test_a_long_batch_is_decided_about_once_it_is_packed() -> None:
     adding = asyncio.create_task(engine.perform(Add(S, MANY)))
     await asyncio.sleep(0)
     assert not adding.done()
-    engine.hand.now_ms += 10  # the stream goes while the batch is packed
+    engine.clock.now_ms += 10  # the stream goes while the batch is packed
     ids = (await adding).ids
     assert (await engine.perform(DescribeStream(S))).length == len(MANY)
     assert (await engine.perform(Range(S, limit=1)))[0].id == ids[0] > entry_id(1)

@@ -91,7 +91,7 @@ async def test_deliveries_become_pending_up_to_a_slack_above_the_bound() -> None
         await read_group(engine, 10)
 
     pending = await engine.perform(Range(b"s", limit=delivered))
-    await engine.perform(Ack(b"s", b"g", [one.id for one in pending]))
+    await engine.perform(Ack(b"s", b"g", [entry.id for entry in pending]))
     assert await read_group(engine, 10) == 10
 
 

@@ -12,7 +12,12 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import GroupNotFound, Invalid
 from headgate.engine.journal import snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
-from headgate.engine.limits import AUTOCLAIM_MAX, BURIED_MAX, COUNT_MAX, GROUP_READ_MAX
+from headgate.engine.limits import (
+    AUTOCLAIM_MAX,
+    COUNT_MAX,
+    DEAD_LETTERS_AT_ONCE_MAX,
+    GROUP_READ_MAX,
+)
 from headgate.engine.replies import GroupState, Outcome, Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import (
     Ack,
@@ -81,16 +86,16 @@ async def nack(
     await engine.perform(Nack(S, G, ids, mode=mode, delay_ms=delay_ms))
 
 
-async def letters(engine: Driver) -> list[dict[bytes, bytes]]:
+async def dead_letters(engine: Driver) -> list[dict[bytes, bytes]]:
     """Return the dead letters as maps of their fields."""
     if engine.keyspace.find(D) is None:
         return []
-    found = await engine.perform(Range(D))
-    return [dict(zip(one.fields[0::2], one.fields[1::2], strict=True)) for one in found]
+    entries = await engine.perform(Range(D))
+    return [dict(zip(entry.fields[0::2], entry.fields[1::2], strict=True)) for entry in entries]
 
 
 async def dead_numbers(engine: Driver) -> list[int]:
-    return [int(one[b"n"]) for one in await letters(engine)]
+    return [int(dead_letter[b"n"]) for dead_letter in await dead_letters(engine)]
 
 
 async def taken(engine: Driver, consumer: bytes = b"b", claim: int | None = 0) -> list[int]:
@@ -127,14 +132,14 @@ async def test_who_rests_is_left_out_by_all_that_take_and_comes_first_when_due(
     await nack(engine, 2)
     await nack(engine, 3, delay_ms=100)
 
-    engine.hand.now_ms += 99
+    engine.clock.now_ms += 99
     claimed = await engine.perform(Claim(S, G, b"b", [entry_id(3)], 0))
     autoclaimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0, start=entry_id(3)))
     assert (claimed.deliveries, autoclaimed.deliveries) == ([], [])
     assert numbers(await engine.take(b"b", limit=1, released=True)) == [2]
     await nack(engine, 2)
 
-    engine.hand.now_ms += 1
+    engine.clock.now_ms += 1
     assert numbers(await engine.take(b"b", limit=2, claim=0)) == [3, 2]
 
 
@@ -145,19 +150,22 @@ async def test_who_has_rested_can_be_claimed_whatever_the_idle_time(
     await engine.start(1)
     await engine.take()
     await nack(engine, 1, delay_ms=100)
-    engine.hand.now_ms += 100
+    engine.clock.now_ms += 100
     if how == "claim":
-        found = await engine.perform(Claim(S, G, b"b", [entry_id(1)], 10**6))
+        claimed = await engine.perform(Claim(S, G, b"b", [entry_id(1)], 10**6))
     else:
-        found = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=10**6))
-    assert [one.id.ms for one in found.deliveries] == [1]
+        claimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=10**6))
+    assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
 
 
 async def test_who_rests_is_still_listed_as_pending_and_counted(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.take()
     await nack(engine, 1, delay_ms=100)
-    assert [(one.id.ms, one.consumer) for one in await engine.held()] == [(1, None), (2, b"a")]
+    assert [(entry.id.ms, entry.consumer) for entry in await engine.held()] == [
+        (1, None),
+        (2, b"a"),
+    ]
     assert (await engine.perform(DescribeGroup(S, G))).nacked_count == 1
     assert (await engine.perform(SumPending(S, G))).total == 2
 
@@ -167,7 +175,7 @@ async def test_who_rests_can_be_acknowledged(engine: Driver) -> None:
     await engine.take()
     await nack(engine, 1, delay_ms=100)
     assert await engine.perform(Ack(S, G, [entry_id(1)], consumer=b"b")) == [Outcome.ACKED]
-    engine.hand.now_ms += 100
+    engine.clock.now_ms += 100
     assert await taken(engine) == []
 
 
@@ -178,9 +186,9 @@ async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_rep
     for rest_ms in (10, 30, 30, 30):
         assert numbers(await engine.take(b"b", released=True)) == [1]
         await nack(engine, 1)
-        engine.hand.now_ms += rest_ms - 1
+        engine.clock.now_ms += rest_ms - 1
         assert await taken(engine) == []
-        engine.hand.now_ms += 1
+        engine.clock.now_ms += 1
 
 
 @pytest.mark.parametrize("mode", [NackMode.SILENT, NackMode.FATAL])
@@ -208,9 +216,9 @@ async def test_a_delay_that_was_asked_for_goes_before_the_policy(
     await under(engine, GroupPolicy(backoff_ms=(10,)), 1)
     await engine.take()
     await nack(engine, 1, mode=mode, delay_ms=20)
-    engine.hand.now_ms += 19
+    engine.clock.now_ms += 19
     assert await taken(engine) == []
-    engine.hand.now_ms += 1
+    engine.clock.now_ms += 1
     assert await taken(engine) == [1]
     await nack(engine, 1, delay_ms=0)
     assert await taken(engine) == [1]
@@ -269,14 +277,14 @@ async def test_an_entry_delivered_too_often_is_a_dead_letter_when_idle_again(
 ) -> None:
     await under(engine, TWICE, 7)
     assert await taken(engine, b"a") == [7]
-    engine.hand.now_ms += 50
+    engine.clock.now_ms += 50
     assert await taken(engine, b"b", claim=50) == [7]
-    engine.hand.now_ms += 49
+    engine.clock.now_ms += 49
     assert await taken(engine, b"a", claim=50) == []
-    assert await letters(engine) == []
-    engine.hand.now_ms += 1
+    assert await dead_letters(engine) == []
+    engine.clock.now_ms += 1
     assert await taken(engine, b"a", claim=50) == []
-    assert await letters(engine) == [
+    assert await dead_letters(engine) == [
         {
             b"n": b"7",
             b"_stream": S,
@@ -308,8 +316,12 @@ async def test_what_cannot_work_is_a_dead_letter_at_once(engine: Driver) -> None
     await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), 1, 2)
     await engine.take()
     await nack(engine, 1, mode=NackMode.FATAL)
-    [letter] = await letters(engine)
-    assert (letter[b"_id"], letter[b"_deliveries"], letter[b"_reason"]) == (b"1-0", b"", b"fatal")
+    [dead_letter] = await dead_letters(engine)
+    assert (dead_letter[b"_id"], dead_letter[b"_deliveries"], dead_letter[b"_reason"]) == (
+        b"1-0",
+        b"",
+        b"fatal",
+    )
     assert await engine.held_numbers() == [2]
 
 
@@ -319,7 +331,7 @@ async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> N
     await under(engine, GroupPolicy(max_deliveries=2, dead_letter_stream=D, backoff_ms=(10,)), 1)
     await engine.take()
     await nack(engine, 1)
-    engine.hand.now_ms += 10
+    engine.clock.now_ms += 10
     assert await taken(engine) == [1]
     await nack(engine, 1, mode=mode, delay_ms=None if mode is NackMode.FAIL else 1000)
     assert await dead_numbers(engine) == [1]
@@ -330,13 +342,13 @@ async def test_what_was_never_tried_is_no_dead_letter(engine: Driver) -> None:
     for _ in range(3):
         assert numbers(await engine.take(b"b", released=True)) == [1]
         await nack(engine, 1, mode=NackMode.SILENT)
-    assert await letters(engine) == []
+    assert await dead_letters(engine) == []
 
 
 async def test_a_fatal_failure_is_a_dead_letter_however_many_are_given_back_before_it(
     engine: Driver,
 ) -> None:
-    count = BURIED_MAX + 1
+    count = DEAD_LETTERS_AT_ONCE_MAX + 1
     await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), *range(1, count + 1))
     await engine.take()
     await nack(engine, *range(1, count))
@@ -347,10 +359,10 @@ async def test_a_fatal_failure_is_a_dead_letter_however_many_are_given_back_befo
 async def test_what_was_delivered_too_often_is_not_delivered_however_many_come_before_it(
     engine: Driver,
 ) -> None:
-    count = BURIED_MAX + 1
+    count = DEAD_LETTERS_AT_ONCE_MAX + 1
     await under(engine, ONCE, *range(1, count + 1))
     await engine.take(b"a")
-    engine.hand.now_ms += 10
+    engine.clock.now_ms += 10
     assert await taken(engine, b"b", claim=10) == []
     assert await taken(engine, b"b", claim=10) == []
     assert await dead_numbers(engine) == list(range(1, count + 1))
@@ -360,7 +372,7 @@ async def test_a_dead_letter_is_never_delivered_again(engine: Driver) -> None:
     await under(engine, ONCE, 1, 2)
     await engine.take()
     await nack(engine, 1)
-    engine.hand.now_ms += 10**6
+    engine.clock.now_ms += 10**6
     for _ in range(3):
         assert 1 not in await taken(engine, b"a")
     assert numbers(await engine.take(b"a", after=MIN_ID)) == []
@@ -371,7 +383,7 @@ async def test_an_entry_that_is_gone_leaves_no_dead_letter(engine: Driver) -> No
     await engine.take()
     await engine.perform(Delete(S, [entry_id(1)]))
     await nack(engine, 1)
-    assert await letters(engine) == []
+    assert await dead_letters(engine) == []
 
 
 async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Driver) -> None:
@@ -404,7 +416,7 @@ async def test_a_read_that_is_refused_moves_nothing(engine: Driver) -> None:
     await under(engine, ONCE, 1)
     await engine.put(1, stream=b"other")
     await engine.take()
-    engine.hand.now_ms += 10
+    engine.clock.now_ms += 10
     before = everything_in(engine.keyspace)
     with pytest.raises(GroupNotFound):
         await engine.take(b"b", claim=10, streams=(S, b"other"))
@@ -417,13 +429,13 @@ async def test_the_house_is_kept_with_nobody_reading() -> None:
     policy = GroupPolicy(claim_idle_ms=5_000, max_deliveries=1, dead_letter_stream=D)
     await under(engine, policy, 1)
     await engine.take()
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     reader = asyncio.create_task(
         engine.perform(Read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True))
     )
     [read] = await reader
-    house.cancel()
-    assert [one.fields[:2] for one in read.entries] == [(b"n", b"1")]
+    housekeeping.cancel()
+    assert [entry.fields[:2] for entry in read.entries] == [(b"n", b"1")]
     assert 5_000 <= now_ms() <= 6_000
     assert await engine.held() == []
 
@@ -434,9 +446,9 @@ async def test_without_an_idle_time_only_what_was_given_back_is_dead_with_nobody
     await under(engine, ONCE, 1, 2)
     await engine.take()
     await nack(engine, 1, delay_ms=3_000)  # as if under a policy that lets it rest
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(10)
-    house.cancel()
+    housekeeping.cancel()
     assert await dead_numbers(engine) == [1]
     assert await engine.held_numbers() == [2]
 
@@ -475,16 +487,16 @@ async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine
     await engine.perform(CreateGroup(S, b"h", GroupStart(MIN_ID)))
     await engine.take()
     await nack(engine, 1)
-    [letter] = [one.id for one in await engine.perform(Range(D))]
+    [dead_letter] = [entry.id for entry in await engine.perform(Range(D))]
 
     assert await engine.perform(Redrive(S, G)) == [
-        Redriven(letter, RedriveOutcome.RELEASED, entry_id(1))
+        Redriven(dead_letter, RedriveOutcome.RELEASED, entry_id(1))
     ]
-    assert [type(one) for one in last_record(engine)] == [
+    assert [type(item) for item in last_record(engine)] == [
         commands.EntriesReleased,
         commands.EntriesDeleted,
     ]
-    assert [(one.id.ms, one.delivery_count) for one in await engine.held()] == [(1, 0)]
+    assert [(entry.id.ms, entry.delivery_count) for entry in await engine.held()] == [(1, 0)]
     assert await length_of(engine, D) == 0
     assert (await engine.perform(DescribeGroup(S, b"h"))).pending_count == 0
     assert numbers(await engine.take(b"b", released=True)) == [1]
@@ -499,10 +511,13 @@ async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> 
 
     redriven = await engine.perform(Redrive(S, G))
 
-    assert [one.outcome for one in redriven] == [RedriveOutcome.APPENDED, RedriveOutcome.RELEASED]
+    assert [outcome.outcome for outcome in redriven] == [
+        RedriveOutcome.APPENDED,
+        RedriveOutcome.RELEASED,
+    ]
     appended = (await engine.perform(Range(S)))[-1]
     assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
-    assert [one.entry_id for one in redriven[1:]] == [entry_id(2)]
+    assert [outcome.entry_id for outcome in redriven[1:]] == [entry_id(2)]
     assert numbers(await engine.take(b"b", released=True)) == [2, appended.id.ms]
 
 
@@ -512,13 +527,13 @@ async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limi
     await under(engine, ONCE, 1, 2, 3, 4)
     await engine.take()
     await nack(engine, 4, 3, 2, 1)
-    ids = [one.id for one in await engine.perform(Range(D))]
+    ids = [entry.id for entry in await engine.perform(Range(D))]
 
     chosen = await engine.perform(Redrive(S, G, [ids[2], EntryId(5, 5), ids[2]]))
     oldest = await engine.perform(Redrive(S, G, limit=2))
 
-    assert [one.entry_id.ms for one in chosen] == [2]
-    assert [one.entry_id.ms for one in oldest] == [4, 3]
+    assert [outcome.entry_id.ms for outcome in chosen] == [2]
+    assert [outcome.entry_id.ms for outcome in oldest] == [4, 3]
     assert await dead_numbers(engine) == [1]
 
 
@@ -530,12 +545,12 @@ async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
     await engine.perform(Add(D, [Draft(None, (b"n", b"98", *origin)), Draft(None, origin)]))
     await engine.take()
     await nack(engine, 1)
-    ids = [one.id for one in await engine.perform(Range(D))]
+    ids = [entry.id for entry in await engine.perform(Range(D))]
 
     assert await engine.perform(Redrive(S, b"h")) == []
     assert await engine.perform(Redrive(S, b"h", ids)) == []
     assert await length_of(engine, D) == 4
-    assert [one.entry_id.ms for one in await engine.perform(Redrive(S, G, ids))] == [1]
+    assert [outcome.entry_id.ms for outcome in await engine.perform(Redrive(S, G, ids))] == [1]
     assert await length_of(engine, D) == 3
 
 
@@ -557,7 +572,7 @@ async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
     await engine.perform(moved(S, G, GroupStart(MIN_ID)))
     await engine.take(b"b")
     await engine.perform(Redrive(S, G))
-    assert [(one.consumer, one.delivery_count) for one in await engine.held()] == [(None, 0)]
+    assert [(entry.consumer, entry.delivery_count) for entry in await engine.held()] == [(None, 0)]
 
 
 async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(engine: Driver) -> None:
@@ -595,16 +610,16 @@ async def test_a_consumer_gets_no_more_than_the_policy_lets_it_hold(engine: Driv
 
 
 @pytest.mark.parametrize("released", [False, True])
-@pytest.mark.parametrize(("asked", "found"), [(None, [1]), (51, [])])
+@pytest.mark.parametrize(("asked", "expected"), [(None, [1]), (51, [])])
 async def test_the_idle_time_of_the_policy_holds_where_the_read_says_nothing(
-    engine: Driver, asked: int | None, found: list[int], released: bool
+    engine: Driver, asked: int | None, expected: list[int], released: bool
 ) -> None:
     await under(engine, GroupPolicy(claim_idle_ms=50), 1)
     await engine.take()
-    engine.hand.now_ms += 49
+    engine.clock.now_ms += 49
     assert numbers(await engine.take(b"b", claim=asked, released=released)) == []
-    engine.hand.now_ms += 1
-    assert numbers(await engine.take(b"b", claim=asked, released=released)) == found
+    engine.clock.now_ms += 1
+    assert numbers(await engine.take(b"b", claim=asked, released=released)) == expected
 
 
 @in_virtual_time
@@ -626,20 +641,23 @@ async def test_only_consumers_that_are_idle_and_hold_nothing_go() -> None:
     await engine.take(b"holder")
     for name in (b"idle", b"busy"):
         await engine.perform(CreateConsumer(S, G, name))
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(3)
     await engine.take(b"busy")
     await asyncio.sleep(1.5)
-    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [
+    assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [
         b"busy",
         b"holder",
         b"idle",
     ]
     await asyncio.sleep(2)
-    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [b"busy", b"holder"]
+    assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [
+        b"busy",
+        b"holder",
+    ]
     await engine.perform(Ack(S, G, [entry_id(1)]))
     await asyncio.sleep(10)
-    house.cancel()
+    housekeeping.cancel()
     assert await engine.perform(ListConsumers(S, G)) == []
     assert everything_in(replayed(engine)) == everything_in(engine.keyspace)
 
@@ -650,13 +668,13 @@ async def test_a_consumer_that_waits_is_not_gone() -> None:
     await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
     await engine.take(b"a")
     await engine.perform(Ack(S, G, [entry_id(1)]))
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     blocked = asyncio.create_task(engine.take(b"a", wait_ms=20_000))
     await asyncio.sleep(15)
     await engine.put(2)
     assert numbers(await blocked) == [2]
-    house.cancel()
-    assert [one.name for one in await engine.perform(ListConsumers(S, G))] == [b"a"]
+    housekeeping.cancel()
+    assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [b"a"]
 
 
 # Policies as part of the state
@@ -672,7 +690,7 @@ async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None
     for keyspace in (replayed(engine), reloaded(engine.keyspace)):
         assert everything_in(keyspace) == everything_in(engine.keyspace)
         assert keyspace.group(S, G).policy == policy
-        copy = Driver(ManualClock(engine.hand.now_ms + 70))
+        copy = Driver(ManualClock(engine.clock.now_ms + 70))
         copy._executor.adopt(keyspace)
         assert await taken(copy) == [1, 2, 4]
 
@@ -728,10 +746,10 @@ async def test_a_stream_that_expires_is_governed_no_more() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1)
     await engine.perform(ExpireStream(S, 2_500))
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(5)
-    assert not house.done()
-    house.cancel()
+    assert not housekeeping.done()
+    housekeeping.cancel()
     assert engine.keyspace.governed == set()
 
 
@@ -743,10 +761,10 @@ async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
         await engine.start(1, stream=b"t")
         await engine.perform(acting_by(b"t", G, ONCE))
         await engine.perform(ExpireStream(b"t", left_ms))
-        house = asyncio.create_task(engine.run_housekeeping())
+        housekeeping = asyncio.create_task(engine.run_housekeeping())
         await asyncio.sleep(1.5)
-        assert not house.done(), left_ms
-        house.cancel()
+        assert not housekeeping.done(), left_ms
+        housekeeping.cancel()
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -779,12 +797,12 @@ async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: D
     await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=2, dead_letter_stream=D)))
     await engine.take(limit=1)
     await engine.take(claim=0)
-    engine.hand.now_ms += 100
+    engine.clock.now_ms += 100
 
     claimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=100))
 
-    assert [one.id for one in claimed.deliveries] == [entry_id(2)]
-    assert [one.fields[1] for one in await engine.perform(Range(D))] == [b"1"]
+    assert [delivery.id for delivery in claimed.deliveries] == [entry_id(2)]
+    assert [entry.fields[1] for entry in await engine.perform(Range(D))] == [b"1"]
 
 
 async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Driver) -> None:
@@ -792,11 +810,11 @@ async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Drive
     await engine.start(1)
     await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
     await engine.take()
-    engine.hand.now_ms += 100
+    engine.clock.now_ms += 100
 
     claimed = await engine.perform(Claim(S, G, b"b", [entry_id(1)], min_idle_ms=100))
 
-    assert [one.id for one in claimed.deliveries] == [entry_id(1)]
+    assert [delivery.id for delivery in claimed.deliveries] == [entry_id(1)]
     assert await engine.held_numbers(b"b") == [1]
 
 
@@ -814,7 +832,7 @@ async def test_a_stream_renamed_onto_its_dead_letter_stream_acts_as_without_one(
     for _ in range(5):
         reads = await engine.take(claim=0, streams=(D,))
         assert numbers(reads) == [2]
-        ids = [one.id for one in deliveries(reads)]
+        ids = [delivery.id for delivery in deliveries(reads)]
         await engine.perform(Nack(D, G, ids, mode=NackMode.FATAL))
     assert await length_of(engine, D) == 2
 
@@ -839,7 +857,7 @@ async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> Non
     [entry] = await engine.perform(Range(S, held.id))
     assert entry.fields.count(b"_group") == 2
     claimed = await engine.perform(Claim(S, G, b"z", [held.id], 0))
-    assert [one.id for one in claimed.deliveries] == [held.id]
+    assert [delivery.id for delivery in claimed.deliveries] == [held.id]
 
 
 # Much at once
@@ -848,13 +866,18 @@ async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> Non
 async def test_a_read_makes_few_dead_letters_and_the_next_ones_make_the_others(
     engine: Driver,
 ) -> None:
-    await under(engine, ONCE, *range(1, 3 * BURIED_MAX + 1))
+    await under(engine, ONCE, *range(1, 3 * DEAD_LETTERS_AT_ONCE_MAX + 1))
     await engine.take()
     lengths = []
     for _ in range(4):
         assert await taken(engine) == []
         lengths.append(await length_of(engine, D))
-    assert lengths == [BURIED_MAX, 2 * BURIED_MAX, 3 * BURIED_MAX, 3 * BURIED_MAX]
+    assert lengths == [
+        DEAD_LETTERS_AT_ONCE_MAX,
+        2 * DEAD_LETTERS_AT_ONCE_MAX,
+        3 * DEAD_LETTERS_AT_ONCE_MAX,
+        3 * DEAD_LETTERS_AT_ONCE_MAX,
+    ]
 
 
 async def test_many_letters_are_sent_back_and_others_have_their_turn_between(
@@ -867,7 +890,7 @@ async def test_many_letters_are_sent_back_and_others_have_their_turn_between(
     redrive = asyncio.get_running_loop().create_task(engine.perform(Redrive(S, G, limit=250)))
     await asyncio.sleep(0)
     assert 0 < await length_of(engine, D) < 300
-    assert [one.entry_id.ms for one in await redrive] == list(range(1, 251))
+    assert [outcome.entry_id.ms for outcome in await redrive] == list(range(1, 251))
     assert await length_of(engine, D) == 50
 
 

@@ -24,8 +24,8 @@ from tests.virtual_time import ManualClock
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
-MOST = 2**63 - 1
-MOST_ID = f"{2**64 - 1}-{2**64 - 1}"
+I64_MAX = 2**63 - 1
+MAX_ID_TEXT = f"{2**64 - 1}-{2**64 - 1}"
 
 FIVE = [f"XADD s {n} f v{n}" for n in range(1, 6)]
 SEVEN = [f"XADD s {n} f v{n}" for n in range(1, 8)]
@@ -44,8 +44,8 @@ class Console:
     """An engine that is typed to."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.hand = ManualClock(1_000)
-        self.engine = Engine(MemoryStorage(), clock=clock or self.hand)
+        self.clock = ManualClock(1_000)
+        self.engine = Engine(MemoryStorage(), clock=clock or self.clock)
         self.engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
         self._runner = CommandRunner(self.engine)
 
@@ -54,7 +54,7 @@ class Console:
         command, _, names = line.partition(" | ")
         words = _words(command)
         if words[0] == b"WAIT":
-            self.hand.now_ms += int(words[1])
+            self.clock.now_ms += int(words[1])
             return None
         try:
             reply = _shown(await self._runner.run(words))
@@ -66,8 +66,8 @@ class Console:
         """Run commands as one transaction (MULTI, EXEC)."""
         replies = await self._runner.run_all([_words(line) for line in lines])
         return [
-            Refusal(error_text(one)) if isinstance(one, StreamError) else _shown(one)
-            for one in replies
+            Refusal(error_text(reply)) if isinstance(reply, StreamError) else _shown(reply)
+            for reply in replies
         ]
 
 
@@ -109,7 +109,7 @@ def _shown(reply: Reply) -> Any:
     if isinstance(reply, bytes):
         return reply.decode(errors="backslashreplace")
     if isinstance(reply, Sequence) and not isinstance(reply, str):
-        return [_shown(one) for one in reply]
+        return [_shown(item) for item in reply]
     return reply if reply is None or isinstance(reply, int) else str(reply)
 
 

@@ -30,7 +30,7 @@ replies: st.SearchStrategy[Reply] = st.recursive(
 def shaped(reply: Reply) -> Any:
     if isinstance(reply, bytes):
         return reply.decode(errors="replace")
-    return [shaped(one) for one in reply] if isinstance(reply, list) else reply
+    return [shaped(item) for item in reply] if isinstance(reply, list) else reply
 
 
 async def written(*many: Reply, is_base64: bool = False) -> bytes:
@@ -44,10 +44,10 @@ async def written(*many: Reply, is_base64: bool = False) -> bytes:
 def test_replies_are_written_as_they_are(many: list[Reply], at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headgate.app.redis_syntax.answers._ITEMS_AT_ONCE", at_once)
-        found = asyncio.run(written(*many))
-    assert json.loads(found) == [{"result": shaped(reply)} for reply in many]
+        output = asyncio.run(written(*many))
+    assert json.loads(output) == [{"result": shaped(reply)} for reply in many]
     assert (
-        found == json.dumps(json.loads(found), separators=(",", ":"), ensure_ascii=False).encode()
+        output == json.dumps(json.loads(output), separators=(",", ":"), ensure_ascii=False).encode()
     )
 
 
@@ -60,7 +60,7 @@ async def test_errors_are_told_in_the_words_of_redis() -> None:
     answers = Answers(is_base64=False)
     for error in (CommandError("ERR no"), Draining(), Unavailable("the disk is full")):
         await answers.add(error)
-    texts = [one["error"] for one in json.loads(answers.all())]
+    texts = [load["error"] for load in json.loads(answers.all())]
     assert texts[0] == "ERR no"
     assert [text.split()[0] for text in texts[1:]] == ["ERR", "MISCONF"]
 

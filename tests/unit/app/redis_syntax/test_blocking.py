@@ -236,8 +236,8 @@ async def test_a_plain_reader_gets_all_of_a_transaction() -> None:
 @in_virtual_time
 async def test_readers_of_a_group_share_a_transaction() -> None:
     console = await console_after(MKSTREAM)
-    one = TAKE.replace("BLOCK", "COUNT 1 BLOCK")
-    first, second, third = await waiting(console, one, one, one)
+    item = TAKE.replace("BLOCK", "COUNT 1 BLOCK")
+    first, second, third = await waiting(console, item, item, item)
     await console.say_at_once(*FIVE[:2])
     assert (await first, await second) == ([["s", entries(1)]], [["s", entries(2)]])
     assert await still_waiting(third)
@@ -301,11 +301,11 @@ async def test_one_of_several_keys_gone_ends_the_whole_read() -> None:
 @in_virtual_time
 async def test_a_key_that_expires_ends_the_wait_within_a_second() -> None:
     console = await console_after(MKSTREAM, "PEXPIRE s 2500")
-    house = asyncio.create_task(console.engine.run_housekeeping())
+    housekeeping = asyncio.create_task(console.engine.run_housekeeping())
     (task,) = await waiting(console, TAKE)
     assert await task == NO_GROUP
     assert 2500 <= now_ms() <= 3500
-    house.cancel()
+    housekeeping.cancel()
     assert await console.say("EXISTS s") == 0
 
 

@@ -38,13 +38,13 @@ class Spoken:
         self._runner = CommandRunner(self.engine, bounds)
 
     async def say(self, *words: object) -> Reply:
-        told = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        return await self._runner.run(told)
+        encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        return await self._runner.run(encoded)
 
     async def lists(self, line: str) -> list[Reply]:
-        found = await self.say(*line.split())
-        assert isinstance(found, list)
-        return found
+        reply = await self.say(*line.split())
+        assert isinstance(reply, list)
+        return reply
 
     async def entries(self, line: str) -> list[Reply]:
         """Return the entries of the first stream of a read."""
@@ -87,9 +87,9 @@ async def test_a_range_of_large_entries_is_whole_or_refused(line: str) -> None:
     assert "more than" in await spoken.refusal(*line.split(), "COUNT", 3)
     assert len(await spoken.lists("XRANGE s 2 3")) == 2
 
-    one = Spoken(SMALL)
-    await one.start(1, size_bytes=2000)
-    assert len(await one.lists(line)) == 1
+    item = Spoken(SMALL)
+    await item.start(1, size_bytes=2000)
+    assert len(await item.lists(line)) == 1
 
 
 async def test_a_read_hands_out_what_one_reply_may_hold() -> None:
@@ -158,19 +158,19 @@ async def test_autoclaim_looks_at_so_many_that_are_not_idle() -> None:
 async def test_a_list_of_pending_entries_is_bounded_and_looks_at_all() -> None:
     spoken = Spoken(Bounds(entries_max=100))
     await spoken.start(PENDING_SCAN_MAX + 10)
-    hand = spoken.engine.hand
-    hand.now_ms += 10_000
+    clock = spoken.engine.clock
+    clock.now_ms += 10_000
     for _ in range(PENDING_SCAN_MAX // GROUP_READ_MAX):
         await spoken.engine.take(limit=GROUP_READ_MAX)
     await spoken.engine.take(limit=PENDING_SCAN_MAX % GROUP_READ_MAX + 7)
     assert len(await spoken.lists("XPENDING s g - + 1000000")) == 100
-    hand.now_ms -= 10_000
+    clock.now_ms -= 10_000
     await spoken.engine.take()
-    hand.now_ms += 10_000
+    clock.now_ms += 10_000
 
     for line in ("XPENDING s g IDLE 10000 - + 99", "XPENDING s g IDLE 10000 - + 99 a"):
-        found = [one[0] for one in await spoken.lists(line)]  # type: ignore[index]
-        assert found == [b"%d-0" % (PENDING_SCAN_MAX + number) for number in (8, 9, 10)]
+        ids = [entry[0] for entry in await spoken.lists(line)]  # type: ignore[index]
+        assert ids == [b"%d-0" % (PENDING_SCAN_MAX + number) for number in (8, 9, 10)]
 
 
 async def test_a_description_in_full_is_bounded() -> None:

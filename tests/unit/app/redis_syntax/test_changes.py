@@ -59,8 +59,8 @@ STORY = [
 
 
 async def changes(console: Console) -> int:
-    told = await console.say("INFO persistence")
-    return int(told.partition("rdb_changes_since_last_save:")[2].split()[0])
+    info = await console.say("INFO persistence")
+    return int(info.partition("rdb_changes_since_last_save:")[2].split()[0])
 
 
 async def test_each_command_counts_what_redis_counts() -> None:

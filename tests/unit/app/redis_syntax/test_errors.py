@@ -14,7 +14,7 @@ from tests.unit.app.redis_syntax.console import FIVE, GROUP, Console, reply_of
 LAST = EntryId(7, 3)
 CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF"}
 
-FOUND: list[errors.StreamError] = [
+ERRORS: list[errors.StreamError] = [
     errors.LimitExceeded("blocked reads", 3),
     errors.TooManyWaiters(3),
     errors.Draining(),
@@ -40,7 +40,7 @@ FOUND: list[errors.StreamError] = [
 ]
 
 
-@pytest.mark.parametrize("error", FOUND, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("error", ERRORS, ids=lambda item: type(item).__name__)
 def test_only_what_redis_says_begins_with_a_code(error: errors.StreamError) -> None:
     code, _, text = error_text(error).partition(" ")
     assert code in CODES
@@ -49,19 +49,19 @@ def test_only_what_redis_says_begins_with_a_code(error: errors.StreamError) -> N
 
 
 def test_every_error_that_the_engine_can_answer_with_has_a_text() -> None:
-    told = {type(one) for one in FOUND} | {errors.CounterTooLow}
+    with_text = {type(item) for item in ERRORS} | {errors.CounterTooLow}
     groups = {errors.StreamError, errors.NotFound, errors.Conflict}
     files = {errors.Corrupt, *errors.Corrupt.__subclasses__()}
-    assert _engines(errors.StreamError) - groups - files == told
+    assert _engines(errors.StreamError) - groups - files == with_text
 
 
 def _engines(kind: type[errors.StreamError]) -> set[type[errors.StreamError]]:
-    def below(one: type[errors.StreamError]) -> Iterator[type[errors.StreamError]]:
-        yield one
-        for each in one.__subclasses__():
+    def below(item: type[errors.StreamError]) -> Iterator[type[errors.StreamError]]:
+        yield item
+        for each in item.__subclasses__():
             yield from below(each)
 
-    return {one for one in below(kind) if one.__module__ == errors.__name__}
+    return {item for item in below(kind) if item.__module__ == errors.__name__}
 
 
 @pytest.mark.parametrize(

@@ -7,49 +7,49 @@ from hypothesis import strategies as st
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.words import CommandError
 
-LETTERS = b"ab*?[]^-\\"
+ALPHABET = b"ab*?[]^-\\"
 
-patterns = st.lists(st.sampled_from(LETTERS), max_size=12).map(bytes)
+patterns = st.lists(st.sampled_from(ALPHABET), max_size=12).map(bytes)
 names = st.lists(st.sampled_from(b"ab]^-\\*"), max_size=8).map(bytes)
 
 
 def fits(pattern: bytes, name: bytes) -> bool:
     """Return what `stringmatchlen` of Redis says, told as it is written there."""
     while pattern and name:
-        head, rest = pattern[:1], pattern[1:]
+        head, remaining = pattern[:1], pattern[1:]
         if head == b"*":
-            rest = rest.lstrip(b"*")
-            return not rest or any(fits(rest, name[at:]) for at in range(len(name)))
+            remaining = remaining.lstrip(b"*")
+            return not remaining or any(fits(remaining, name[at:]) for at in range(len(name)))
         if head == b"[":
-            is_member, rest = in_class(rest, name[0])
+            is_member, remaining = in_class(remaining, name[0])
             if not is_member:
                 return False
         elif head != b"?":
-            if head == b"\\" and rest:
-                head, rest = rest[:1], rest[1:]
+            if head == b"\\" and remaining:
+                head, remaining = remaining[:1], remaining[1:]
             if head != name[:1]:
                 return False
-        pattern, name = rest, name[1:]
+        pattern, name = remaining, name[1:]
         if not name:
             pattern = pattern.lstrip(b"*")
     return not pattern and not name
 
 
 def in_class(pattern: bytes, byte: int) -> tuple[bool, bytes]:
-    is_negated, found = pattern[:1] == b"^", False
+    is_negated, is_member = pattern[:1] == b"^", False
     pattern = pattern[is_negated:]
     while pattern and pattern[:1] != b"]":
         if pattern[:1] == b"\\" and len(pattern) >= 2:
-            found |= pattern[1] == byte
+            is_member |= pattern[1] == byte
             pattern = pattern[2:]
         elif len(pattern) >= 3 and pattern[1:2] == b"-":
             low, high = sorted((pattern[0], pattern[2]))
-            found |= low <= byte <= high
+            is_member |= low <= byte <= high
             pattern = pattern[3:]
         else:
-            found |= pattern[0] == byte
+            is_member |= pattern[0] == byte
             pattern = pattern[1:]
-    return found is not is_negated, pattern[1:]
+    return is_member is not is_negated, pattern[1:]
 
 
 @given(patterns, names)

@@ -31,31 +31,35 @@ def fields(flat: list[Any]) -> dict[str, Any]:
 async def test_a_stream_is_told_in_sixteen_fields() -> None:
     reply = await reply_of([*FIVE, "XDEL s 2", "XTRIM s MINID 2", "XINFO STREAM s"])
     assert reply[0::2] == [*HEAD, "groups", "first-entry", "last-entry"]
-    found = fields(reply)
-    assert [found[name] for name in ("length", "radix-tree-keys", "entries-added")] == [3, 2, 5]
-    assert (found["last-generated-id"], found["max-deleted-entry-id"]) == ("5-0", "2-0")
-    assert found["recorded-first-entry-id"] == "3-0"
-    assert [found["first-entry"], found["last-entry"]] == entries(3, 5)
+    described = fields(reply)
+    assert [described[name] for name in ("length", "radix-tree-keys", "entries-added")] == [3, 2, 5]
+    assert (described["last-generated-id"], described["max-deleted-entry-id"]) == ("5-0", "2-0")
+    assert described["recorded-first-entry-id"] == "3-0"
+    assert [described["first-entry"], described["last-entry"]] == entries(3, 5)
 
 
 async def test_an_empty_stream_has_no_first_and_no_last_entry() -> None:
-    found = fields(await reply_of(["XGROUP CREATE s g 0 MKSTREAM", "XINFO STREAM s"]))
-    assert (found["first-entry"], found["last-entry"], found["groups"]) == (None, None, 1)
-    assert found["recorded-first-entry-id"] == "0-0"
+    described = fields(await reply_of(["XGROUP CREATE s g 0 MKSTREAM", "XINFO STREAM s"]))
+    assert (described["first-entry"], described["last-entry"], described["groups"]) == (
+        None,
+        None,
+        1,
+    )
+    assert described["recorded-first-entry-id"] == "0-0"
 
 
 async def test_in_full_a_stream_is_told_with_all_below_it() -> None:
     reply = await reply_of([*HANDED_OUT, "XINFO STREAM s FULL"])
     assert reply[0::2] == [*HEAD, "entries", "groups"]
-    found = fields(reply)
-    assert found["entries"] == entries(1, 2, 3, 4, 5)
-    other, group = found["groups"]
+    described = fields(reply)
+    assert described["entries"] == entries(1, 2, 3, 4, 5)
+    other, group = described["groups"]
     assert other == [
         *("name", "f", "last-delivered-id", "3-0", "entries-read", None, "lag", None),
         *("pel-count", 0, "nacked-count", 0, "pending", [], "consumers", []),
     ]
-    *told, _, consumers = group
-    assert told == [
+    *shown, _, consumers = group
+    assert shown == [
         *("name", "g", "last-delivered-id", "5-0", "entries-read", 5, "lag", 0),
         *("pel-count", 5, "nacked-count", 2),
         "pending",
@@ -85,12 +89,12 @@ async def test_in_full_times_are_told_by_the_clock_as_it_is_set() -> None:
     for line in HANDED_OUT:
         await console.say(line)
     before = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
-    console.hand.step(60_000)
+    console.clock.step(60_000)
     after = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
     for was, now in zip(fields(before)["consumers"], fields(after)["consumers"], strict=True):
         moved = fields(now)["seen-time"] - fields(was)["seen-time"]
         assert moved == 60_000
-    assert [one[2] for one in fields(after)["pending"]] == [61_000, 0, 0, 61_000, 61_005]
+    assert [entry[2] for entry in fields(after)["pending"]] == [61_000, 0, 0, 61_000, 61_005]
     assert fields(after)["consumers"][0][5] == -1
 
 
@@ -102,12 +106,12 @@ async def test_in_full_each_list_is_cut_by_itself_and_each_count_is_whole() -> N
     await console.say("XREADGROUP GROUP g c STREAMS s >")
     lengths = {}
     for count in ("", "COUNT 1", "COUNT 0", "COUNT -3", "COUNT 99"):
-        found = fields(await console.say(f"XINFO STREAM s FULL {count}"))
-        group = fields(found["groups"][0])
+        described = fields(await console.say(f"XINFO STREAM s FULL {count}"))
+        group = fields(described["groups"][0])
         consumer = fields(group["consumers"][0])
-        assert (found["length"], group["pel-count"], consumer["pel-count"]) == (12, 12, 12)
+        assert (described["length"], group["pel-count"], consumer["pel-count"]) == (12, 12, 12)
         lengths[count] = [
-            len(one) for one in (found["entries"], group["pending"], consumer["pending"])
+            len(entry) for entry in (described["entries"], group["pending"], consumer["pending"])
         ]
     assert lengths == {
         "": [10] * 3,

@@ -14,7 +14,7 @@ from tests.unit.app.redis_syntax.console import (
     FIVE,
     GROUP,
     INVALID_ID,
-    MOST_ID,
+    MAX_ID_TEXT,
     NOT_AN_INTEGER,
     PENDING,
     READ,
@@ -100,14 +100,14 @@ IDS: list[Case] = [
     ("0.1 neither is (-", [*FIVE, "XRANGE s (- +"], INVALID_ID),
     (
         "0.1 nothing is above the greatest id",
-        [f"XRANGE s ({MOST_ID} +"],
+        [f"XRANGE s ({MAX_ID_TEXT} +"],
         "ERR invalid start ID for the interval",
     ),
     ("0.1 nothing is below 0-0", ["XRANGE s - (0-0"], "ERR invalid end ID for the interval"),
-    ("0.1 the greatest id", [f"XADD s {MOST_ID} a b"], MOST_ID),
+    ("0.1 the greatest id", [f"XADD s {MAX_ID_TEXT} a b"], MAX_ID_TEXT),
     (
         "0.1 is the last",
-        [f"XADD s {MOST_ID} a b", "XADD s * a b"],
+        [f"XADD s {MAX_ID_TEXT} a b", "XADD s * a b"],
         "ERR The stream has exhausted the last possible ID, unable to add more items",
     ),
     (
@@ -180,12 +180,12 @@ READING: list[Case] = [
     ),
     (
         "5.2 the greatest id is >",
-        [*FIVE[:1], GROUP, f"XREADGROUP GROUP g c STREAMS s {MOST_ID}"],
+        [*FIVE[:1], GROUP, f"XREADGROUP GROUP g c STREAMS s {MAX_ID_TEXT}"],
         [["s", entries(1)]],
     ),
     (
         "5.2 and so can be null",
-        [*TWO, f"XREADGROUP GROUP g c STREAMS s {MOST_ID}"],
+        [*TWO, f"XREADGROUP GROUP g c STREAMS s {MAX_ID_TEXT}"],
         None,
     ),
 ]

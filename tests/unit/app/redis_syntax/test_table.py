@@ -81,7 +81,9 @@ def with_words(name: str, count: int) -> tuple[str, str]:
 
 
 TOO_FEW = [
-    with_words(n, abs(least) - 1) for n, least in ARITIES.items() if n.count(" ") + 1 < abs(least)
+    with_words(n, abs(words_min) - 1)
+    for n, words_min in ARITIES.items()
+    if n.count(" ") + 1 < abs(words_min)
 ]
 TOO_MANY = [with_words(name, exact + 1) for name, exact in ARITIES.items() if exact > 0]
 

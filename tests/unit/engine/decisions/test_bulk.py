@@ -23,17 +23,17 @@ ROW = Draft(None, (b"k", b"v"))
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 120))
 def test_shares_are_in_proportion_and_nobody_with_a_backlog_goes_without(
-    backlogs: list[int], most: int
+    backlogs: list[int], limit: int
 ) -> None:
-    given_ = shares(backlogs, most)
+    given_ = shares(backlogs, limit)
 
-    assert sum(given_) == min(most, sum(backlogs))
+    assert sum(given_) == min(limit, sum(backlogs))
     assert all(share <= backlog for share, backlog in zip(given_, backlogs, strict=True))
     waiting = sum(backlog > 0 for backlog in backlogs)
-    if waiting <= most:
+    if waiting <= limit:
         assert all(given_[at] for at, backlog in enumerate(backlogs) if backlog)
     for share, backlog in zip(given_, backlogs, strict=True):
-        fair = most * backlog / max(sum(backlogs), most, 1)
+        fair = limit * backlog / max(sum(backlogs), limit, 1)
         assert abs(share - fair) <= 1 + waiting
 
 
@@ -54,9 +54,9 @@ async def test_a_plan_waits_for_any_of_its_streams_the_missing_ones_too() -> Non
     assert not waiting.done()
     await engine.perform(Add(b"b", [ROW, ROW]))
 
-    quiet, found = await waiting
+    quiet, woken = await waiting
     assert (quiet.entries, quiet.end) == (0, quiet.after)
-    assert (found.entries, found.backlog) == (2, 2)
+    assert (woken.entries, woken.backlog) == (2, 2)
 
 
 async def test_a_stream_that_began_anew_is_counted_from_its_beginning() -> None:
@@ -80,7 +80,10 @@ async def test_a_batch_is_one_record_that_ends_with_who_wrote_it() -> None:
     committed = await engine.perform(CommitBatch(b"w", 3, {b"b": [ROW], b"a": [ROW, ROW]}))
     await engine.perform(CommitBatch(b"w", 3, {b"a": [ROW]}))
 
-    assert [(one.stream, one.entries) for one in committed.streams] == [(b"b", 1), (b"a", 2)]
+    assert [(stream.stream, stream.entries) for stream in committed.streams] == [
+        (b"b", 1),
+        (b"a", 2),
+    ]
     _, record = storage.records
     assert decode(record)[-1] == BatchCommitted(b"w", 3, 50)
     assert await engine.perform(LastCommit(b"w")) == Commit(3, 50)

@@ -94,7 +94,7 @@ async def test_a_clock_that_steps_back_does_not_make_a_later_delivery_an_earlier
     await driver.take(b"other", limit=1)
     await driver.take()
     await driver.perform(GiveBack(S, G, b"other", {number_id(1): 1}))
-    driver.hand.now_ms -= 1000
+    driver.clock.now_ms -= 1000
     await driver.take(released=True)
 
     assert await through(driver, 2) == [1]

@@ -89,7 +89,7 @@ async def test_a_read_that_acknowledges_many_entries_lets_others_have_their_turn
     [read], turns = await turns_during(engine.perform(replace(READ, acked=IDS)))
 
     assert turns >= SETTLED - 1  # the last part goes with the read
-    assert [one.id for one in read.deliveries] == [entry_id(COUNT + 1)]
+    assert [delivery.id for delivery in read.deliveries] == [entry_id(COUNT + 1)]
     assert (await engine.perform(SumPending(S, G))).total == 1
 
 
@@ -104,7 +104,7 @@ async def test_deleting_many_entries_lets_others_have_their_turn(engine: Driver)
 async def test_claiming_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
     claimed, turns = await turns_during(engine.perform(Claim(S, G, b"b", IDS, 0)))
 
-    assert [one.id for one in claimed.deliveries] == IDS
+    assert [delivery.id for delivery in claimed.deliveries] == IDS
     assert turns >= LOOKUPS
     assert (await engine.perform(SumPending(S, G))).consumers == [(b"b", COUNT)]
 
@@ -157,7 +157,7 @@ async def test_what_is_appended_while_a_trim_goes_on_is_kept(engine: Driver) -> 
     await engine.put(COUNT + 1)
 
     assert await trimming == COUNT
-    assert [one.id for one in await engine.perform(Range(S))] == [entry_id(COUNT + 1)]
+    assert [entry.id for entry in await engine.perform(Range(S))] == [entry_id(COUNT + 1)]
 
 
 async def test_a_stream_may_go_while_it_is_trimmed(engine: Driver) -> None:
@@ -193,7 +193,7 @@ async def test_a_trim_takes_up_to_an_id(engine: Driver) -> None:
     trim = TrimTo(min_id=entry_id(COUNT - 1), references=References.DELETE)
 
     assert await engine.perform(Trim(S, trim)) == COUNT - 2
-    assert [one.id for one in await engine.perform(Range(S))] == IDS[-2:]
+    assert [entry.id for entry in await engine.perform(Range(S))] == IDS[-2:]
     assert (await engine.perform(DescribeStream(S))).trimmed_through == IDS[-3]
     assert await engine.perform(Range(S, MIN_ID, IDS[-3])) == []
 
@@ -208,7 +208,7 @@ async def test_deleting_many_streams_lets_others_have_their_turn(engine: Driver)
 
     assert deleted == len(names)
     assert turns >= 3
-    assert [one.name for one in await engine.perform(ListStreams())] == [S]
+    assert [stream.name for stream in await engine.perform(ListStreams())] == [S]
 
 
 async def test_listing_many_lets_others_have_their_turn(engine: Driver) -> None:
@@ -224,9 +224,9 @@ async def test_listing_many_lets_others_have_their_turn(engine: Driver) -> None:
         engine.perform(ListConsumers(S, G, limit=len(names) - 1))
     )
 
-    assert [one.name for one in streams] == names
-    assert [one.name for one in groups] == [*names[1:], G]
-    assert [one.name for one in consumers] == names[:-1]
+    assert [stream.name for stream in streams] == names
+    assert [group.name for group in groups] == [*names[1:], G]
+    assert [consumer.name for consumer in consumers] == names[:-1]
     assert min(for_streams, for_groups, for_consumers) >= 3
 
 
@@ -240,7 +240,7 @@ async def test_a_list_goes_on_although_what_is_listed_changes(engine: Driver) ->
     await engine.perform(DeleteConsumer(S, G, names[LISTED_AT_ONCE_MAX - 1], release=True))
     await engine.perform(DeleteConsumer(S, G, names[-1], release=True))
 
-    assert [one.name for one in await listing] == [*names[:-1], b"a"]
+    assert [named.name for named in await listing] == [*names[:-1], b"a"]
 
 
 async def test_an_entry_with_too_many_fields_is_refused(engine: Driver) -> None:
@@ -256,14 +256,14 @@ async def test_an_entry_with_too_many_fields_is_refused(engine: Driver) -> None:
 def test_the_reply_is_shaped_once_however_many_parts() -> None:
     shaped: list[list[int]] = []
 
-    def shape(found: list[int]) -> int:
-        shaped.append(found)
-        return len(found)
+    def shape(numbers: list[int]) -> int:
+        shaped.append(numbers)
+        return len(numbers)
 
     decision = in_parts(
-        Keyspace(), 0, range(7), 2, lambda keyspace, some, now_ms: Decision([*some], [])
+        Keyspace(), 0, range(7), 2, lambda keyspace, portion, now_ms: Decision([*portion], [])
     ).replied_as(shape)
-    while decision.rest is not None:
-        decision = decision.rest(Keyspace(), 0)
+    while decision.next_part is not None:
+        decision = decision.next_part(Keyspace(), 0)
 
     assert (decision.reply, shaped) == (7, [[*range(7)]])

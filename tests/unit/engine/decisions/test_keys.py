@@ -15,11 +15,11 @@ async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
     engine = Driver()
     for number in range(10):
         await engine.perform(Add(S, [DRAFT], Idempotent(b"p", b"%d" % number)))
-        engine.hand.now_ms += FORGOTTEN_KEYS_MS
-    engine.hand.now_ms += 1_000_000
+        engine.clock.now_ms += FORGOTTEN_KEYS_MS
+    engine.clock.now_ms += 1_000_000
 
     left = []
-    while (decision := keys.forget_keys(engine.keyspace, S, engine.hand.wall_ms())).commands:
+    while (decision := keys.forget_keys(engine.keyspace, S, engine.clock.wall_ms())).commands:
         [command] = decision.commands
         assert isinstance(command, KeysForgotten)
         engine.keyspace.apply(command)

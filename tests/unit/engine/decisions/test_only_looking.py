@@ -45,8 +45,8 @@ async def test_a_search_for_idle_entries_leaves_those_that_are_gone_as_they_are(
     before = everything(engine.keyspace)
     decision = decide(engine.keyspace)
     assert everything(engine.keyspace) == before
-    [found] = decision.unclaimable
-    assert found == (S, G, [entry_id(1), entry_id(2)])
+    [unclaimable] = decision.unclaimable
+    assert unclaimable == (S, G, [entry_id(1), entry_id(2)])
 
 
 async def test_who_carries_it_out_need_not_come_by_them_again() -> None:
@@ -54,9 +54,9 @@ async def test_who_carries_it_out_need_not_come_by_them_again() -> None:
     await engine.start(1, 2, 3)
     await engine.take()
     await engine.perform(Delete(S, [entry_id(1), entry_id(2)]))
-    engine.hand.now_ms = LATER_MS
+    engine.clock.now_ms = LATER_MS
     assert read(engine.keyspace).unclaimable
     [taken] = await engine.take(b"b", claim=10)
-    assert [one.id for one in taken.deliveries] == [entry_id(3)]
-    engine.hand.now_ms = 2 * LATER_MS
+    assert [delivery.id for delivery in taken.deliveries] == [entry_id(3)]
+    engine.clock.now_ms = 2 * LATER_MS
     assert not read(engine.keyspace).unclaimable

@@ -54,7 +54,7 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     policy = GroupPolicy(claim_idle_ms=idle_ms[0], max_deliveries=1, dead_letter_stream=D)
     await under(engine, policy, 1)
     await engine.take()
-    now_ms = engine.hand.now_ms
+    now_ms = engine.clock.now_ms
     assert policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 9).commands == []
     decision = policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 10)
     assert decision.reply == 1
@@ -73,7 +73,7 @@ async def test_what_somebody_may_still_be_at_is_not_dead(
 ) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     await engine.take()
-    decision = policies.dead_letter(engine.keyspace, S, G, idle_ms, engine.hand.now_ms + 10**6)
+    decision = policies.dead_letter(engine.keyspace, S, G, idle_ms, engine.clock.now_ms + 10**6)
     assert (decision.reply, decision.commands) == (0, [])
 
 
@@ -82,7 +82,7 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
     await engine.take()
     await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL, delay_ms=100))
     await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
-    at_ms = engine.hand.now_ms + 100
+    at_ms = engine.clock.now_ms + 100
     ids = [entry_id(1)]
     for nacked in (None, ids):
         decide = policies.dead_letter
@@ -98,7 +98,7 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
     ids = [entry_id(number) for number in (4, 1, 4, 3, 9)]
     for number, mode in [(4, NackMode.FAIL), (3, NackMode.SILENT)]:
         await engine.perform(Nack(S, G, [entry_id(number)], mode, by_policy=False))
-    decision = policies.dead_letter(engine.keyspace, S, G, None, engine.hand.now_ms, nacked=ids)
+    decision = policies.dead_letter(engine.keyspace, S, G, None, engine.clock.now_ms, nacked=ids)
     assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)])
 
 
@@ -107,9 +107,9 @@ async def test_a_redrive_is_one_step(engine: Driver) -> None:
     await engine.take()
     await engine.perform(Nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL))
     await engine.perform(Delete(S, [entry_id(2)]))
-    ids = [one.id for one in await engine.perform(Range(D))]
+    ids = [entry.id for entry in await engine.perform(Range(D))]
 
-    commands = policies.redrive(engine.keyspace, Redrive(S, G), engine.hand.now_ms).commands
+    commands = policies.redrive(engine.keyspace, Redrive(S, G), engine.clock.now_ms).commands
 
     released, added, deleted = commands
     assert released == EntriesReleased(S, G, [(entry_id(1), 0)])
@@ -122,10 +122,10 @@ async def test_two_letters_of_one_entry_are_one_entry_again(engine: Driver) -> N
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     await engine.take()
     await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
-    [letter] = await engine.perform(Range(D))
-    await engine.perform(Add(D, [Draft(None, letter.fields)]))
+    [dead_letter] = await engine.perform(Range(D))
+    await engine.perform(Add(D, [Draft(None, dead_letter.fields)]))
     redriven = await engine.perform(Redrive(S, G))
-    assert [one.entry_id for one in redriven] == [entry_id(1)] * 2
+    assert [outcome.entry_id for outcome in redriven] == [entry_id(1)] * 2
     assert await engine.held_numbers() == [1]
 
 
@@ -134,7 +134,7 @@ async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> N
     for name in (b"a", b"b"):
         await engine.perform(CreateConsumer(S, G, name))
     await engine.take(b"holder")
-    at_ms = engine.hand.now_ms + 100
+    at_ms = engine.clock.now_ms + 100
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms - 1).commands == []
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms).commands == [
         ConsumerDeleted(S, G, b"a", release=True),

@@ -161,7 +161,7 @@ async def test_that_the_clock_was_set_is_remembered() -> None:
     engine = Driver()
     await engine.start(1)
     await engine.take()
-    engine.hand.step(5_000)
+    engine.clock.step(5_000)
     await engine.take()
     copy = again(engine.keyspace)
     assert (copy.clock_set_ms, copy.latest_ms) == (5_000, 1_000)

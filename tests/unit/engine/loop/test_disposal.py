@@ -34,7 +34,7 @@ def pending_count() -> Callable[[], int]:
 
 
 def all_pending() -> list[PendingEntry]:
-    return [one for one in gc.get_objects() if isinstance(one, PendingEntry)]
+    return [thing for thing in gc.get_objects() if isinstance(thing, PendingEntry)]
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_all_streams_go_with_one_record(engine: Driver) -> None:
     assert engine.storage.position == before + 1
     assert await engine.perform(ListStreams()) == []
     await engine.put(1)
-    assert [one.name for one in await engine.perform(ListStreams())] == [S]
+    assert [stream.name for stream in await engine.perform(ListStreams())] == [S]
 
 
 async def test_a_flush_of_nothing_is_not_recorded() -> None:

@@ -65,12 +65,12 @@ def poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
 
 @in_virtual_time
 async def test_what_was_applied_before_a_step_raised_is_recorded() -> None:
-    one = OnDisk()
+    item = OnDisk()
     with pytest.raises(ValueError, match="a mistake in a step"):
-        await one.engine._executor.run_all([adding(b"1"), failing, adding(b"never")])
-    await one.engine.perform(Add(S, [Draft(None, (b"f", b"2"))]))
-    assert one.recovered().streams[S].log.length == 2 == await length_of(one.engine, S)
-    await one.stop()
+        await item.engine._executor.run_all([adding(b"1"), failing, adding(b"never")])
+    await item.engine.perform(Add(S, [Draft(None, (b"f", b"2"))]))
+    assert item.recovered().streams[S].log.length == 2 == await length_of(item.engine, S)
+    await item.stop()
 
 
 async def test_who_waits_is_served_what_was_added_before_a_step_raised() -> None:
@@ -91,16 +91,16 @@ async def test_a_record_that_cannot_be_written_down_changes_nothing() -> None:
 
 
 async def test_what_comes_before_a_step_that_cannot_be_written_down_is_one_record() -> None:
-    one = OnDisk()
+    item = OnDisk()
     steps = [adding(b"1"), adding(b"2"), lambda *_: Decision(None, [UNWRITABLE]), adding(b"never")]
     with pytest.raises(OverflowError):
-        await one.engine._executor.run_all(steps)
-    assert one.engine.storage.position == 1
-    await one.engine.perform(Add(S, [Draft(None, (b"f", b"3"))]))
-    assert await one.engine.perform(LastCommit(b"w")) is None
-    values = [entry.fields[1] for entry in one.recovered().streams[S].log.range(MIN_ID, MAX_ID)]
+        await item.engine._executor.run_all(steps)
+    assert item.engine.storage.position == 1
+    await item.engine.perform(Add(S, [Draft(None, (b"f", b"3"))]))
+    assert await item.engine.perform(LastCommit(b"w")) is None
+    values = [entry.fields[1] for entry in item.recovered().streams[S].log.range(MIN_ID, MAX_ID)]
     assert values == [b"1", b"2", b"3"]
-    await one.stop()
+    await item.stop()
 
 
 # Waiters
@@ -143,8 +143,8 @@ async def in_a_transaction(engine: Engine) -> None:
 def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) -> None:
     @in_virtual_time
     async def test() -> None:
-        one = OnDisk()
-        engine = one.engine
+        item = OnDisk()
+        engine = item.engine
         await engine.perform(Add(S, [Draft(None, (b"f", b"1"))]))
         reading = asyncio.create_task(
             engine.perform(Read([StreamCursor(S, From.NOW)], wait_ms=None))
@@ -157,10 +157,10 @@ def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) 
             with pytest.raises(Unavailable, match="the process ends"):
                 await ask
         with pytest.raises(ExceptionGroup) as ended:
-            await one.run
+            await item.run
         assert ended.group_contains(RuntimeError, match="the process ends")
         await engine.close()
-        assert one.recovered().streams[S].log.length == 1
+        assert item.recovered().streams[S].log.length == 1
 
     test()
 

@@ -34,10 +34,10 @@ class CountingClock(VirtualClock):
 async def kept(clock: VirtualClock) -> AsyncIterator[Driver]:
     """Yield an engine whose house is kept."""
     engine = Driver(clock)
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     yield engine
-    house.cancel()
-    await asyncio.wait([house])
+    housekeeping.cancel()
+    await asyncio.wait([housekeeping])
 
 
 async def use_key(engine: Driver, stream: bytes, key: bytes) -> None:
@@ -57,12 +57,12 @@ async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
         await use_key(engine, S, b"%d" % number)
         await asyncio.sleep(1)
     await asyncio.sleep(1000)
-    house = asyncio.create_task(engine.run_housekeeping())
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
     await asyncio.sleep(2)
-    house.cancel()
+    housekeeping.cancel()
 
     assert key_count(engine, S) == 0
-    await asyncio.wait([house])
+    await asyncio.wait([housekeeping])
 
 
 @in_virtual_time

@@ -97,11 +97,11 @@ async def test_a_reader_gets_also_what_came_before_it_had_its_turn() -> None:
 async def test_what_a_reader_was_woken_for_is_its_own_even_if_it_goes_at_once() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
-    one, other = await started(engine.follow(), engine.follow())
+    item, other = await started(engine.follow(), engine.follow())
     await engine.put(2, 3)
     await engine.perform(Delete(S, [entry_id(2)]))
     await engine.put(4)
-    assert await one == [(S, [2, 3])]
+    assert await item == [(S, [2, 3])]
     (third,) = await started(engine.follow())
     await engine.put(5)
     await engine.perform(DeleteStream(S))
@@ -337,9 +337,9 @@ async def test_a_claiming_reader_wakes_at_the_very_moment_an_entry_is_idle_enoug
     await asyncio.sleep(0.300)
     (read,) = await engine.take(b"a", claim=1_000, wait_ms=None)
     assert now_ms() == 1_000
-    assert [(one.id.ms, one.idle_ms, one.claimed_from) for one in read.deliveries] == [
-        (1, 1_000, b"b")
-    ]
+    assert [
+        (delivery.id.ms, delivery.idle_ms, delivery.claimed_from) for delivery in read.deliveries
+    ] == [(1, 1_000, b"b")]
 
 
 @in_virtual_time
@@ -762,8 +762,8 @@ async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> 
         await engine.take(wait_ms=1)
     await asyncio.sleep(0)
     assert sum(over(tasks)) == 100
-    told = await asyncio.gather(*tasks, return_exceptions=True)
-    assert all(isinstance(one, Draining) for one in told)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, Draining) for outcome in outcomes)
     assert engine.waiter_count == 0
 
 
@@ -776,8 +776,8 @@ async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> N
     await settle()
     engine._executor.waiters.fail(Unavailable("for a moment"))
     late = loop.create_task(engine.take(b"late", wait_ms=None))
-    told = await asyncio.gather(*tasks, return_exceptions=True)
-    assert all(isinstance(one, Unavailable) for one in told)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
     assert (engine.waiter_count, late.done()) == (1, False)
     await engine.put(1)
     assert numbers(await late) == [1]

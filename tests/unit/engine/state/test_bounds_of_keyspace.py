@@ -101,7 +101,7 @@ async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=1))
     await engine.put(1)
     await engine.perform(ExpireStream(S, 10))
-    engine.hand.now_ms += 10
+    engine.clock.now_ms += 10
     await engine.put(1, stream=b"new")
 
 
@@ -161,7 +161,10 @@ async def test_a_consumer_too_many_is_refused_until_one_goes(attempt: Attempt) -
 
     await engine.perform(DeleteConsumer(S, G, b"b", release=True))
     await attempt(engine)
-    assert {one.name for one in await engine.perform(ListConsumers(S, G))} == {b"a", b"new"}
+    assert {consumer.name for consumer in await engine.perform(ListConsumers(S, G))} == {
+        b"a",
+        b"new",
+    }
 
 
 async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
@@ -171,7 +174,7 @@ async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
     assert not (await engine.perform(CreateConsumer(S, G, b"a"))).is_new
     assert numbers(await engine.take(after=MIN_ID)) == [1]
     claimed = await engine.perform(Claim(S, G, b"a", [entry_id(1)], 0))
-    assert [one.id for one in claimed.deliveries] == [entry_id(1)]
+    assert [delivery.id for delivery in claimed.deliveries] == [entry_id(1)]
     assert len((await engine.perform(Autoclaim(S, G, b"a", min_idle_ms=0))).deliveries) == 1
     assert numbers(await engine.take()) == [2]
 
@@ -245,11 +248,11 @@ async def test_what_is_there_goes_on_when_a_bound_is_lowered() -> None:
     engine = Engine(MemoryStorage(), keyspace=wide.keyspace, bounds=KeyspaceBounds(1, 1, 1, 1))
     await engine.perform(Add(b"t", [DRAFT], Idempotent(b"q", b"2")))
     assert not (await engine.perform(CreateConsumer(b"t", G, b"b"))).is_new
-    for one in (
+    for item in (
         lambda: engine.perform(Add(b"new", [DRAFT])),
         lambda: engine.perform(CreateGroup(S, b"new", START)),
         lambda: engine.perform(CreateConsumer(S, G, b"new")),
         lambda: engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1"))),
     ):
         with pytest.raises(LimitReached):
-            await one()
+            await item()

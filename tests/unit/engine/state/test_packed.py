@@ -91,12 +91,12 @@ def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
                 patch.setattr(packing, "PACKED_COUNT_MIN", 1000)
                 replies.append(await outcome(plain, many))
             assert replies[0] == replies[1]
-        [ours, theirs] = [[*one.keyspace.streams.values()] for one in (packed, plain)]
-        assert [one.log.range(MIN_ID, one.last_id) for one in ours] == [
-            one.log.range(MIN_ID, one.last_id) for one in theirs
+        [ours, theirs] = [[*item.keyspace.streams.values()] for item in (packed, plain)]
+        assert [our.log.range(MIN_ID, our.last_id) for our in ours] == [
+            their.log.range(MIN_ID, their.last_id) for their in theirs
         ]
-        assert [(one.last_id, one.entries_added) for one in ours] == [
-            (one.last_id, one.entries_added) for one in theirs
+        assert [(our.last_id, our.entries_added) for our in ours] == [
+            (their.last_id, their.entries_added) for their in theirs
         ]
         assert again(packed.keyspace) == snapshot(packed.keyspace)
 
@@ -106,12 +106,12 @@ def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
 def again(keyspace: Keyspace) -> dict[str, object]:
     """Return the state once it is written down and read."""
     _, *written = pieces(keyspace, 1)
-    found = []
+    blocks = []
     at = 0
     for piece in written:
-        found.append(Block(0, at, 0, piece[32:]))
+        blocks.append(Block(0, at, 0, piece[32:]))
         at += 4096
-    return snapshot(load(found, "snapshot"))
+    return snapshot(load(blocks, "snapshot"))
 
 
 async def test_others_have_their_turn_while_a_batch_is_packed() -> None:
@@ -149,7 +149,8 @@ async def test_entries_of_a_batch_are_deleted_trimmed_and_read_like_others() -> 
 
     assert await numbers(engine) == [2, *range(4, 8), *range(11, 30)]
     assert [
-        one.id for one in await engine.perform(Range(S, end=ids[12], start=ids[7], reverse=True))
+        entry.id
+        for entry in await engine.perform(Range(S, end=ids[12], start=ids[7], reverse=True))
     ] == [
         ids[12],
         ids[11],
@@ -208,7 +209,7 @@ async def test_where_ids_run_out_a_batch_takes_what_neighbours_there_are() -> No
     ids = (await engine.perform(Add(S, batch(5)))).ids
 
     assert ids == [
-        *(EntryId(5000, U64_MAX - rest) for rest in (2, 1, 0)),
+        *(EntryId(5000, U64_MAX - left) for left in (2, 1, 0)),
         EntryId(5001, 0),
         EntryId(5001, 1),
     ]
@@ -261,10 +262,10 @@ async def test_partial_ids_are_given_out_in_a_long_batch_too() -> None:
 
 def test_what_is_large_is_kept_as_it_is_and_read_again() -> None:
     value = b"x" * (COMPRESSED_BYTES_MAX + 1)
-    [[one, other]] = pack([Draft(None, (b"k", value))] * 2, NodeLimits(100, 4096))
+    [[item, other]] = pack([Draft(None, (b"k", value))] * 2, NodeLimits(100, 4096))
 
-    assert len(one.data) > COMPRESSED_BYTES_MAX
-    assert isinstance(PackedDrafts([], [one, other]), PackedDrafts)
+    assert len(item.data) > COMPRESSED_BYTES_MAX
+    assert isinstance(PackedDrafts([], [item, other]), PackedDrafts)
 
 
 async def test_large_values_come_out_as_they_went_in() -> None:

@@ -44,7 +44,7 @@ def test_an_entry_that_changes_hands_leaves_its_former_owner(
     pel.assign(entry_id(1), alice, 100, 1)
     pel.assign(entry_id(1), bob, 200, 2)
     assert (len(alice.pending), len(bob.pending), len(pel)) == (0, 1, 1)
-    assert [one.idle_ms(250) for one in bob.pending.walk()] == [50]
+    assert [entry.idle_ms(250) for entry in bob.pending.walk()] == [50]
 
 
 def test_the_longest_idle_comes_first_and_equal_times_in_order_of_arrival(alice: Consumer) -> None:
@@ -63,7 +63,7 @@ def test_released_entries_come_before_all_others_first_released_first(alice: Con
     for number in (3, 2, 3):
         pel.release(entry_id(number), 1)
     assert ids(pel) == [2, 3, 1, 4]
-    assert [one.id.ms for one in alice.pending.walk()] == [1, 4]
+    assert [entry.id.ms for entry in alice.pending.walk()] == [1, 4]
 
 
 def test_a_released_entry_is_nobodys_and_claimable_at_once(alice: Consumer) -> None:
@@ -149,8 +149,8 @@ def test_an_id_that_was_removed_can_become_pending_again(alice: Consumer, bob: C
         pel.remove(entry_id(number))
         pel.assign(entry_id(number), bob, 50, 7)
         pel.assign(entry_id(number), alice, 50, 8)
-    assert [one.id.ms for one in pel.walk()] == [1, 2, 3]
-    assert [one.delivery_count for one in alice.pending.walk()] == [8, 8, 1]
+    assert [entry.id.ms for entry in pel.walk()] == [1, 2, 3]
+    assert [entry.delivery_count for entry in alice.pending.walk()] == [8, 8, 1]
     assert (list(bob.pending.walk()), ids(pel)) == ([], [2, 1, 3])
 
 
@@ -191,38 +191,41 @@ class Plain:
 
     def show_all(self, _number: int, _owner: int, _ms: int) -> None:
         self.pel.show_all()
-        self.known = {number: one._replace(is_hidden=False) for number, one in self.known.items()}
+        self.known = {
+            number: entry._replace(is_hidden=False) for number, entry in self.known.items()
+        }
 
     def crowd(self, number: int, owner: int, at_ms: int) -> None:
         """Let so many come and go that what they leave behind is swept."""
         passing = range(number + 1, number + 400)
-        for one in passing:
-            self.assign(one, owner, at_ms)
-        for one in passing:
-            self.remove(one, owner, at_ms)
+        for item in passing:
+            self.assign(item, owner, at_ms)
+        for item in passing:
+            self.remove(item, owner, at_ms)
 
     def check(self, now_ms: int) -> None:
         known = sorted(self.known.items())
-        assert [one.id.ms for one in self.pel.walk()] == [number for number, _ in known]
-        assert [one.id.ms for one in self.pel.in_time_order()] == _by(
-            known, lambda one: (one.at_ms, one.serial)
+        assert [entry.id.ms for entry in self.pel.walk()] == [number for number, _ in known]
+        assert [entry.id.ms for entry in self.pel.in_time_order()] == _by(
+            known, lambda pending: (pending.at_ms, pending.serial)
         )
         for owner, consumer in enumerate(self.consumers):
-            held = [number for number, one in known if one.owner == owner]
-            assert [one.id.ms for one in consumer.pending.walk()] == held
+            held = [number for number, entry in known if entry.owner == owner]
+            assert [entry.id.ms for entry in consumer.pending.walk()] == held
             assert len(consumer.pending) == len(held)
-        assert self.pel.nobodys_count == sum(one.owner < 0 for _, one in known)
-        shown = [(number, one) for number, one in known if not one.is_hidden]
-        nobodys = [(number, one) for number, one in shown if one.owner < 0]
+        assert self.pel.nobodys_count == sum(entry.owner < 0 for _, entry in known)
+        shown = [(number, entry) for number, entry in known if not entry.is_hidden]
+        nobodys = [(number, pending) for number, pending in shown if pending.owner < 0]
         rested = [pair for pair in nobodys if 0 < pair[1].delayed_until_ms <= now_ms]
         assert ids(self.pel, now_ms) == [
-            *_by(rested, lambda one: (one.delayed_until_ms, one.serial)),
+            *_by(rested, lambda pending: (pending.delayed_until_ms, pending.serial)),
             *_by(
                 [pair for pair in nobodys if not pair[1].delayed_until_ms],
-                lambda one: (0, one.serial),
+                lambda pending: (0, pending.serial),
             ),
             *_by(
-                [pair for pair in shown if pair[1].owner >= 0], lambda one: (one.at_ms, one.serial)
+                [pair for pair in shown if pair[1].owner >= 0],
+                lambda pending: (pending.at_ms, pending.serial),
             ),
         ]
 

@@ -40,8 +40,8 @@ async def test_a_range_has_so_many_names_and_values(engine: Driver) -> None:
     down = await engine.perform(Range(S, reverse=True, size_bytes_max=LARGE))
     everything = await engine.perform(Range(S))
 
-    assert [one.id.ms for one in up] == [1, 2]
-    assert [one.id.ms for one in down] == [10, 9]
+    assert [entry.id.ms for entry in up] == [1, 2]
+    assert [entry.id.ms for entry in down] == [10, 9]
     assert len(everything) == COUNT
 
 
@@ -52,18 +52,21 @@ async def test_a_group_read_has_so_many_names_and_values(engine: Driver) -> None
     history = await engine.perform(replace(request, cursors=[GroupCursor(S, MIN_ID)]))
     claimed = await engine.perform(replace(request, consumer=b"b", claim_idle_ms=0))
 
-    assert [[one.id.ms for one in some] for some in new] == [[1, 2], [3, 4]]
-    assert [one.id.ms for one in deliveries(history)] == [1, 2]
-    assert [one.id.ms for one in deliveries(claimed)] == [3, 4]  # they were idle for longer
+    assert [[entry.id.ms for entry in entries] for entries in new] == [[1, 2], [3, 4]]
+    assert [delivery.id.ms for delivery in deliveries(history)] == [1, 2]
+    assert [delivery.id.ms for delivery in deliveries(claimed)] == [
+        3,
+        4,
+    ]  # they were idle for longer
 
 
 async def test_commands_have_replies_of_so_many_names_and_values(engine: Driver) -> None:
     runner = CommandRunner(engine, Bounds(10_000, LARGE))
 
-    found: Any = await runner.run(b"XREAD STREAMS s 0".split())
+    reply: Any = await runner.run(b"XREAD STREAMS s 0".split())
     ranged: Any = await runner.run(b"XRANGE s - + COUNT 2".split())
 
-    assert [len(entries) for _, entries in found] == [AT_ONCE] == [len(ranged)]
+    assert [len(entries) for _, entries in reply] == [AT_ONCE] == [len(ranged)]
     with pytest.raises(StreamError, match=f"{READ_PARTS_MAX} names and values"):
         await runner.run(b"XRANGE s - +".split())
 
@@ -71,7 +74,7 @@ async def test_commands_have_replies_of_so_many_names_and_values(engine: Driver)
 async def counts(engine: Driver, size_bytes_max: int, *streams: bytes) -> list[int]:
     cursors = [StreamCursor(name, MIN_ID) for name in streams]
     reads: list[StreamRead] = await engine.perform(Read(cursors, size_bytes_max=size_bytes_max))
-    return [len(one.entries) for one in reads]
+    return [len(read.entries) for read in reads]
 
 
 async def test_each_stream_of_a_read_has_its_share_and_the_first_entry_of_all_comes() -> None:
@@ -188,11 +191,11 @@ async def test_the_streams_of_a_read_are_filled_in_order_until_the_budget_is_spe
 
     reads = await engine.perform(Read(cursors, budget=Budget(5, LARGE)))
 
-    assert [(one.stream, [entry.id.ms for entry in one.entries]) for one in reads] == [
+    assert [(read.stream, [entry.id.ms for entry in read.entries]) for read in reads] == [
         (b"a", [1, 2, 3]),
         (b"b", [1, 2]),
     ]
-    assert [one.next_after for one in reads] == [entry_id(3), entry_id(2)]
+    assert [read.next_after for read in reads] == [entry_id(3), entry_id(2)]
 
 
 async def test_what_a_group_read_has_no_room_for_stays_new() -> None:
@@ -203,7 +206,15 @@ async def test_what_a_group_read_has_no_room_for_stays_new() -> None:
     request = ReadGroup(G, b"x", cursors, budget=Budget(5, LARGE))
 
     first = await engine.perform(request)
-    rest = await engine.perform(request)
+    later = await engine.perform(request)
 
-    assert [[one.id.ms for one in read.deliveries] for read in first] == [[1, 2, 3], [1, 2], []]
-    assert [[one.id.ms for one in read.deliveries] for read in rest] == [[], [3], [1, 2, 3]]
+    assert [[delivery.id.ms for delivery in read.deliveries] for read in first] == [
+        [1, 2, 3],
+        [1, 2],
+        [],
+    ]
+    assert [[delivery.id.ms for delivery in read.deliveries] for read in later] == [
+        [],
+        [3],
+        [1, 2, 3],
+    ]
