@@ -153,8 +153,10 @@ class Engine:
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests at one moment with nothing in between (MULTI, EXEC); none waits.
 
-        A request that fails changes nothing, and its error is its reply. One that would take so
-        long that it is done in parts fails. All of them are one record: a crash leaves all or none.
+        A request that fails changes nothing, and its error is its reply. One that takes more than
+        one decision fails: because it is done in parts, acknowledges before it reads, or describes
+        a long list. What groups do by their policy waits for the next read. All requests are one
+        record: a crash leaves all or none.
 
         Raises:
             Unavailable: the storage does not take what they change.

@@ -26,13 +26,13 @@ def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCurso
 
 
 def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[list[Portion]]:
-    """Say up to where each stream is to be read next, without waiting; cursors are frozen.
+    """Say up to where each stream is to be read next, without waiting.
 
     A stream whose epoch is another one than the cursor's is counted from its beginning: what the
     cursor has seen was of a stream that is gone.
     """
     del now_ms
-    cursors, entries_max = request.cursors, request.entries_max
+    cursors, entries_max = freeze(keyspace, request.cursors), request.entries_max
     afters = [_after(keyspace, cursor) for cursor in cursors]
     backlogs = []
     for cursor, after in zip(cursors, afters, strict=True):

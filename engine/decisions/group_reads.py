@@ -17,6 +17,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.decisions import Decision, Unclaimable
 from headgate.engine.entry import MAX_ID, EntryId, Fields
+from headgate.engine.errors import Invalid
 from headgate.engine.limits import CLAIM_SCAN_MAX, COUNT_MAX, GROUP_READ_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
@@ -28,7 +29,13 @@ from headgate.engine.state.stream import Stream
 
 
 def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[list[GroupRead]]:
-    """Decide a group read, without waiting; replies one `GroupRead` per cursor, served or not."""
+    """Decide a group read, without waiting; replies one `GroupRead` per cursor, served or not.
+
+    Raises:
+        Invalid: something is to be acknowledged first, which is another decision.
+    """
+    if request.acked:
+        raise Invalid("a read that acknowledges is asked for by itself", location=("acked",))
     groups = groups_in_read(keyspace, request)
     reads: list[GroupRead] = []
     commands: list[Command] = []

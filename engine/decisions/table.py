@@ -20,6 +20,7 @@ from headgate.engine.decisions import (
     trims,
     writes,
 )
+from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
 from headgate.engine.requests import bulk as bulk_requests
 from headgate.engine.requests import deliveries as delivery_requests
@@ -96,6 +97,10 @@ def decide(keyspace: Keyspace, request: Request[T], now_ms: int) -> Decision[T]:
 
     Raises:
         StreamError: what the request says that it raises; then nothing changes.
+        Invalid: no single decision answers it, as it is about a long list.
     """
-    decision: Decision[T] = _DECIDE[type(request)](keyspace, request, now_ms)
+    decide_about = _DECIDE.get(type(request))
+    if decide_about is None:
+        raise Invalid(f"{type(request).__name__} takes more than one moment: ask for it by itself")
+    decision: Decision[T] = decide_about(keyspace, request, now_ms)
     return decision

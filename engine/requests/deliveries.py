@@ -36,9 +36,9 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
     entry has been idle for `claim_idle_ms`. Among the readers of a group the first to wait is the
     first served. A reader that is cancelled gives back what was delivered to it.
 
-    With a `budget` the streams are filled in order, and the reply ends with the last one that has
-    its turn. Without `by_policy` the group's policy adds nothing to the request, and moves nothing
-    to the dead letters (Redis).
+    With a `budget` the streams are filled in order, and those behind get nothing. Without
+    `by_policy` the group's policy adds nothing to the request, and moves nothing to the dead
+    letters (Redis).
 
     Raises:
         GroupNotFound: a group or its stream is missing, now or during the wait.

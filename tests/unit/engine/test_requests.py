@@ -11,8 +11,14 @@ import pytest
 
 from headgate.engine import requests
 from headgate.engine.decisions import table
+from headgate.engine.entry import MAX_ID, MIN_ID
+from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
-from tests.unit.driver import Driver
+from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.requests.entries import From, Trim, TrimTo
+from headgate.engine.requests.streams import DetailStream
+from tests.unit.driver import Driver, G, S, entry_id
 
 for _module in pkgutil.iter_modules(requests.__path__, f"{requests.__name__}."):
     import_module(_module.name)
@@ -38,3 +44,35 @@ def test_a_request_is_a_value(kind: type[Request[Any]]) -> None:
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.eq
     assert issubclass(kind, msgspec.Struct)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        DetailStream(S),
+        SplitRange(S, MIN_ID, MAX_ID, 2),
+        ReadGroup(G, b"a", [GroupCursor(S)], acked=[MAX_ID]),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+async def test_what_takes_more_than_one_decision_fails_in_a_transaction(
+    request_: Request[Any],
+) -> None:
+    engine = Driver()
+    await engine.start(1)
+
+    failure, length = await engine.perform_all([request_, Trim(S, TrimTo(max_length=0))])
+
+    assert isinstance(failure, Invalid)
+    assert length == 1
+
+
+async def test_a_plan_from_now_on_has_nothing_in_a_transaction() -> None:
+    engine = Driver()
+    await engine.start(1, 2)
+
+    [portions] = await engine.perform_all([PlanRead([BulkCursor(S, From.NOW)])])
+
+    assert isinstance(portions, list)
+    [portion] = portions
+    assert (portion.after, portion.entries) == (entry_id(2), 0)

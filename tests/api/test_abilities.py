@@ -1,0 +1,96 @@
+"""A backend that lacks abilities: what needs one is refused, and the rest works."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import pytest
+
+from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.port import Ability
+from headgate.app.settings import Settings
+from headgate.engine.engine import Engine
+from headgate.engine.errors import NotSupported
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import CommitBatch, LastCommit, PlanRead, SplitRange
+from headgate.engine.requests.deliveries import Redrive
+from tests.api.conftest import Live, problem_in, refusal_of, running
+
+T = TypeVar("T")
+
+WRITER = "/v1/bulk/writers/w"
+CHUNK = f"{WRITER}/batches/1/partitions/0/attempts/a/chunks/0"
+
+
+class PlainEngine(Engine):
+    """An engine that takes only what every backend takes."""
+
+    async def perform(self, request: Request[T]) -> T:
+        if isinstance(request, PlanRead | SplitRange | CommitBatch | LastCommit):
+            raise NotSupported(Ability.BULK)
+        if isinstance(request, Redrive):
+            raise NotSupported(Ability.POLICIES)
+        return await super().perform(request)
+
+
+class PlainBackend(EmbeddedBackend):
+    """A backend without any ability."""
+
+    def __init__(self) -> None:
+        super().__init__(PlainEngine(MemoryStorage()))
+        self.abilities = frozenset()
+        self.claim_feed = self.commands = self.journal = None
+
+
+@pytest.fixture
+async def plain() -> AsyncIterator[Live]:
+    backend = await asyncio.to_thread(PlainBackend)
+    async with running(Settings(), backend) as live:
+        yield live
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "ability"),
+    [
+        ("POST", "/v1/bulk/plan", "bulk"),
+        ("GET", WRITER, "bulk"),
+        ("PUT", CHUNK, "bulk"),
+        ("POST", "/v1/commands", "commands"),
+        ("POST", "/v1/commands/pipeline", "commands"),
+        ("POST", "/v1/commands/multi-exec", "commands"),
+        ("GET", "/v1/commands/XLEN/orders", "commands"),
+        ("POST", "/v1/streams/orders/groups/billing/dead-letters/redrive", "policies"),
+    ],
+)
+async def test_what_needs_an_ability_that_is_missing_is_refused_and_says_so(
+    plain: Live, method: str, url: str, ability: str
+) -> None:
+    bodies = {
+        "/v1/bulk/plan": {"cursors": [{"stream": "orders"}]},
+        "/v1/commands": ["XLEN", "orders"],
+        "/v1/commands/pipeline": [["XLEN", "orders"]],
+        "/v1/commands/multi-exec": [["XLEN", "orders"]],
+    }
+    await plain.append("orders", "a")
+    await plain.create_group("orders", "billing")
+    if url == CHUNK:
+        arrow = {"content-type": "application/vnd.apache.arrow.stream"}
+        answer = await plain.http.request(method, url, content=b"", headers=arrow)
+    else:
+        answer = await plain.http.request(method, url, json=bodies.get(url, {}))
+
+    problem = problem_in(answer)
+    assert (answer.status_code, problem["code"]) == (501, "not_supported")
+    assert f"lacks {ability}," in problem["detail"]
+
+
+async def test_what_every_backend_can_is_served(plain: Live) -> None:
+    ids = await plain.append("orders", "a")
+    await plain.create_group("orders", "billing")
+    read = await plain.read_group("orders", "billing", consumer="me")
+
+    assert [entry["id"] for entry in read["entries"]] == ids
+    assert (await plain.http.get("/v1/limits")).json()["abilities"] == []
+    refusal = refusal_of(await plain.http.get("/v1/admin/journal"))
+    assert refusal[:2] == (404, "not_found")
