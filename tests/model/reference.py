@@ -249,7 +249,7 @@ class Reference(RefKeyspace):
                 continue
             if not request.claim_own and pending.owner == request.consumer:
                 continue
-            if is_spent(group.policy, pending.count):
+            if is_spent(self._policy(stream, group), pending.count):
                 continue
             if pending.turn > group.turns_before:  # this very read has delivered it
                 continue
@@ -352,8 +352,8 @@ class Reference(RefKeyspace):
                 ref_group.stamp(Pending(entry_id), None, 0, 0)
             outcomes += self._each(request.stream, request.group, [entry_id], request.consumer, act)
         for pending in resting:
-            rest_ms = rest_after(request, ref_group.policy, pending.count)
-            pending.rests_until = min(now_ms + rest_ms, COUNT_MAX) if rest_ms else 0
+            delay_ms = delay_after(request, self._policy(stream, ref_group), pending.count)
+            pending.delayed_until = min(now_ms + delay_ms, COUNT_MAX) if delay_ms else 0
         return outcomes
 
     # Ours: what a policy asks for
@@ -374,7 +374,7 @@ class Reference(RefKeyspace):
     ) -> None:
         """Move what was delivered too often, and is idle again, to the dead letter stream."""
         stream, ref_group = self._group(name, group)
-        policy = ref_group.policy
+        policy = self._policy(stream, ref_group)
         if policy.max_deliveries is None or policy.dead_letter_stream is None:
             return
         idle_ms = min(
@@ -407,6 +407,13 @@ class Reference(RefKeyspace):
             for pending, _ in dead:
                 ref_group.drop(pending.id)
 
+    def _policy(self, stream: RefStream, group: RefGroup) -> GroupPolicy:
+        """Return what holds: a stream that was renamed is not its own dead letter stream."""
+        name = group.policy.dead_letter_stream
+        if name is None or self.streams.get(name) is not stream:
+            return group.policy
+        return replace(group.policy, max_deliveries=None, dead_letter_stream=None)
+
     def run_housekeeping(self, now_ms: int) -> None:
         """Ours: what goes by time goes by itself: first by age, then by policy."""
         for name in self.streams:
@@ -427,6 +434,8 @@ class Reference(RefKeyspace):
         dead_letters = ref_group.policy.dead_letter_stream
         if dead_letters is None:
             raise Invalid("the group's policy names no dead_letter_stream")
+        if dead_letters == name:
+            return []
         source = self.streams.get(dead_letters)
         entries = [] if source is None else source.entries
         if ids is not None:
@@ -599,7 +608,7 @@ def room_for(request: ReadGroup, held: int) -> int | None:
 def is_idle(pending: Pending, min_idle_ms: int, now_ms: int) -> bool:
     """Tell whether it may change hands."""
     if pending.owner is None:
-        return pending.rests_until <= now_ms
+        return pending.delayed_until <= now_ms
     return max(now_ms - pending.at_ms, 0) >= min_idle_ms
 
 
@@ -616,7 +625,7 @@ def is_spent(policy: GroupPolicy, count: int) -> bool:
     return policy.max_deliveries is not None and count >= policy.max_deliveries
 
 
-def rest_after(request: Nack, policy: GroupPolicy, count: int) -> int:
+def delay_after(request: Nack, policy: GroupPolicy, count: int) -> int:
     """Ours: a delay that was asked for, or what the policy says about a failure."""
     if is_spent(policy, count):
         return 0  # it is not delivered again

@@ -37,7 +37,7 @@ class Pending:
     at_ms: int = 0
     count: int = 0
     turn: int = 0  # order of arrival
-    rests_until: int = 0  # nobody gets it before
+    delayed_until: int = 0  # nobody gets it before
 
 
 @dataclass
@@ -75,14 +75,14 @@ class RefGroup:
     def stamp(self, pending: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
         self.turns += 1
         pending.owner, pending.at_ms, pending.count, pending.turn = owner, at_ms, count, self.turns
-        pending.rests_until = 0
+        pending.delayed_until = 0
         if pending not in self.pel:
             self.pel = sorted([*self.pel, pending], key=lambda each: each.id)
 
     def set_clock(self, by_ms: int) -> None:
         for entry in self.pel:
             entry.at_ms += by_ms if entry.owner is not None else 0
-            entry.rests_until += by_ms if entry.rests_until else 0
+            entry.delayed_until += by_ms if entry.delayed_until else 0
         for reader in self.readers.values():
             reader.seen_ms += by_ms
             if reader.active_ms is not None:
@@ -99,9 +99,9 @@ class RefGroup:
         Those that rest no more come in the order in which their rest was over, the others of
         nobody's in the order in which they were given back.
         """
-        nobodys = [pending for pending in self.held_by(None) if pending.rests_until <= now_ms]
+        nobodys = [pending for pending in self.held_by(None) if pending.delayed_until <= now_ms]
         nobodys.sort(
-            key=lambda pending: (not pending.rests_until, pending.rests_until, pending.turn)
+            key=lambda pending: (not pending.delayed_until, pending.delayed_until, pending.turn)
         )
         owned = [entry for entry in self.pel if entry.owner is not None]
         return nobodys + sorted(owned, key=lambda pending: (pending.at_ms, pending.turn))

@@ -159,3 +159,15 @@ EngineMachine.TestCase.settings = settings(
     max_examples=600, stateful_step_count=50, deadline=None, print_blob=True
 )
 TestEngineAgainstReference = EngineMachine.TestCase
+
+
+def test_a_stream_that_is_renamed_is_not_its_own_dead_letter_stream() -> None:
+    machine = EngineMachine()
+    machine.begin(1, 0, 0, GroupPolicy(max_deliveries=1, dead_letter_stream=b"t"))
+    machine.rename(b"s", b"t")
+    nack = Nack(b"t", b"g", [], NackMode.SILENT, retry_count=7, force=True)
+    machine.nack_with_options(choices=[Pick(0, 0, is_pending=False)], request=nack)
+    machine.run_housekeeping()
+    machine.redrive(b"t", b"g", None, 1)
+    machine.everything_that_can_be_asked_has_the_same_answer()
+    machine.teardown()
