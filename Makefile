@@ -43,7 +43,7 @@ soak: .venv/dev.stamp ## use everything at once for ten minutes (ARGS='--minutes
 	$(BIN)/python -m tests.bench.soak $(ARGS)
 
 openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncapi.json anew
-	$(BIN)/python -m tests.api.story
+	$(BIN)/python -m tests.api.documents.story
 	$(BIN)/headgate openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new

@@ -87,7 +87,7 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 def _examples() -> dict[str, Any]:
-    """Return the requests and answers of a test that uses every operation: tests/api/story.py."""
+    """Return what a test asked and was answered: `tests/api/documents/story.py`."""
     examples: dict[str, Any] = json.loads(
         (files("headgate.app") / "examples.json").read_text("utf-8")
     )

@@ -18,7 +18,7 @@ from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams
-from tests.api.documented import check_documented
+from tests.api.documents.documented import check_documented
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """One story that uses every operation; its requests and answers are shown in the OpenAPI document.
 
-`python -m tests.api.story` tells it again and writes it to `app/examples.json`; a test compares the
-two, so the examples stay true.
+`python -m tests.api.documents.story` tells it again and writes it to `app/examples.json`; a test
+compares the two, so the examples stay true.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 
-EXAMPLES = Path(__file__).parents[2] / "app" / "examples.json"
+EXAMPLES = Path(__file__).parents[3] / "app" / "examples.json"
 
 _START_MS = 1_718_000_000_000
 _NDJSON = "application/x-ndjson"

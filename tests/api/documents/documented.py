@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-DOCUMENT = Path(__file__).parents[2] / "openapi" / "openapi.json"
+DOCUMENT = Path(__file__).parents[3] / "openapi" / "openapi.json"
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.conftest import Live
 
-COMMITTED = Path(__file__).parents[2] / "openapi"
+COMMITTED = Path(__file__).parents[3] / "openapi"
 
 
 @pytest.mark.parametrize("name", ["openapi.json", "asyncapi.json"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from headgate.app.http.operation import ARROW
 from tests.api.conftest import Live
-from tests.api.story import EXAMPLES, played, written
+from tests.api.documents.story import EXAMPLES, played, written
 
 
 async def test_the_story_played_again_is_word_for_word_the_examples(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.command_line import (
+from tests.api.commands.command_line import (
     HEADGATE,
     environment,
     headgate,

@@ -10,7 +10,8 @@ import pytest
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import DeleteStream
-from tests.api.bulk_requests import (
+from tests.api.conftest import Live, refusal_of
+from tests.api.rest.bulk_requests import (
     WRITER,
     commit,
     read_arrow,
@@ -19,7 +20,6 @@ from tests.api.bulk_requests import (
     values,
     values_in,
 )
-from tests.api.conftest import Live, refusal_of
 from tests.arrow_bodies import ARROW, FIELDS, HEADERS, arrow_of, body_of, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running, until
-from tests.api.frames import Frames, frames_of
+from tests.api.live.frames import Frames, frames_of
 
 WS = "/v1/ws"
 STREAM = "/v1/streams/orders/ws"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Live, until
-from tests.api.frames import frames_of
+from tests.api.live.frames import frames_of
 
 WS = "/v1/ws"
 ID = "1-1"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.api.command_line import Ended, environment
+from tests.api.commands.command_line import Ended, environment
 from tests.api.conftest import Live
 from tests.crash.gateway import ROOT
 

@@ -1,6 +1,6 @@
 """The commands that use a running gateway, on a terminal."""
 
-from tests.api.command_line import terminal
+from tests.api.commands.command_line import terminal
 from tests.api.conftest import Live
 
 SHOW_CURSOR = "\x1b[?25h"

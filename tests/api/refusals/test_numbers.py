@@ -21,9 +21,9 @@ from websockets.exceptions import ConnectionClosedError
 from headgate.app.live.frames import AnyClientFrame
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
-from tests.api.frames import frames_of
+from tests.api.live.frames import frames_of
 
-DOCUMENT = json.loads((Path(__file__).parents[2] / "openapi" / "openapi.json").read_text())
+DOCUMENT = json.loads((Path(__file__).parents[3] / "openapi" / "openapi.json").read_text())
 FRAMES = TypeAdapter[Any](AnyClientFrame).json_schema()
 
 NUMBERS = [

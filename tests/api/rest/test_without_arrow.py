@@ -15,7 +15,7 @@ sys.modules["pyarrow"] = None
 from headgate.app.cli import main
 main(["serve", "--port", "0", "--data-dir", ":memory:"])
 """
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 async def test_without_pyarrow_only_arrow_is_missing() -> None:

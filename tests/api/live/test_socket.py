@@ -13,7 +13,7 @@ from websockets.typing import Subprotocol
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
-from tests.api.frames import Frames, frames_of
+from tests.api.live.frames import Frames, frames_of
 
 STREAM = "/v1/streams/orders/ws"
 GROUP = "/v1/streams/orders/groups/billing/ws"

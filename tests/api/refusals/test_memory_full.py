@@ -4,7 +4,7 @@ from random import Random
 
 from headgate.app.settings import Settings
 from tests.api.conftest import problem_in, running
-from tests.api.test_operations import sample
+from tests.api.operations.test_operations import sample
 
 SMALL = Settings(memory_bytes_max=2**20)
 OOM = "OOM command not allowed when used memory > 'maxmemory'."

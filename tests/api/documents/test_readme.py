@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.command_line import HEADGATE, environment
+from tests.api.commands.command_line import HEADGATE, environment
 from tests.api.conftest import Live
 from tests.crash.gateway import ROOT
 
