@@ -505,6 +505,7 @@ export interface Problem {
     | "draining"
     | "memory_full"
     | "extra_missing"
+    | "not_supported"
     | "internal";
   /**
    * Whether the same request may succeed later.
