@@ -82,16 +82,28 @@ def in_parts(
         decide: decides about some of them.
         join: adds the reply of a part to that of those before it.
     """
-
-    def part(at: int, before: tuple[T, ...], keyspace: Keyspace, now_ms: int) -> Decision[T]:
-        decision = decide(keyspace, items[at : at + size], now_ms)
-        reply = decision.reply
-        for so_far in before:
-            reply = join(so_far, reply)
-        at += size
-        next_part = partial(part, at, (reply,)) if at < len(items) else None
-        return Decision(reply, decision.commands, next_part)
-
     if len(items) <= size:
         return decide(keyspace, items, now_ms)
-    return part(0, (), keyspace, now_ms)
+    return _part(items, size, decide, join, 0, (), keyspace, now_ms)
+
+
+def _part(
+    items: Sequence[I],
+    size: int,
+    decide: Callable[[Keyspace, Sequence[I], int], Decision[T]],
+    join: Callable[[T, T], T],
+    at: int,
+    before: tuple[T, ...],
+    keyspace: Keyspace,
+    now_ms: int,
+) -> Decision[T]:
+    # No function within a function: one that names itself would wait for the garbage collector.
+    decision = decide(keyspace, items[at : at + size], now_ms)
+    reply = decision.reply
+    for so_far in before:
+        reply = join(so_far, reply)
+    at += size
+    if at >= len(items):
+        return Decision(reply, decision.commands)
+    next_part = partial(_part, items, size, decide, join, at, (reply,))
+    return Decision(reply, decision.commands, next_part)

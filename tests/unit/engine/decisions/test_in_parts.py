@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -267,3 +268,21 @@ def test_the_reply_is_shaped_once_however_many_parts() -> None:
         decision = decision.next_part(Keyspace(), 0)
 
     assert (decision.reply, shaped) == (7, [[*range(7)]])
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_nothing_of_a_decision_waits_for_the_garbage_collector(count: int) -> None:
+    keyspace = Keyspace()
+    gc.collect()
+    gc.disable()
+    try:
+        decision = in_parts(
+            keyspace, 0, range(count), 2, lambda _, portion, now_ms: Decision([*portion], [])
+        )
+        while decision.next_part is not None:
+            decision = decision.next_part(keyspace, 0)
+        del decision
+        garbage_count = gc.collect()
+    finally:
+        gc.enable()
+    assert garbage_count == 0
