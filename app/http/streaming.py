@@ -20,17 +20,14 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     table = _Table[T]()
     tasks = [asyncio.create_task(table.bring(source)) for source in sources]
     try:
-        for task in tasks:
-            task.add_done_callback(table.wake)
         while True:
             while table.parts:
                 part, taken = table.parts.pop(0)
                 yield part
                 taken.set_result(None)
-            for task in tasks:
-                if task.done():
-                    task.result()
-                    return
+            if table.is_over:
+                table.end()
+                return
             await table.wait()
     finally:
         for task in tasks:
@@ -46,26 +43,46 @@ class _Table(Generic[T]):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._changed = self._loop.create_future()
+        self._error: Exception | None = None
         self.parts: list[tuple[T, asyncio.Future[None]]] = []
+        self.is_over = False  # a source has ended
 
     async def bring(self, source: AsyncGenerator[T, None]) -> None:
         """Lay down what a source brings; when this is cancelled, what it reads is undone."""
-        async with aclosing(source) as parts:
-            async for part in parts:
-                taken = self._loop.create_future()
-                self.parts.append((part, taken))
-                self.wake()
-                await taken
+        try:
+            async with aclosing(source) as parts:
+                async for part in parts:
+                    taken = self._loop.create_future()
+                    self.parts.append((part, taken))
+                    self._wake()
+                    await taken
+        except Exception as error:  # noqa: BLE001
+            self._error = self._error or error
+        finally:
+            self.is_over = True
+            self._wake()
 
-    def wake(self, _: object = None) -> None:
-        """Let who waits look again."""
-        if not self._changed.done():
-            self._changed.set_result(None)
+    def end(self) -> None:
+        """Raise what a source raised, if one did, and forget it.
+
+        An error knows the frames it came through. If one of them knew the error, both would wait
+        for the garbage collector.
+        """
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
 
     async def wait(self) -> None:
         """Wait until something has changed since the last time."""
         await self._changed
         self._changed = self._loop.create_future()
+
+    def _wake(self) -> None:
+        if not self._changed.done():
+            self._changed.set_result(None)
 
 
 class BrokenOff(Exception):
@@ -110,8 +127,11 @@ class PatientResponse(StreamingResponse):
             sending.cancel()
             leaving.cancel()
             await asyncio.wait((sending, leaving))
-        if not sending.cancelled():
-            sending.result()
+        try:
+            if not sending.cancelled():
+                sending.result()
+        finally:
+            del sending  # what it raised knows this frame
 
     async def stream_response(self, send: Send) -> None:
         """Send, and then let the source clean up, however it ended."""

@@ -134,9 +134,10 @@ class Connection:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.gather(*(feed.end() for feed in self._feeds.values()))
-            # The error knows the frames it came through, with what was received, and they know us:
-            # nothing of a connection shall wait for the garbage collector.
+            # An error knows the frames it came through, with what was received, and they know us.
+            # So do tasks that were cancelled. Nothing of a connection waits for the collector.
             del self._ended
+            self._feeds.clear()
 
     def _end(self, error: Exception) -> None:
         """End the connection for this reason, unless there is one already."""
@@ -292,7 +293,8 @@ class Connection:
         if ended is None or self._is_over:
             return
         if self._is_short or isinstance(ended.error, errors.Draining):
-            raise ended.error
+            self._end(ended.error)
+            return
         del self._feeds[sub]
         self._session.followed(sub, ended)
         self._spawn(self._send)

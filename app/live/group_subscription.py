@@ -208,12 +208,12 @@ class GroupSubscription(Subscription):
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
     """Do something to its end: if the caller is cancelled, that waits."""
     task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    is_cancelled = False
     while not task.done():
         try:
             await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    task.result()
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
+        raise asyncio.CancelledError
+    await task

@@ -101,6 +101,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             if pending_cycle is not None and not pending_cycle.response_complete:
                 pending_cycle.disconnected = True
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # uvicorn does so if there was no error
 
     def leave(self, exc: Exception | None) -> None:
         """End what answers on this connection."""
@@ -155,6 +156,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         """Go on as a WebSocket."""
         self._expect_no_more()
         super().handle_websocket_upgrade()
+        self.parser = None  # type: ignore[assignment]  # as when the connection is lost
+        self._flow.forget()
 
     def refuse(self, code: Code, detail: str) -> None:
         """Answer why nothing more is parsed, if an answer is possible, and close."""

@@ -193,6 +193,9 @@ class Executor:
         timer = None if wait_ms is None else loop.call_later(wait_ms / 1000, waiter.expire)
         try:
             return await waiter.served
+        except Exception:
+            waiter.forget_error()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()

@@ -65,6 +65,11 @@ class Waiter(Generic[T]):
         """Let go of the attempt, which may know the waiter: it is not made again."""
         del self.attempt
 
+    def forget_error(self) -> None:
+        """Let go of the error that ended the wait: its traceback knows the waiter."""
+        self.served = asyncio.get_running_loop().create_future()
+        self.served.cancel()
+
 
 class WaitQueue:
     """Waiters in order of arrival, those of full consumers, and the timer of those that claim."""

@@ -1,55 +1,10 @@
 """Event streams: what a browser's EventSource sees."""
 
-import asyncio
-import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
-import httpx
-import httpx_sse
 import pytest
 
-from headgate.app.routes.events import EventStream
 from headgate.app.settings import Settings
-from headgate.engine.loop.wait_queue import Waiter
-from headgate.engine.state.pending import Consumer
 from tests.api.conftest import Live, refusal_of, running, until
-
-
-class Events:
-    """An event stream that is read one event at a time."""
-
-    def __init__(self, source: httpx_sse.EventSource) -> None:
-        self.headers = source.response.headers
-        self._source = source.aiter_sse()
-
-    async def next(self, name: str) -> Any:
-        """Return the data of the next event, which must be of this name."""
-        async with asyncio.timeout(10):
-            event = await anext(self._source)
-        assert event.event == name, event
-        if name == "entry":
-            assert event.id == event.json()["id"]
-        return event.json()
-
-    async def ended(self) -> None:
-        """Wait for the end, before which nothing more may come (but for `retry`, without data)."""
-        async with asyncio.timeout(10):
-            assert [event async for event in self._source if event.data] == []
-
-    async def entries(self, count: int) -> list[str]:
-        return [(await self.next("entry"))["id"] for _ in range(count)]
-
-
-@asynccontextmanager
-async def events_of(live: Live, url: str, **headers: str) -> AsyncIterator[Events]:
-    async with (
-        httpx.AsyncClient(base_url=live.url, timeout=30) as http,
-        httpx_sse.aconnect_sse(http, "GET", url, headers=headers) as source,
-    ):
-        assert source.response.status_code == 200, await source.response.aread()
-        yield Events(source)
+from tests.api.live.event_source import events_of
 
 
 async def ack(live: Live, consumer: str, ids: list[str]) -> list[str]:
@@ -135,30 +90,6 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(live: Live) -> None:
         await events.next("ready")
         await live.until_waiting(1)
     await live.until_waiting(0)
-
-
-@pytest.mark.parametrize("url", [STREAM, GROUP])
-async def test_nothing_of_a_reader_that_has_left_waits_for_the_garbage_collector(
-    live: Live, url: str
-) -> None:
-    kinds = EventStream, Waiter, Consumer
-
-    def there() -> dict[int, object]:
-        return {id(thing): thing for thing in gc.get_objects() if isinstance(thing, kinds)}
-
-    await live.create_group("orders", "billing")
-    gc.collect()
-    others = there()  # of tests before this one
-    gc.disable()
-    try:
-        async with events_of(live, url) as events:
-            await events.next("ready")
-            await live.until_waiting(1)
-        await live.until_waiting(0)
-
-        await until(lambda: there().keys() <= others.keys())
-    finally:
-        gc.enable()
 
 
 async def test_a_group_sends_own_pending_entries_first_then_new_ones(live: Live) -> None:

@@ -1,0 +1,46 @@
+"""Event source: a client that reads an event stream one event at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx_sse
+
+from tests.api.conftest import Live
+
+
+class Events:
+    """An event stream that is read one event at a time."""
+
+    def __init__(self, source: httpx_sse.EventSource) -> None:
+        self.headers = source.response.headers
+        self._source = source.aiter_sse()
+
+    async def next(self, name: str) -> Any:
+        """Return the data of the next event, which must be of this name."""
+        async with asyncio.timeout(10):
+            event = await anext(self._source)
+        assert event.event == name, event
+        if name == "entry":
+            assert event.id == event.json()["id"]
+        return event.json()
+
+    async def ended(self) -> None:
+        """Wait for the end, before which nothing more may come (but for `retry`, without data)."""
+        async with asyncio.timeout(10):
+            assert [event async for event in self._source if event.data] == []
+
+    async def entries(self, count: int) -> list[str]:
+        return [(await self.next("entry"))["id"] for _ in range(count)]
+
+
+@asynccontextmanager
+async def events_of(live: Live, url: str, **headers: str) -> AsyncIterator[Events]:
+    async with (
+        httpx.AsyncClient(base_url=live.url, timeout=30) as http,
+        httpx_sse.aconnect_sse(http, "GET", url, headers=headers) as source,
+    ):
+        assert source.response.status_code == 200, await source.response.aread()
+        yield Events(source)
