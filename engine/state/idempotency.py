@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from headgate.engine.entry import EntryId
-from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.limits import COUNT_MAX, FREED_AT_ONCE_MAX
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.memory import KEY_BYTES, PRODUCER_BYTES, Memory
@@ -80,7 +80,7 @@ class Keys:
 
     def remember(self, producer: bytes, key: bytes, made: Made, keys_max: int) -> None:
         """Note what was made under a key; the producer's oldest goes if there are too many."""
-        self.added += 1
+        self.added = min(self.added + 1, COUNT_MAX)
         keys = self.by_producer.get(producer)
         if keys is None:
             keys = self.by_producer[producer] = {}

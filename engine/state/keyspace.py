@@ -200,7 +200,8 @@ class Keyspace:
         return steady_ms
 
     def _set_clock(self, command: c.ClockSet) -> None:
-        self.clock_set_ms += command.by_ms
+        set_ms = self.clock_set_ms + command.by_ms
+        self.clock_set_ms = min(max(set_ms, -COUNT_MAX), COUNT_MAX)
 
     def _note_aging(self, stream: bytes, config: StreamConfig) -> None:
         if config.max_age_ms is None:
@@ -314,7 +315,8 @@ class Keyspace:
         keys.remember(command.producer, command.key, made, command.keys_max)
 
     def _count_duplicate(self, command: c.DuplicateCounted) -> None:
-        self.streams[command.stream].keys.duplicates += 1
+        keys = self.streams[command.stream].keys
+        keys.duplicates = min(keys.duplicates + 1, COUNT_MAX)
 
     def _forget_keys(self, command: c.KeysForgotten) -> None:
         keys = self.streams[command.stream].keys

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate.engine.config import NO_POLICY
+from headgate.engine import commands as c
+from headgate.engine.config import NO_POLICY, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import Corrupt
@@ -20,9 +21,11 @@ from headgate.engine.journal.blocks import (
     read_header,
 )
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.deliveries import Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.group import Group
+from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id, numbers
@@ -231,3 +234,17 @@ async def test_a_chunk_that_says_a_wrong_count_is_refused(error: int) -> None:
     ]
     with pytest.raises(Corrupt, match=f"a chunk that says it has {20 + error} entries"):
         loaded(blocks_of(lies))
+
+
+def test_counters_of_a_file_stop_where_a_snapshot_can_still_hold_them() -> None:
+    keyspace = Keyspace()
+    keyspace.apply(c.StreamCreated(b"s", 1, StreamConfig()))
+    keys = keyspace.streams[b"s"].keys
+    keys.added = keys.duplicates = COUNT_MAX  # as a damaged file may have it
+    keyspace.apply(c.DuplicateCounted(b"s"))
+    keyspace.apply(c.KeyRemembered(b"s", b"p", b"k", Made(EntryId(1, 0), 1, b"", 1), 10))
+    keyspace.apply(c.ClockSet(COUNT_MAX))
+    keyspace.apply(c.ClockSet(COUNT_MAX))
+
+    assert (keys.added, keys.duplicates, keyspace.clock_set_ms) == (COUNT_MAX,) * 3
+    assert b"".join(snapshot.pieces(keyspace, 1))
