@@ -40,6 +40,8 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
 class _Table(Generic[T]):
     """Where sources lay their parts, each no more than one, and wait until it is taken."""
 
+    __slots__ = ("_changed", "_error", "_loop", "is_over", "parts")
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._changed = self._loop.create_future()

@@ -35,6 +35,18 @@ _PENDING_PAGE = 5_000
 class GroupSubscription(Subscription):
     """What a consumer holds already, then what is idle enough or new, and then what comes."""
 
+    __slots__ = (
+        "_auto_credit",
+        "_claims",
+        "_consumer",
+        "_held",
+        "_held_expected",
+        "_names",
+        "_position",
+        "_request",
+        "_subscriber",
+    )
+
     def __init__(
         self,
         backend: Backend,

@@ -9,6 +9,8 @@ from headgate.engine.replies import Delivery, Outcome
 class Held:
     """Entries by id with their delivery counts, in the order of sending."""
 
+    __slots__ = ("counts",)
+
     def __init__(self) -> None:
         """Start with nothing."""
         self.counts: dict[EntryId, int] = {}

@@ -46,7 +46,7 @@ async def remove_stranded(backend: Backend) -> None:
         after = streams[-1].name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Subscriber:
     """A consumer of a group that reads over one connection."""
 
