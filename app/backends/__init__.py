@@ -1,1 +1,1 @@
-"""The port to what keeps the streams, and what is behind it."""
+"""Backends: the port between the web shell and the streams, and the engine that implements it."""

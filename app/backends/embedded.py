@@ -1,4 +1,4 @@
-"""Embedded: the engine in this process, with everything that its data directory holds."""
+"""Embedded: the engine in this process, with the state that its data directory holds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headgate.engine.state.memory import MemoryBounds
 log = logging.getLogger("headgate")
 
 RECORDS_KEPT = 1000
-"""Records a memory storage keeps: to look at, as nothing can be recovered from them."""
+"""How many records a memory storage keeps for inspection. Nothing can be recovered from them."""
 
 _ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
 
@@ -46,14 +46,14 @@ class EmbeddedOptions(NamedTuple):
 
 
 class EmbeddedBackend:
-    """The engine in this process. It has every ability, and a journal if it has a disk."""
+    """The engine in this process. It has every ability; it has a journal only if it has a disk."""
 
     def __init__(self, engine: Engine, reply: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
-        """Offer an engine.
+        """Wrap an engine as a backend.
 
         Args:
-            engine: what keeps the streams.
-            reply: what one reply to a Redis command may hold.
+            engine: keeps the streams.
+            reply: the bounds of one reply to a Redis command.
         """
         self.engine = engine
         self.perform = engine.perform
@@ -65,16 +65,16 @@ class EmbeddedBackend:
 
     @property
     def failure(self) -> str | None:
-        """Return why nothing can be changed any more, None if all is well."""
+        """Return why nothing can be changed until a restart, or None if all is well."""
         return self.engine.failure
 
     @property
     def refusal(self) -> str | None:
-        """Return why not everything can be changed, for now or for ever, None if all is well."""
+        """Return why some or all changes are refused, for now or until a restart, or None."""
         return self.engine.refusal
 
     def memory_bytes(self) -> Mapping[str, int]:
-        """Return how much memory the streams take, by kind."""
+        """Return how many bytes of memory the streams use, by kind."""
         kinds = msgspec.structs.asdict(self.engine.memory)
         return {name.removesuffix("_bytes"): size for name, size in kinds.items()}
 
@@ -89,30 +89,30 @@ class EmbeddedBackend:
         return self.engine.is_draining
 
     def drain(self) -> None:
-        """Get ready to stop: blocked reads end, and no read blocks any more."""
+        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
         self.engine.drain()
 
     async def run(self) -> None:
-        """Keep the journal, and let go of what is old, until `close`."""
+        """Write the journal and do the housekeeping until `close` is called."""
         await self.engine.run()
 
     async def close(self) -> None:
-        """Make durable what is not yet, and end `run`."""
+        """Make all changes durable, and end `run`."""
         await self.engine.close()
 
 
 def open_embedded(
     options: EmbeddedOptions, progress: Progress = recovery.no_progress
 ) -> EmbeddedBackend:
-    """Return the engine with everything that its data directory holds.
+    """Load the data directory and return the engine as a backend.
 
     Args:
-        options: how it is opened.
-        progress: told how far the loading is.
+        options: how the engine is opened.
+        progress: called with the progress of loading.
 
     Raises:
         Unavailable: another process uses the directory.
-        Corrupt: a file is damaged, missing, or of a newer version.
+        Corrupt: a file is damaged or missing, or a newer version wrote it.
         OSError: the directory cannot be used.
     """
     storage: MemoryStorage | Journal = MemoryStorage(RECORDS_KEPT)

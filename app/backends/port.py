@@ -1,26 +1,30 @@
 """Backend: the one port between the web shell and what keeps the streams.
 
-A backend performs requests (`engine.requests`). What every backend promises:
+A backend performs requests (`engine.requests`). Every backend promises:
 
-- **Atomic.** Each request happens as a whole or, when it raises, not at all. What settles, deletes
-  or trims many entries may happen in parts with other requests in between; each part is whole.
-- **Ordered.** The entries of a stream have one order, that of their ids, and every reader sees it.
-- **Durable.** A request returns, or raises, when what it changed and what it saw cannot be lost any
-  more: an error tells of the state as a reply does.
-- **Fair.** Blocked readers are served in order of arrival; among the readers of a group the first
-  to wait is the first served.
-- **Cancellable.** A blocked read that is cancelled leaves nothing behind; entries that were handed
-  to it in its last moment are given back.
+- **Atomic.** Each request happens as a whole. A request that raises changes nothing. A request that
+  settles, deletes or trims many entries may be carried out in several parts, with other requests in
+  between. Each part is atomic.
+- **Ordered.** The entries of a stream have one order, the order of their ids. Every reader sees
+  this order.
+- **Durable.** A request returns or raises only when everything that it changed and everything that
+  it saw is durable. This holds for errors too, because an error also tells something about the
+  state.
+- **Fair.** Blocked readers are served in order of arrival. Among the readers of a group, the reader
+  that waited first is served first.
+- **Cancellable.** A blocked read that is cancelled leaves nothing behind. Entries that were
+  delivered to it at the last moment are given back.
 
-What not every backend can is an *ability*: some requests, or a Protocol below, which a backend has
-or has not. A request that needs an ability which is missing raises `NotSupported`.
+An *ability* is something that only some backends have: a set of requests, or one of the Protocols
+below. A request that needs an ability which the backend lacks raises `NotSupported`.
 
-Names and ids are the engine's types: stream, group and consumer names are bytes. Every error is an
-`engine.errors.StreamError`; each request names those beyond `Unavailable`.
+Names and ids have the types of the engine: the names of streams, groups and consumers are bytes.
+Every error is an `engine.errors.StreamError`. Each request lists the errors that it raises, except
+`Unavailable`, which any request may raise.
 
-There is one method, and not one for each command: a request is a value, so a backend in another
-process takes it as it is, a transaction is a list of them, and who may do what is decided by
-looking at the request.
+The port has one method for all commands, because a request is a value. A backend in another process
+can receive the value as it is, a transaction is a list of such values, and permissions are decided
+by looking at the value.
 """
 
 from __future__ import annotations
@@ -38,68 +42,68 @@ T = TypeVar("T")
 
 
 class Ability(StrEnum):
-    """What not every backend can."""
+    """Something that only some backends can do."""
 
-    BULK = "bulk"  # plan, split and commit: `requests.bulk`
-    POLICIES = "policies"  # groups act by a policy: dead letters, delays, bounds
-    CLAIM_FEED = "claim_feed"  # a consumer is told what others take over from it
+    BULK = "bulk"  # plan reads, split ranges, commit batches: `requests.bulk`
+    POLICIES = "policies"  # groups have policies: dead letters, delays, bounds
+    CLAIM_FEED = "claim_feed"  # a consumer is notified of takeovers of its entries
     COMMANDS = "commands"  # Redis commands, in words
-    JOURNAL = "journal"  # what it holds is on this machine's disk, and its journal can be looked at
+    JOURNAL = "journal"  # a journal on this machine's disk, with a status
 
 
 class Backend(Protocol):
-    """Streams, their groups, and what is delivered to whom."""
+    """A store of streams, their groups, and the deliveries to consumers."""
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """Return what this backend can beyond the requests that every backend takes."""
+        """Return what this backend can do beyond the requests that every backend performs."""
         ...
 
     async def perform(self, request: Request[T]) -> T:
-        """Carry out a request; returns its reply.
+        """Carry out a request, and return its reply.
 
         Raises:
-            StreamError: what the request says that it raises.
-            NotSupported: it needs an ability that this backend has not.
-            Unavailable: nothing can be changed now, or the reply is lost.
+            StreamError: one of the errors that the request lists.
+            NotSupported: the request needs an ability that this backend lacks.
+            Unavailable: the backend cannot change anything now, or the reply is lost.
         """
         ...
 
     @property
     def claim_feed(self) -> ClaimFeed | None:
-        """Return what tells of takeovers, if this backend can."""
+        """Return the feed of takeovers, or None if this backend has no such ability."""
         ...
 
     @property
     def commands(self) -> Commands | None:
-        """Return what runs Redis commands, if this backend can."""
+        """Return the runner of Redis commands, or None if this backend has no such ability."""
         ...
 
     @property
     def journal(self) -> Journaled | None:
-        """Return the journal of this process, if there is one."""
+        """Return the journal of this process, or None if it has none."""
         ...
 
     @property
     def failure(self) -> str | None:
-        """Return why nothing can be changed any more, None if all is well.
+        """Return why nothing can be changed until a restart, or None if all is well.
 
-        What was durable can still be read.
+        Everything that was durable can still be read.
         """
         ...
 
     @property
     def refusal(self) -> str | None:
-        """Return why not everything can be changed, for now or for ever, None if all is well."""
+        """Return why some or all changes are refused, for now or until a restart, or None."""
         ...
 
     def memory_bytes(self) -> Mapping[str, int]:
-        """Return how much of this process's memory the streams take, by kind."""
+        """Return how many bytes of this process's memory the streams use, by kind."""
         ...
 
     @property
     def waiter_count(self) -> int:
-        """Return how many reads are blocked here."""
+        """Return how many reads are blocked in this backend."""
         ...
 
     @property
@@ -108,34 +112,34 @@ class Backend(Protocol):
         ...
 
     def drain(self) -> None:
-        """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
+        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
         ...
 
     async def run(self) -> None:
-        """Do what has to be done beside the requests, until `close`.
+        """Do the background work of the backend until `close` is called.
 
         Raises:
-            Exception: something happened that nothing here can mend. The process has to end.
+            Exception: an error that the backend cannot recover from. The process has to end.
         """
         ...
 
     async def close(self) -> None:
-        """Make durable what is not yet, and end `run`."""
+        """Make all changes durable, and end `run`."""
         ...
 
 
 class ClaimFeed(Protocol):
-    """An ability: a consumer can be told what others take over from it."""
+    """An ability: a consumer is notified when other consumers take over its entries."""
 
     def claims(
         self, stream: bytes, group: bytes, consumer: bytes
     ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
-        """Tell what other consumers take over from one, while the context lasts.
+        """Open a feed of what other consumers take over from this consumer.
 
-        A takeover is told once it is durable. By then an entry may have come back, with a greater
-        count. What one consumer has taken in several steps may be told as one takeover. Whoever
-        does not take them in time loses the oldest ids of many thousands. The iteration ends with
-        the context.
+        A takeover is in the feed once it is durable. By that time the entry may have come back to
+        the consumer, with a greater delivery count. Several takeovers by the same consumer may be
+        returned as one. The feed holds many thousands of ids. If it is not read in time, it drops
+        the oldest ids. The iteration ends when the context is closed.
         """
         ...
 
@@ -151,35 +155,36 @@ Reply = None | int | bytes | Status | Sequence["Reply"]
 
 
 class Commands(Protocol):
-    """An ability: Redis commands, in words. What fails is a `StreamError`."""
+    """An ability: Redis commands, given as words. A command that fails raises a `StreamError`."""
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command may take long."""
+        """Tell whether a command may take a long time."""
         ...
 
     def only_reads(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command changes nothing.
 
         Raises:
-            StreamError: there is no such command.
+            StreamError: the command does not exist.
         """
         ...
 
     async def run(self, words: Sequence[bytes]) -> Reply:
-        """Run one command, waiting if it blocks.
+        """Run one command. A blocking command waits.
 
         Raises:
-            StreamError: it failed.
+            StreamError: the command failed.
         """
         ...
 
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
-        """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).
+        """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
 
-        A command that fails does not stop those behind it.
+        A command that fails does not stop the commands after it.
 
         Raises:
-            StreamError: a command is unknown or has a wrong number of words; then none is run.
+            StreamError: a command is unknown or has a wrong number of words. In this case no
+                command is run.
         """
         ...
 
@@ -189,13 +194,13 @@ class Journaled(Protocol):
 
     @property
     def status(self) -> JournalStatus:
-        """Return how the journal is."""
+        """Return the status of the journal."""
         ...
 
     def start_rewrite(self) -> bool:
-        """Begin to replace history by a snapshot; false if one is being made already.
+        """Start to replace the history by a snapshot; return False if a rewrite is already running.
 
         Raises:
-            Unavailable: the disk has failed, or is not written to.
+            Unavailable: the disk has failed, or the journal does not write to it now.
         """
         ...
