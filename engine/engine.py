@@ -1,9 +1,9 @@
-"""Engine: keyspace, storage, waiters and clock behind asyncio.
+"""Engine: the keyspace, the storage, the waiters and the clock behind an asyncio interface.
 
-Every request runs to its reply without an `await`: decide, record, apply, serve the waiters. So
-each command is atomic without a lock. The one `await` comes last: until all that the reply depends
-on is durable. A long request is decided in parts, each of them atomic, so that others run in
-between.
+A request is decided, recorded and applied, and the waiters are served, without an `await` in
+between. So each command is atomic without a lock. The only `await` comes last: it waits until
+everything that the reply depends on is durable. A long request is decided in several parts. Each
+part is atomic, and other requests run between the parts.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Engine:
         memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
         bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
     ) -> None:
-        """Start with what was recovered.
+        """Start with a recovered state.
 
         Args:
-            storage: where commands are recorded before they are applied.
-            keyspace: what the records so far have led to; nothing unless given.
-            clock: what time it is; the machine's unless given.
-            waiters_max: how many reads may be blocked at once.
-            memory: how much of it the streams may take.
-            bounds: how many streams, groups, consumers and producers there may be.
+            storage: records commands before they are applied.
+            keyspace: the state that the existing records lead to; an empty state by default.
+            clock: the source of time; the clock of the machine by default.
+            waiters_max: how many reads may be blocked at the same time.
+            memory: how much memory the streams may use.
+            bounds: how many streams, groups, consumers and producers may exist.
         """
         self._executor = executor = Executor(
             storage,
@@ -77,7 +77,7 @@ class Engine:
         self._closed = asyncio.Event()
         self._reads = Reads(executor)
         group_reads, lists, appends = GroupReads(executor), Lists(executor), Appends(executor)
-        # Requests that wait, or that are more than one decision; all others are decided at once.
+        # Requests that wait, or that need more than one decision. All others need one decision.
         self._performers: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Add: appends.add,
             CommitBatch: appends.commit_batch,
@@ -95,17 +95,17 @@ class Engine:
 
     @property
     def storage(self) -> Storage:
-        """Return where commands are recorded."""
+        """Return the storage that records the commands."""
         return self._storage
 
     @property
     def memory(self) -> Memory:
-        """Return what the streams take."""
+        """Return how much memory the streams use, by kind."""
         return self.keyspace.memory
 
     @property
     def keyspace(self) -> Keyspace:
-        """Return the state, to look at; streams whose time is over may still be in it."""
+        """Return the state, for inspection only; expired streams may still be in it."""
         return self._executor.keyspace
 
     @property
@@ -115,24 +115,28 @@ class Engine:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return on how many streams reads are blocked, and on how many of them by a group."""
+        """Return how many streams have blocked reads, and how many have blocked group reads."""
         waiters = self._executor.waiters
         return waiters.stream_count, waiters.grouped_stream_count
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes no snapshot has yet, since the start; a few more at most."""
+        """Return how many changes since the start are in no snapshot yet.
+
+        The count may be slightly too high.
+        """
         return self._storage.unsaved_count
 
     async def perform(self, request: Request[T]) -> T:
-        """Carry out a request; returns its reply once that is durable.
+        """Carry out a request, and return its reply once the reply is durable.
 
-        Errors wait for the disk as replies do: an error tells of the state as well. If that state
-        is lost, the request fails with `Unavailable` instead.
+        An error is raised only when the state it depends on is durable, because an error also tells
+        something about the state. If that state is lost, the request fails with `Unavailable`
+        instead.
 
         Raises:
-            StreamError: what the request says that it raises.
-            Unavailable: the storage does not take what it changes.
+            StreamError: one of the errors that the request lists.
+            Unavailable: the storage does not accept the changes.
         """
         executor, perform = self._executor, self._performers.get(type(request))
         try:
@@ -142,31 +146,35 @@ class Engine:
                 del decision
             else:
                 performing = perform(request)
-            del request  # what waits for the disk holds nothing it does not need
+            del request  # free it while the task waits for the disk
             return await performing
-        except Unavailable:  # it tells of the storage, which may not come back
+        except Unavailable:  # the storage may never be durable again: do not wait
             raise
         except StreamError:
             await executor.durable(None)
             raise
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests at one moment with nothing in between (MULTI, EXEC); none waits.
+        """Carry out requests with nothing in between (MULTI, EXEC); none of them waits.
 
-        A request that fails changes nothing, and its error is its reply. One that takes more than
-        one decision fails: because it is done in parts, acknowledges before it reads, or describes
-        a long list. What groups do by their policy waits for the next read. All requests are one
-        record: a crash leaves all or none.
+        A request that fails changes nothing, and its error takes the place of its reply. A request
+        fails if it needs more than one decision: a long request that is done in parts, a group read
+        that acknowledges first, or the description of a long list. Group policies are not applied
+        by these requests; the next ordinary read applies them. All requests are written as one
+        record, so a crash leaves either all of them or none.
 
         Raises:
-            Unavailable: the storage does not take what they change.
+            Unavailable: the storage does not accept the changes.
         """
         await self._executor.waiters.wait_turn()
         steps = [partial(_decide, request) for request in requests]
         return await self._executor.run_all(steps)
 
     def claims(self, stream: bytes, group: bytes, consumer: bytes) -> TakeoverFeed:
-        """Tell what other consumers take over from one; `run` does it, once that is durable."""
+        """Return a feed of what other consumers take over from this consumer.
+
+        `run` feeds it: each takeover is put into the feed once it is durable.
+        """
         return TakeoverFeed(self._executor.takeovers, (stream, group, consumer))
 
     @property
@@ -176,23 +184,23 @@ class Engine:
 
     @property
     def failure(self) -> str | None:
-        """Return why nothing can be changed any more, None if all is well."""
+        """Return why nothing can be changed until a restart, or None if all is well."""
         return self._storage.failure
 
     @property
     def refusal(self) -> str | None:
-        """Return why not everything can be changed, for now or for ever, None if all is well."""
+        """Return why some or all changes are refused, for now or until a restart, or None."""
         return self._storage.refusal
 
     async def run(self) -> None:
-        """Keep the storage, and let go of what is old, until `close`.
+        """Run the storage and the housekeeping until `close` is called.
 
-        If the storage fails, everything that was not durable yet is forgotten; what was stays to be
-        read, and nothing can be changed until the storage takes it again or, if it never will, a
-        restart.
+        If the storage fails, the engine drops all changes that were not durable yet. Durable state
+        can still be read. Changes are refused until the storage accepts them again or, if it cannot
+        recover, until a restart.
 
         Raises:
-            Exception: something happened that nothing here can mend. The process has to end.
+            Exception: an error that the engine cannot recover from. The process has to end.
         """
         executor = self._executor
         try:
@@ -215,27 +223,31 @@ class Engine:
             raise
 
     def _go_back(self, keyspace: Keyspace | None) -> None:
-        """Take a state for the one there is; who waits may wait for what was given up."""
+        """Fail all blocked reads, and replace the state by an older one.
+
+        Blocked reads fail because they may wait for changes that are being dropped. With None the
+        state stays as it is.
+        """
         executor = self._executor
         executor.takeovers.forget()
         executor.waiters.fail(Unavailable(self.refusal or ""))
         if keyspace is None:
             return
-        executor.keyspace.apply(c.AllDeleted())  # it is freed bit by bit
+        executor.keyspace.apply(c.AllDeleted())  # its memory is freed in small steps
         executor.adopt(keyspace)
         self._reads.forget()
 
     async def close(self) -> None:
-        """Make durable what is not yet, and end `run`."""
+        """Make all changes durable, and end `run`."""
         self._closed.set()
         await self._storage.close()
 
     def drain(self) -> None:
-        """Get ready to stop: blocked reads end with `Draining`, and no read blocks any more."""
+        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
         self._executor.waiters.drain()
 
     async def run_housekeeping(self) -> None:
-        """Let go of what is too old as time passes, until cancelled. See `housekeeping`."""
+        """Remove what is too old as time passes, until cancelled. See `housekeeping`."""
         await self._housekeeping.run()
 
 

@@ -1,1 +1,1 @@
-"""What runs on the event loop: requests are carried out, reads wait, what is old goes."""
+"""The engine's work on the event loop: carrying out requests, blocked reads, housekeeping."""

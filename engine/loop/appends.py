@@ -1,4 +1,4 @@
-"""Appends: a long batch is packed before it is decided about, with requests in between."""
+"""Appends: a long batch is packed before it is decided, with other requests in between."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class Appends:
     """Appends entries."""
 
     def __init__(self, executor: Executor) -> None:
-        """Append to what an executor changes."""
+        """Use this executor to change the state."""
         self._executor = executor
 
     async def add(self, request: Add) -> Added:
-        """Append entries unless they were appended under the same key before (XADD, XADD IDMP)."""
+        """Append entries (XADD). A repeat under the same idempotency key appends nothing."""
         executor = self._executor
         if is_worth_packing(request.drafts):
             request = replace(request, drafts=await self._packed(request.drafts))
-        # Ids go by the wall clock, whoever sets it: only keys go by how much time passes.
+        # Ids follow the wall clock even when it is set. Only keys depend on the time that passed.
         has_key = request.idempotent is not None
         now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
         adding = executor.run(entries.add(executor.current(), request, now_ms))
-        del request  # what waits for the disk holds nothing it does not need
+        del request  # free it while the task waits for the disk
         return await adding
 
     async def commit_batch(self, request: CommitBatch) -> Committed:
-        """Append a writer's batch, once."""
+        """Append a writer's batch. A repeat of the same batch appends nothing."""
         packed = {
             name: await self._packed(drafts) if is_worth_packing(drafts) else drafts
             for name, drafts in request.drafts.items()
@@ -48,7 +48,7 @@ class Appends:
         )
 
     async def _packed(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts packed if that is possible."""
+        """Return the drafts packed into chunks, or unchanged if they cannot be packed."""
         chunks: list[Packed] = []
         with suppress(HasPartialIds):
             for portion in pack(drafts, self._executor.keyspace.defaults.node_limits):

@@ -1,4 +1,4 @@
-"""Changes: how many of them Redis would count (`rdb_changes_since_last_save`)."""
+"""Changes: the number of changes as Redis counts them (`rdb_changes_since_last_save`)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
-    """Return how many changes a decision makes; ask before it is applied.
+    """Return how many changes a decision makes. Call this before the decision is applied.
 
-    1. An append counts its entries, whatever it creates, remembers or trims.
-    2. Anything else counts what it does: each entry that is deleted, trimmed, acknowledged, given
-       back or claimed, each stream that goes, each consumer that comes with a read.
-    3. A read counts once for a stream, however many entries it takes. One of what the consumer
-       holds already counts nothing, nor does what only makes room for something else.
+    1. An append counts its entries. The stream it creates, the keys it remembers and the entries it
+       trims count nothing more.
+    2. A rename counts once, even if it replaces another stream.
+    3. Any other decision counts what it does: each entry that is deleted, trimmed, acknowledged,
+       given back or claimed, each stream that is deleted, and each consumer that a read creates. A
+       group read counts once for each stream, however many entries it delivers. A read of the
+       consumer's own history counts nothing.
+    4. The commands in `_ALONE` count once, and only if nothing else in the decision counts.
     """
     appended = 0
     for command in commands:
@@ -38,7 +41,7 @@ def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
 
 
 _ALONE = c.StreamCreated | c.PendingPurged | c.KeyRemembered | c.PolicySet | c.BatchCommitted
-"""What counts only where nothing else does."""
+"""Commands that count only if nothing else in the decision counts."""
 
 
 def _once(_: Keyspace, __: c.Command) -> int:
@@ -49,7 +52,7 @@ def _newcomer(
     keyspace: Keyspace,
     command: c.ConsumerSeen | c.EntriesDelivered | c.EntriesRedelivered | c.EntriesClaimed,
 ) -> int:
-    """Return 1 if the consumer comes to be by this."""
+    """Return 1 if the command creates its consumer, else 0."""
     return command.consumer not in keyspace.group(command.stream, command.group).consumers
 
 

@@ -1,6 +1,6 @@
-"""Disposal: what is no longer part of the state is freed bit by bit (Redis: lazyfree).
+"""Disposal: memory that no longer belongs to the state is freed in small steps (Redis: lazyfree).
 
-See `dismantling`; here requests come between the pieces.
+See `dismantling`. This module lets other requests run between the steps.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from headgate.engine.state.dismantling import Pieces
 
 
 class Disposal:
-    """What is to be freed, in order."""
+    """A queue of pieces that are to be freed, in order."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start with an empty queue."""
         self._left: deque[Pieces] = deque()
         self._has_some = asyncio.Event()
 
     def take(self, pieces: Pieces) -> None:
-        """Free this, too, when its turn comes."""
+        """Add pieces to the end of the queue."""
         self._left.append(pieces)
         self._has_some.set()
 
     async def run(self) -> None:
-        """Free what is taken, until cancelled."""
+        """Free the pieces in the queue, until cancelled."""
         while True:
             await self._has_some.wait()
             self._has_some.clear()
             while self._left:
                 for _ in self._left[0]:
-                    await asyncio.sleep(0)  # requests come between
+                    await asyncio.sleep(0)  # let other requests run
                 self._left.popleft()

@@ -1,7 +1,7 @@
-"""Executor: decide, record, apply, serve; then wait until all that was seen is durable.
+"""Executor: decide, record, apply, serve; then wait until everything that was seen is durable.
 
-It alone changes the state. A piece of work runs to its reply without an `await`, so each command is
-atomic without a lock.
+Only the executor changes the state. A step runs from its decision to its reply without an `await`,
+so each command is atomic without a lock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BROKEN = "the state is not what the records lead to, so the process ends"
 
 
 class Executor:
-    """Carries out decisions on the one state there is."""
+    """Carries out decisions on the state."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Executor:
         memory: MemoryBounds,
         bounds: KeyspaceBounds,
     ) -> None:
-        """Start with a state. See `Engine`."""
+        """Start with a state. `Engine` describes the arguments."""
         self.storage = storage
         self.clock = clock
         self.disposal = Disposal()
@@ -58,36 +58,43 @@ class Executor:
         self._bounds = bounds
         self._memory_bounds = memory
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
-        self._trimmed_name: bytes | None = None  # where the last streams stood that gave entries
+        self._trimmed_name: bytes | None = None  # the last stream that `trim_oldest` looked at
         self._watch = StepWatch(clock)
-        self._broken: BaseException | None = None  # why the state is not what the records say
+        self._broken: BaseException | None = None  # why the state does not match the records
         self._is_broken = asyncio.Event()
-        self.keyspace = keyspace  # to look at; streams whose time is over may still be in it
+        self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.adopt(keyspace)
         self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
 
     def adopt(self, keyspace: Keyspace) -> None:
-        """Go on with another state than the one so far."""
+        """Replace the current state by another one."""
         keyspace.dispose = self.disposal.take
         keyspace.bounds = self._bounds
         self.keyspace = keyspace
 
     async def until_broken(self) -> None:
-        """Return never; raise `RuntimeError` once the state is not what the records lead to."""
+        """Wait until the state no longer matches the records.
+
+        Raises:
+            RuntimeError: this has happened. The method never returns.
+        """
         await self._is_broken.wait()
         raise RuntimeError(_BROKEN) from self._broken
 
     def current(self) -> Keyspace:
-        """Return the state to decide on, once what has no place in it any more has gone.
+        """Return the state to decide on, after removing what must no longer be visible.
 
-        That is recorded as any change is. Whoever answers a request begins with this, and begins
-        again with it after each wait: the state may be another one by then.
+        The removals are recorded as any change is. Every request calls this first, and calls it
+        again after each `await`, because the state may have been replaced in the meantime.
 
-        1. Streams whose time is over go: nobody sees them again.
-        2. If memory is full, and that is what it is to mean, the oldest entries go.
+        1. Delete the streams whose expiry time has passed, so that nobody sees them again.
+        2. If memory is full and the configuration says so (`WhenFull.TRIM_OLDEST`), trim the oldest
+           entries.
+
+        If the storage refuses these changes, they are made later.
         """
         if self.keyspace.expiring:
-            with suppress(Unavailable):  # they go later
+            with suppress(Unavailable):  # they are deleted later
                 self.commit(keyspace_decisions.expire(self.keyspace, self.now_ms()).commands)
         if self._trims_oldest:
             with suppress(Unavailable):
@@ -95,42 +102,42 @@ class Executor:
         return self.keyspace
 
     def now_ms(self) -> int:
-        """Return unix time; that the clock was set is recorded before anything goes by it."""
+        """Return unix time; if the clock was set, record that first."""
         now_ms, keyspace = self.clock.wall_ms(), self.keyspace
         set_by_ms = self._watch.look(keyspace.steady_ms(now_ms), keyspace.latest_ms)
         if set_by_ms:
-            with suppress(Unavailable):  # it is tried again at the next look
+            with suppress(Unavailable):  # the next call tries again
                 self._record_and_apply([c.ClockSet(set_by_ms)])
         return now_ms
 
     def steady_ms(self) -> int:
-        """Return steady time: it goes on evenly, whoever sets the clock."""
+        """Return steady time, which advances evenly even when the wall clock is set."""
         self.now_ms()
         return self._watch.steady_ms()
 
     async def run(self, decision: Decision[T]) -> T:
-        """Carry out a decision, its parts with requests in between; returns the durable reply."""
+        """Carry out a decision, with other requests between its parts; return the durable reply."""
         self.carry_out(decision)
         while decision.next_part is not None:
-            await asyncio.sleep(0)  # requests come between
+            await asyncio.sleep(0)  # let other requests run
             decision = decision.next_part(self.current(), self.now_ms())
             self.carry_out(decision)
         reply = decision.reply
         if decision.look is not None:
             reply = decision.look(self.keyspace, self.now_ms())
-        del decision  # many entries may be in it, and they are appended
+        del decision  # free it: it may hold many entries
         return await self.durable(reply)
 
     async def run_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
-        """Carry out steps at one moment with nothing in between; waiters are served at the end.
+        """Carry out steps with nothing in between; serve the waiters at the end (MULTI, EXEC).
 
-        A step that fails changes nothing, and its error is its reply (MULTI, EXEC). One that would
-        take so long that it is done in parts fails. If one raises anything else, those before it
-        count all the same.
+        A step that fails changes nothing, and its error takes the place of its reply. A step that
+        is so long that it would be done in parts fails. If a step raises an error other than
+        `StreamError`, the steps before it stay in effect.
 
-        1. Each step is decided on what those before it have done.
-        2. Its commands become a part of the record to come, and then are applied.
-        3. The record ends behind the last step: a crash leaves all of it or nothing.
+        1. Decide each step on the state that the steps before it have left.
+        2. Stage its commands as a part of the next record, then apply them.
+        3. Finish the record after the last step. A crash leaves either the whole record or nothing.
         """
         keyspace, now_ms = self.current(), self.now_ms()
         replies: list[T | StreamError] = []
@@ -156,21 +163,21 @@ class Executor:
         return await self.durable(replies)
 
     def carry_out(self, decision: Decision[Any]) -> None:
-        """Record and apply what is decided, and serve who waits for it."""
+        """Record and apply a decision, and serve the waiters."""
         self.hide(decision)
         self.commit(decision.commands)
 
     def commit(self, commands: list[c.Command]) -> None:
-        """Record and apply commands, and serve who waits for them."""
+        """Record and apply commands, and serve the waiters."""
         if commands:
             self._record_and_apply(commands)
             self.waiters.serve()
 
     async def durable(self, reply: T) -> T:
-        """Return a reply once all that is recorded by now is durable.
+        """Return a reply once everything recorded so far is durable.
 
         Raises:
-            Unavailable: it never will be.
+            Unavailable: it cannot become durable.
         """
         position = self.storage.position
         if self._broken is not None:
@@ -180,13 +187,14 @@ class Executor:
         return reply
 
     async def block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
-        """Wait until a read is served, fails, or its time is over (None).
+        """Block a read until it is served or fails; return None if its wait time is over.
 
         Raises:
-            TooManyWaiters: too many reads are blocked already.
+            TooManyWaiters: too many reads are already blocked.
             Draining: the engine is about to stop.
+            Unavailable: the storage has failed.
         """
-        if self.storage.failure is not None:  # nothing will come any more
+        if self.storage.failure is not None:  # no entry can arrive any more
             raise Unavailable(self.storage.failure)
         self.waiters.add(waiter)
         loop = asyncio.get_running_loop()
@@ -203,7 +211,7 @@ class Executor:
             waiter.forget()
 
     def hide(self, decision: Decision[Any]) -> None:
-        """Note what no read can claim: searches need not come by it again."""
+        """Hide the pending entries that no read can claim, so that later searches skip them."""
         for unclaimable in decision.unclaimable:
             self.keyspace.hide(*unclaimable)
 
@@ -214,7 +222,14 @@ class Executor:
             self._apply(commands)
 
     def _check_memory(self, commands: list[c.Command]) -> None:
-        """Raise `MemoryFull` if there is no memory for what would be added."""
+        """Refuse commands for which there is no memory.
+
+        A command that adds to the state is refused when memory is full. A delivery that makes
+        entries pending is refused only when memory is beyond its bound.
+
+        Raises:
+            MemoryFull: the memory is used up.
+        """
         bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
         if not bounds.is_full(size_bytes):
             return
@@ -226,7 +241,7 @@ class Executor:
             raise MemoryFull
 
     def _make_room(self) -> None:
-        """Let the oldest entries go if memory is full."""
+        """Trim the oldest entries while memory is full, at most `MAKING_ROOM_MAX` times."""
         for _ in range(MAKING_ROOM_MAX):
             if not self._memory_bounds.is_full(self.keyspace.memory.size_bytes):
                 return
@@ -251,7 +266,7 @@ class Executor:
             raise
 
     def _break(self, error: BaseException) -> None:
-        """End: the state is no longer what the records lead to, so nothing may be made of it."""
+        """Stop all work, because the state no longer matches the records."""
         self._broken = error
         self._is_broken.set()
         self.storage.abandon(_BROKEN)

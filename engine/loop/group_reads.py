@@ -1,4 +1,4 @@
-"""Reads of a group, and what its policy does before and after them: XREADGROUP."""
+"""Group reads, and what the group's policy does before and after them (XREADGROUP)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,36 @@ T = TypeVar("T")
 
 
 class GroupReads:
-    """Reads as a consumer of a group, and waits where there is nothing."""
+    """Reads as a consumer of a group, and blocks if there is nothing to read."""
 
     def __init__(self, executor: Executor) -> None:
-        """Read what an executor changes."""
+        """Use this executor to read and change the state."""
         self._executor = executor
         self._waiters = executor.waiters
 
     async def read(self, request: ReadGroup) -> list[GroupRead]:
-        """Read as a consumer of a group, waiting if there is nothing (XREADGROUP BLOCK).
+        """Read as a consumer of a group, and block if there is nothing to read (XREADGROUP BLOCK).
 
         With `claim_idle_ms` the wait also ends when the longest-idle pending entry becomes
-        claimable. If the caller is cancelled, what was delivered to it goes back at once.
+        claimable. If the caller is cancelled, the entries that were delivered to it are given back
+        at once.
 
-        1. Wait for the readers of the group that are being served: they waited before.
-        2. Ask the policy for what the request leaves open.
-        3. Acknowledge; if that takes long, all but the end of it with requests in between.
-        4. Read once; if there is nothing, wait for it.
+        1. Wait until the blocked readers that are being served now are done, because they waited
+           first.
+        2. Fill in from the group's policy what the request leaves open.
+        3. Acknowledge `acked`. If there are many ids, acknowledge all but the last
+           `SETTLED_AT_ONCE_MAX` in parts, with other requests in between. The last ones are
+           acknowledged together with the read.
+        4. Read once. If there is nothing to read, block.
         5. Reply once the delivery is durable.
+
+        Nothing is acknowledged for a read that would be refused: the checks come before step 3.
         """
         await self._wait_turn(request)
         request, acked = replace(self._under_policy(request), acked=()), request.acked
-        if acked:  # once it has acknowledged, the read must not be refused
+        if acked:  # check now: the read must not be refused after it has acknowledged
             group_reads.groups_in_read(self._executor.current(), request)
-        if len(acked) > SETTLED_AT_ONCE_MAX:  # but for the last of them, requests come between
+        if len(acked) > SETTLED_AT_ONCE_MAX:  # let other requests run
             early, acked = acked[:-SETTLED_AT_ONCE_MAX], acked[-SETTLED_AT_ONCE_MAX:]
             if request.wait_ms != 0:
                 self._waiters.check_room()
@@ -67,7 +73,7 @@ class GroupReads:
 
     def _read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead]:
         may_wait = request.wait_ms != 0
-        if acked and may_wait:  # once it has acknowledged, the read must not be refused
+        if acked and may_wait:  # check now: no refusal after the acknowledgement
             self._waiters.check_room()
         acks: list[c.Command] = []
         for cursor in request.cursors if acked else ():
@@ -82,7 +88,7 @@ class GroupReads:
         return decision.reply
 
     async def _wait_to_read(self, request: ReadGroup, reads: list[GroupRead]) -> list[GroupRead]:
-        """Wait for what was not there when `reads` were made."""
+        """Block until there is something to read; `reads` is the empty result so far."""
 
         def attempt() -> list[GroupRead] | None:
             self._dead_letter_before(request)
@@ -109,8 +115,8 @@ class GroupReads:
             raise
         if served is not None:
             return served
-        # Its time is over; what came in the very same moment is still delivered, if nobody who
-        # waits longer is to have it.
+        # The wait time is over. Entries that arrived at the same moment are still delivered, but
+        # readers that are still waiting come first.
         await self._wait_turn(request)
         return attempt() or self._decide(request).reply
 
@@ -119,7 +125,7 @@ class GroupReads:
             await self._waiters.wait_turn(_queues_of(request))
 
     def _under_policy(self, request: ReadGroup) -> ReadGroup:
-        """Return the request with what the group's policy says where it says nothing itself."""
+        """Return the request, with the group's policy where the request leaves values open."""
         if not request.by_policy:
             return request
         name = request.cursors[0].stream
@@ -138,21 +144,21 @@ class GroupReads:
     # Dead letters
 
     def _dead_letter(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
-        """Move what was delivered too often to the dead letter stream."""
+        """Move entries that were delivered too often to the dead letter stream."""
         executor = self._executor
         if stream in executor.keyspace.governed:
             now_ms = executor.now_ms()
             decision = policies.dead_letter(
                 executor.current(), stream, group, claim_idle_ms, now_ms
             )
-            with suppress(Unavailable):  # there may be no room for it: it waits where it is
+            with suppress(Unavailable):  # no room for it: the entry stays pending
                 executor.carry_out(decision)
 
     def _dead_letter_before(self, request: ReadGroup) -> None:
-        """Move what a read would claim, and what was delivered too often, out of its way."""
+        """Move entries that a read must not claim any more to the dead letter stream."""
         if not request.by_policy or not self._executor.keyspace.governed:
             return
-        for cursor in request.cursors:  # a read that is refused moves nothing
+        for cursor in request.cursors:  # check first: a refused read moves nothing
             self._executor.current().group(cursor.stream, request.group)
         for cursor in request.cursors:
             if cursor.after is None:
@@ -161,7 +167,8 @@ class GroupReads:
     async def autoclaim(self, request: Autoclaim) -> Claimed:
         """Take over idle entries, a page at a time (XAUTOCLAIM).
 
-        What was delivered too often for the policy becomes a dead letter first, as in a read.
+        Entries that were delivered too often for the policy become dead letters first, as in a
+        read.
         """
         if request.by_policy:
             self._dead_letter(request.stream, request.group, request.min_idle_ms)
@@ -170,15 +177,15 @@ class GroupReads:
         return await executor.run(decision)
 
     async def nack(self, request: Nack) -> list[Outcome]:
-        """Give deliveries back, some at a time with requests in between (XNACK).
+        """Give deliveries back, some at a time with other requests in between (XNACK).
 
-        What has been delivered too often becomes a dead letter at once: nobody is served what has
-        failed for good.
+        Entries that were delivered too often become dead letters in the same step, so that no
+        reader receives an entry that has failed for good.
         """
         ids, outcomes = request.ids, list[Outcome]()
         for at in range(0, max(len(ids), 1), LOOKUPS_AT_ONCE_MAX):
             if at:
-                await asyncio.sleep(0)  # requests come between
+                await asyncio.sleep(0)  # let other requests run
             part = replace(request, ids=ids[at : at + LOOKUPS_AT_ONCE_MAX])
             outcomes += await self._nack(part)
         return outcomes
@@ -201,14 +208,14 @@ class GroupReads:
         return outcomes
 
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
-        """Give back what was delivered to a reader that is no longer there."""
+        """Give back what was delivered to a reader that has gone."""
         executor = self._executor
         for cursor, read in zip(request.cursors, reads, strict=False):
             if cursor.after is not None:
-                continue  # its history was the reader's before, and stays so
+                continue  # the reader held its history before the read
             counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
             giving_back = GiveBack(read.stream, request.group, request.consumer, counts)
-            with suppress(Unavailable):  # then the delivery itself is not durable either
+            with suppress(Unavailable):  # then the delivery is not durable either
                 decision = deliveries.give_back(executor.current(), giving_back, 0)
                 executor.commit(decision.commands)
                 while decision.next_part is not None:
@@ -225,12 +232,12 @@ def _is_served(reads: list[GroupRead]) -> bool:
 
 
 def _full(reads: list[GroupRead]) -> frozenset[bytes]:
-    """Return in which streams the consumer holds all it may."""
+    """Return the streams in which the consumer holds as many entries as it may."""
     return frozenset(read.stream for read in reads if read.state is GroupState.MAX_PENDING)
 
 
 def _served_reply(waiter: Waiter[T]) -> T | None:
-    """Return what a cancelled waiter was served at the very last moment, if it was."""
+    """Return the reply of a waiter that was served just before it was cancelled, or None."""
     served = waiter.served
     if not served.done() or served.cancelled() or served.exception() is not None:
         return None

@@ -1,11 +1,12 @@
-"""Housekeeping: what goes by time when nobody asks: entries, idempotency keys, streams, consumers.
+"""Housekeeping: removes what has become too old, and does the regular work of group policies.
 
-What is due is known: each stream that keeps entries or keys for a time stands in a heap with the
-moment at which its first one goes. That moment only moves on as long as nobody tells otherwise
-(`Keyspace.unplanned`), so a stream is looked at when something of it may go, and not before. What
-policies ask for is looked at in rounds.
+Each stream that keeps entries or keys for a limited time stands in a heap, with the time at which
+its first entry or key is too old. This time can only become later, unless a command changes it;
+such streams are listed in `Keyspace.unplanned`. So a stream is looked at only when something of it
+may be due. The work of group policies is not planned: all groups with a policy are visited in turn.
 
-No piece of work takes long, and all together a share of each second: what is left waits.
+No single step takes long. All steps together take a limited share of each second, and the rest of
+the work waits.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX,
 from headgate.engine.state.keyspace import Keyspace
 
 HOUSEKEEPING_INTERVAL_S = 1.0
-"""How often what goes by age is looked at."""
+"""Pause between two rounds of housekeeping, in seconds."""
 
 
 class Housekeeping:
-    """Lets go of what is too old as time passes."""
+    """Removes what is too old as time passes."""
 
     def __init__(
         self,
@@ -34,22 +35,22 @@ class Housekeeping:
         carry_out: Callable[[Decision[Any]], None],
         now_ms: Callable[[], int],
     ) -> None:
-        """Get ready to keep a house.
+        """Get ready to run.
 
         Args:
-            keyspace: the state now, without streams whose time is over.
-            carry_out: records and applies what is decided.
-            now_ms: unix time.
+            keyspace: returns the current state, without expired streams.
+            carry_out: records and applies a decision.
+            now_ms: returns unix time.
         """
         self._keyspace = keyspace
         self._carry_out = carry_out
         self._now_ms = now_ms
-        self._due: list[tuple[int, bytes]] = []  # a heap; what is not in `_due_ms` is out of date
+        self._due: list[tuple[int, bytes]] = []  # a heap; `_due_ms` tells which items are valid
         self._due_ms: dict[bytes, int] = {}  # by stream
-        self._clock_set_ms = 0  # by how much the wall clock was set when that was planned
+        self._clock_set_ms = 0  # `Keyspace.clock_set_ms` at the last planning
 
     async def run(self) -> None:
-        """Keep the house until cancelled."""
+        """Remove what is too old, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._repeat(self._keep_ages))
             tasks.create_task(self._repeat(self._keep_policies))
@@ -62,12 +63,12 @@ class Housekeeping:
     # By age
 
     async def _keep_ages(self, pace: _Pace) -> None:
-        self._now_ms()  # so that a clock which is adjusted bit by bit is followed
+        self._now_ms()  # follow a clock that is adjusted in small steps
         keyspace = self._keyspace()
         left = len(keyspace.expiring) + 1
         while left > len(keyspace.expiring) > 0 and keyspace.expiring[0][0] <= self._now_ms():
-            left = len(keyspace.expiring)  # if none goes, nothing can be recorded
-            await asyncio.sleep(0)  # and no rest: those that are over can still be seen
+            left = len(keyspace.expiring)  # if no stream goes, the storage refuses changes
+            await asyncio.sleep(0)  # no pause: the expired streams are still visible
             keyspace = self._keyspace()
         await self._plan_again(pace)
         keyspace = self._keyspace()
@@ -83,16 +84,16 @@ class Housekeeping:
             try:
                 with suppress(StreamNotFound):
                     await self._let_go(name, pace)
-            except Unavailable:  # nothing can be recorded now
+            except Unavailable:  # the storage refuses changes now
                 heappush(self._due, (due_ms, name))
                 return
             del self._due_ms[name]
-            # What could not go now is tried again later.
+            # What could not be removed now is tried again later.
             self._plan(self._keyspace(), name, not_before_ms=self._now_ms() + 1)
             await pace.go_on()
 
     async def _plan_again(self, pace: _Pace) -> None:
-        """Plan when keys go, if the wall clock was set since: they go by steady time."""
+        """Plan again when keys are due if the wall clock was set: keys age by steady time."""
         keyspace = self._keyspace()
         if keyspace.clock_set_ms == self._clock_set_ms:
             return
@@ -102,7 +103,7 @@ class Housekeeping:
             await pace.go_on()
 
     def _plan(self, keyspace: Keyspace, stream: bytes, *, not_before_ms: int = 0) -> None:
-        """Note when something of a stream goes next."""
+        """Note when the next entry or key of a stream is due."""
         due_ms = streams.due_ms(keyspace, stream)
         if due_ms is None:
             self._due_ms.pop(stream, None)
@@ -142,7 +143,7 @@ class Housekeeping:
             group = next(groups.irange(after, inclusive=(not after, True)), None)
             if group is None:
                 return
-            with suppress(GroupNotFound):  # it may go while requests come between
+            with suppress(GroupNotFound):  # another request may destroy the group meanwhile
                 await self._dead_letter(stream, group, pace)
                 await self._forget_consumers(stream, group, pace)
             await pace.go_on()
@@ -168,7 +169,7 @@ class Housekeeping:
 
 
 class _Pace:
-    """Lets others have their turn, and rests when its share of a second is used up."""
+    """Lets other tasks run, and pauses when its share of a second is used up."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -177,7 +178,7 @@ class _Pace:
         self._pieces = 0
 
     async def go_on(self) -> None:
-        """Return when the next piece of work may begin."""
+        """Return when the next step of work may begin."""
         self._pieces += 1
         turn_s = self._loop.time() - self._began_s
         if turn_s < TURN_MS_MAX / 1000 and self._pieces < HOUSEKEEPING_PIECES_MAX:

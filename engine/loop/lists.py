@@ -1,4 +1,4 @@
-"""Lists and ranges that are looked at some at a time, with requests in between."""
+"""Long lists and ranges: they are read in pages, with other requests in between."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ Named = TypeVar("Named", bound=_Named)
 
 
 class Lists:
-    """Describes what may be long."""
+    """Answers requests that describe long lists."""
 
     def __init__(self, executor: Executor) -> None:
-        """Describe what an executor changes."""
+        """Use this executor to read the state."""
         self._executor = executor
 
     async def list_named(self, request: ListStreams | ListGroups | ListConsumers) -> list[Named]:
-        """Return what is listed by name; each is described as it is when its page is made."""
+        """Return the listed items by name, page by page.
+
+        Each page shows the state at its own moment.
+        """
         executor, infos = self._executor, list[Named]()
         after, limit = request.after, request.limit
         while True:
@@ -51,7 +54,7 @@ class Lists:
             await asyncio.sleep(0)
 
     async def detail_stream(self, request: DetailStream) -> StreamDetail:
-        """Describe a stream and all below it (XINFO STREAM FULL)."""
+        """Describe a stream with its entries, groups and all below them (XINFO STREAM FULL)."""
         executor, stream = self._executor, request.stream
         info = streams.stream_info(executor.current(), stream)
         wanted = Range(stream, limit=request.count, size_bytes_max=request.size_bytes_max)
@@ -63,8 +66,8 @@ class Lists:
     async def split_range(self, request: SplitRange) -> list[Split]:
         """Cut a range into parts of equal count.
 
-        It is cut bit by bit, as each cut looks into a chunk: what is trimmed meanwhile is missing
-        from the last parts.
+        Each cut looks into a chunk, so other requests run between the cuts. If entries are trimmed
+        meanwhile, the last parts are smaller or missing.
         """
         stream, after, through = request.stream, request.after, request.through
         total = self._executor.current().stream(stream).log.count(after, through)
@@ -72,7 +75,7 @@ class Lists:
         splits: list[Split] = []
         for at in range(min(request.parts, total)):
             if at % SPLITS_AT_ONCE_MAX == SPLITS_AT_ONCE_MAX - 1:
-                await asyncio.sleep(0)  # requests come between
+                await asyncio.sleep(0)  # let other requests run
             log = self._executor.current().stream(stream).log
             cut = log.portion(after, through, count_min + (at < larger_count))
             if cut is None:

@@ -1,4 +1,4 @@
-"""Reads that anybody may wait for: XREAD, and the plan of a bulk read."""
+"""Reads without a group: XREAD, and the plan of a bulk read."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from headgate.engine.requests.entries import Read
 
 
 class Reads:
-    """Reads streams, and waits where there is nothing."""
+    """Reads streams, and blocks if there is nothing to read."""
 
     def __init__(self, executor: Executor) -> None:
-        """Read what an executor changes."""
+        """Use this executor to read the state."""
         self._executor = executor
-        # What was read last, and when. Who follows a stream asks for three reads in turn: what it
-        # waits for, what has come since it was woken, and what comes behind that.
+        # The last reads, with their journal positions. A follower of a stream makes three reads in
+        # turn: the one that blocks, the one after it was woken, and the one that comes next.
         self._last_reads: Recent[Read, tuple[int, list[StreamRead]]] = Recent()
 
     def forget(self) -> None:
-        """Forget what was read: the state is another one."""
+        """Forget the reads that were remembered, because the state was replaced."""
         self._last_reads.clear()
 
     async def read(self, request: Read) -> list[StreamRead]:
-        """Read after each cursor, waiting for entries if there are none (XREAD BLOCK)."""
+        """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         wait_ms = request.wait_ms
         cursors = entries.freeze(self._executor.current(), request.cursors)
         request = replace(request, cursors=cursors, wait_ms=0)
@@ -52,7 +52,7 @@ class Reads:
         return await self._executor.durable(reads)
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Say up to where each stream is to be read next, waiting if none has anything."""
+        """Tell up to which id to read each stream next, and block if no stream has any entries."""
         executor, wait_ms = self._executor, request.wait_ms
         request = replace(request, cursors=bulk.freeze(executor.current(), request.cursors))
 
@@ -70,14 +70,18 @@ class Reads:
         return await executor.durable(portions or look())
 
     def _read_once(self, request: Read) -> list[StreamRead]:
-        """Read, but once for all who follow a stream side by side, if nothing has changed since."""
+        """Read; repeat the last result for an equal request if nothing has changed since.
+
+        Many readers that follow the same stream send equal requests, and so the stream is read
+        once.
+        """
         keyspace = self._executor.current()
         position = self._executor.storage.position
         last = self._last_reads.get(request)
         if last is not None and last[0] == position:
             return last[1]
         reads = entries.read(keyspace, request, 0).reply
-        if request.size_bytes_max is not None:  # or a whole stream would be held on to
+        if request.size_bytes_max is not None:  # otherwise a whole stream might be remembered
             size_bytes = sum(entry.size_bytes for read in reads for entry in read.entries)
             self._last_reads.put(request, (position, reads), size_bytes)
         return reads
@@ -86,7 +90,7 @@ class Reads:
 def _with_later(
     served: list[StreamRead], read_once: Callable[[], list[StreamRead]]
 ) -> list[StreamRead]:
-    """Return what a reader was woken for, and what has come before it had its turn."""
+    """Return what a reader was served, together with entries that arrived before it ran."""
     with suppress(StreamNotFound):
         later = read_once()
         if len(later) == len(served) and all(
@@ -94,4 +98,4 @@ def _with_later(
             for was, new in zip(served, later, strict=True)
         ):
             return later
-    return served  # some of it is gone by now, and was promised
+    return served  # some of these entries are gone by now, but they were served

@@ -1,6 +1,7 @@
-"""Signals: what a command means to the reads that wait.
+"""Signals: which blocked reads a command concerns.
 
-A table by kind of command: most commands mean nothing to them, and that is seen at once.
+Tables map the kind of a command to what it means. Most commands concern no blocked read, and one
+look-up shows that.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from headgate.engine.loop.waiters import Waiters
 from headgate.engine.state.keyspace import Keyspace
 
 Holder = tuple[bytes, bytes, bytes]
-"""A consumer, behind its stream and its group."""
+"""A consumer: the names of its stream, its group and itself."""
 
 
 def notify(waiters: Waiters, command: c.Command) -> None:
-    """Notify the waiters that a command may concern, after it is applied."""
+    """Notify the waiters that a command may concern. Call this after the command is applied."""
     means = _MEANINGS.get(type(command))
     if means is not None:
         means(waiters, command)
 
 
 def holders_before(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> Iterable[Holder]:
-    """Return which consumers a command takes entries from. Only where a read waits for that."""
+    """Return the consumers that a command takes entries from. Call this before it is applied.
+
+    Only groups in which a read waits for its consumer to hold less are looked at.
+    """
     taken_by = _TAKEN_BY.get(type(command))
     return () if taken_by is None else taken_by(keyspace, waiters, command)
 
@@ -50,7 +54,7 @@ def _consumer_deleted(waiters: Waiters, command: c.ConsumerDeleted) -> None:
 
 
 def _claimed(waiters: Waiters, command: c.EntriesClaimed) -> None:
-    if command.delivered_at_ms < command.at_ms:  # it looks idle for longer than it was
+    if command.delivered_at_ms < command.at_ms:  # its idle time was set to more than it was
         waiters.looks_older(command.stream, command.group)
 
 

@@ -1,6 +1,6 @@
-"""Takeovers: a consumer that asks is told which of its entries other consumers have taken over.
+"""Takeovers: a consumer is notified which of its entries other consumers have taken over.
 
-What a command takes is noted as the command is applied, and told once that is durable.
+A takeover is noted when its command is applied, and put into the feeds once it is durable.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 class TakeoverFeed:
-    """What others took over from one consumer, until it is taken from here.
+    """Takeovers from one consumer that nobody has read from this feed yet.
 
-    It is an iterator that ends when it is closed, and a context manager that closes it. What one
-    consumer takes in several steps meanwhile is told as one takeover. Of more than
-    `TAKEOVER_IDS_MAX` ids that nobody has taken from here, the oldest are forgotten.
+    The feed is an async iterator that ends when it is closed, and a context manager that closes it.
+    Several takeovers by one consumer that wait in the feed are returned as one. The feed holds at
+    most `TAKEOVER_IDS_MAX` ids; beyond that it drops the oldest.
     """
 
     def __init__(self, takeovers: Takeovers, holder: Holder) -> None:
-        """Get ready to be told, from `__aenter__` on."""
+        """Get ready. `__aenter__` opens the feed."""
         self._takeovers = takeovers
         self._holder = holder
         self._by_taker: dict[bytes, dict[EntryId, int]] = {}
@@ -38,7 +38,7 @@ class TakeoverFeed:
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Be told from now on."""
+        """Open the feed."""
         self._takeovers.open(self._holder, self)
         return self
 
@@ -48,17 +48,17 @@ class TakeoverFeed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Be told no more; an iteration under way ends."""
+        """Close the feed. An iteration that is under way ends."""
         self._takeovers.close(self._holder, self)
         self._is_closed = True
         self._changed.set()
 
     def __aiter__(self) -> Self:
-        """Return itself: what was taken from here is gone."""
+        """Return the feed itself. A takeover that was returned is no longer in the feed."""
         return self
 
     async def __anext__(self) -> Takeover:
-        """Return what one consumer has taken over, waiting for it."""
+        """Return what one consumer has taken over; wait until there is something."""
         while not self._is_closed:
             if self._by_taker:
                 by = next(iter(self._by_taker))
@@ -70,7 +70,7 @@ class TakeoverFeed:
         raise StopAsyncIteration
 
     def put(self, takeover: Takeover) -> None:
-        """Add what is to be told."""
+        """Add a takeover to the feed."""
         counts = self._by_taker.setdefault(takeover.by, {})
         self._id_count -= len(counts)
         counts.update(takeover.counts)
@@ -93,31 +93,34 @@ class _Noted(NamedTuple):
 
 
 class Takeovers:
-    """Who is told what was taken over from whom."""
+    """The open feeds, and the takeovers that they will receive."""
 
     def __init__(self) -> None:
-        """Start with nobody to tell."""
+        """Start without feeds."""
         self._feeds: dict[Holder, list[TakeoverFeed]] = {}
-        self._noted: list[_Noted] = []  # applied, and perhaps not durable yet
+        self._noted: list[_Noted] = []  # applied, but perhaps not durable yet
         self._has_noted = asyncio.Event()
 
     def __bool__(self) -> bool:
-        """Tell whether anybody is to be told anything."""
+        """Tell whether any feed is open."""
         return bool(self._feeds)
 
     def open(self, holder: Holder, feed: TakeoverFeed) -> None:
-        """Tell `feed` what others take over from a consumer."""
+        """Let `feed` receive what others take over from a consumer."""
         self._feeds.setdefault(holder, []).append(feed)
 
     def close(self, holder: Holder, feed: TakeoverFeed) -> None:
-        """Tell `feed` nothing more."""
+        """Stop sending takeovers to `feed`."""
         feeds = self._feeds[holder]
         feeds.remove(feed)
         if not feeds:
             del self._feeds[holder]
 
     def note(self, keyspace: Keyspace, command: c.Command) -> None:
-        """Note what a command that is about to be applied takes over, and from whom."""
+        """Note which entries a command takes over, and from whom.
+
+        Call this before it is applied.
+        """
         match command:
             case c.EntriesDelivered(claimed=taken):
                 pass
@@ -141,21 +144,21 @@ class Takeovers:
             self._has_noted.set()
 
     def forget(self) -> None:
-        """Forget what was noted: it never happened."""
+        """Drop the takeovers that are noted, because the state they belong to was dropped."""
         self._noted.clear()
 
     async def run(self, wait_durable: Callable[[], Awaitable[object]]) -> None:
-        """Tell what was noted, until cancelled.
+        """Put noted takeovers into their feeds once they are durable, until cancelled.
 
         Args:
-            wait_durable: returns when all that was applied is durable; raises `Unavailable` if that
-                is lost.
+            wait_durable: returns when everything that was applied is durable; raises `Unavailable`
+                if it is lost.
         """
         while True:
             await self._has_noted.wait()
             self._has_noted.clear()
             noted, self._noted = self._noted, []
-            with suppress(Unavailable):  # then it never happened
+            with suppress(Unavailable):  # then the takeovers were dropped
                 await wait_durable()
                 for feed, takeover in noted:
                     feed.put(takeover)

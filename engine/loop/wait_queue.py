@@ -1,8 +1,9 @@
-"""Wait queues: in which order the blocked reads of one stream, or of one group of it, are served.
+"""Wait queues: the order in which the blocked reads of a stream or of a group are served.
 
-Whoever can be served stands in the queue. A read whose consumer holds all it may stands beside it,
-under the consumer's name, so that nobody passes it on the way to another: only when its consumer
-holds less is it run again, and joins the queue at its end if there is nothing for it.
+Reads that can be served stand in the queue, in order of arrival. A read whose consumer holds as
+many entries as it may cannot be served. It is kept outside the queue, under the name of its
+consumer, so that serving the queue does not pass over it again and again. It is run again only when
+its consumer holds less. If there is nothing for it then, it joins the queue at the end.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _FEW = 8
-"""Looked at before all are listed: mostly the first ones take what there is."""
+"""How many waiters are looked at first. Often they take everything, and the rest is not copied."""
 
 
 class QueueKey(NamedTuple):
-    """A stream, and the group that reads it; None is the plain queue."""
+    """A stream, and the group that reads it. A group of None means reads without a group."""
 
     stream: bytes
     group: bytes | None
@@ -42,68 +43,72 @@ class Waiter(Generic[T]):
         """Describe a blocked read.
 
         Args:
-            queues: where it stands.
-            attempt: the whole read, done again; None when there is nothing yet.
-            claim_idle_ms: it takes pending entries idle for so long; None: it takes none.
-            consumer: who reads, in a group.
-            spares_own: it does not take what its consumer holds itself.
+            queues: the queues in which it waits.
+            attempt: runs the whole read again; returns None if there is still nothing.
+            claim_idle_ms: the read claims pending entries that are idle for this long; None: it
+                claims none.
+            consumer: the consumer that reads, for a group read.
+            spares_own: the read does not claim entries that its own consumer holds.
         """
         self.queues = list(dict.fromkeys(queues))  # a read may name a stream twice
         self.attempt = attempt
         self.claim_idle_ms = claim_idle_ms
         self.consumer = consumer
         self.spares_own = spares_own
-        self.full: frozenset[bytes] = frozenset()  # streams whose group gives its consumer no more
+        self.full: frozenset[bytes] = frozenset()  # streams in which its consumer holds all it may
         self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
     def expire(self) -> None:
-        """End the wait with nothing."""
+        """End the wait without a reply."""
         if not self.served.done():
             self.served.set_result(None)
 
     def forget(self) -> None:
-        """Let go of the attempt, which may know the waiter: it is not made again."""
+        """Drop the attempt, which may refer to the waiter (a reference cycle)."""
         del self.attempt
 
     def forget_error(self) -> None:
-        """Let go of the error that ended the wait: its traceback knows the waiter."""
+        """Drop the error that ended the wait, because its traceback refers to the waiter."""
         self.served = asyncio.get_running_loop().create_future()
         self.served.cancel()
 
 
 class WaitQueue:
-    """Waiters in order of arrival, those of full consumers, and the timer of those that claim."""
+    """Waiters in order of arrival, waiters of full consumers, and the timer for claims."""
 
     __slots__ = ("_full", "_idle_counts", "_waiting", "timer", "timer_at_ms")
 
     def __init__(self) -> None:
-        """Start with nobody."""
+        """Start empty."""
         self._waiting: dict[Waiter[Any], None] = {}
         self._full: dict[bytes, dict[Waiter[Any], None]] = {}  # by consumer
-        self._idle_counts: dict[int, int] = {}  # how many of those waiting claim after so long
+        self._idle_counts: dict[int, int] = {}  # idle time → how many in the queue claim after it
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at_ms = 0  # steady time the timer is set to
 
     def __bool__(self) -> bool:
-        """Tell whether anybody is here."""
+        """Tell whether there is any waiter, in the queue or outside it."""
         return bool(self._waiting or self._full)
 
     def __contains__(self, waiter: Waiter[Any]) -> bool:
-        """Tell whether a waiter is here, in the queue or beside it."""
+        """Tell whether a waiter is here, in the queue or outside it."""
         return waiter in self._waiting or waiter in self._full.get(waiter.consumer, ())
 
     @property
     def idle_ms_min(self) -> int | None:
-        """Return the shortest idle time after which somebody in the queue claims."""
+        """Return the shortest idle time that a waiter in the queue claims; None: none claims."""
         return min(self._idle_counts, default=None)
 
     @property
     def has_full_consumers(self) -> bool:
-        """Tell whether the consumer of anybody holds all it may."""
+        """Tell whether any waiter's consumer holds as many entries as it may."""
         return bool(self._full)
 
     def place(self, waiter: Waiter[Any], *, is_full: bool) -> None:
-        """Put a waiter at the end of the queue, if it is not there yet, or beside it."""
+        """Put a waiter at the end of the queue, or outside the queue if its consumer is full.
+
+        A waiter that is already in the queue keeps its place.
+        """
         if is_full:
             self._leave(waiter)
             self._full.setdefault(waiter.consumer, {})[waiter] = None
@@ -115,7 +120,7 @@ class WaitQueue:
                 self._idle_counts[waiter.claim_idle_ms] = count + 1
 
     def remove(self, waiter: Waiter[Any]) -> None:
-        """Let go of a waiter, wherever it stands."""
+        """Remove a waiter, wherever it stands."""
         self._leave(waiter)
         self._leave_full(waiter)
 
@@ -137,7 +142,10 @@ class WaitQueue:
                 del self._full[waiter.consumer]
 
     def in_order(self) -> Iterator[Waiter[Any]]:
-        """Yield who stands in the queue, in order of arrival; it may change meanwhile."""
+        """Yield the waiters of the queue in order of arrival.
+
+        The queue may change during the iteration.
+        """
         first = list(islice(self._waiting, _FEW))
         yield from first
         if len(first) == _FEW:
@@ -145,7 +153,7 @@ class WaitQueue:
             yield from [waiter for waiter in self._waiting if waiter not in seen]
 
     def of_full(self, consumer: bytes | None = None) -> list[Waiter[Any]]:
-        """Return the waiters whose consumer, this or any, holds as much as it may."""
+        """Return the waiters whose consumer is full: of one consumer, or of all with None."""
         if consumer is None:
             return list(chain.from_iterable(self._full.values()))
         return list(self._full.get(consumer, ()))

@@ -1,17 +1,22 @@
-"""Waiters: who is blocked on what. First come, first served; nobody polls.
+"""Waiters: all blocked reads. The first to wait is the first to be served; nothing is polled.
 
-A blocked read stands in one *wait queue* per stream it names (`wait_queue.py`). In the queue of a
-group waiters compete for the same entries; in the stream's plain queue all of them get every entry.
-When a command has touched a stream, its waiters are re-run in order of arrival: the whole read,
-from scratch. One that gets something leaves all its queues; one that does not keeps its place and
-its deadline. In a group's queue the first that goes away empty speaks for all behind it, so an
-append, or an entry given back, costs what it serves and not what waits.
+A blocked read stands in one *wait queue* for each stream that it names (`wait_queue.py`). In the
+queue of a group the waiters compete for the same entries. In the queue of reads without a group
+every waiter gets every entry.
 
-Many are served in *turns*: the loop goes on with others in between. A read of a group that comes
-meanwhile takes nothing away from those who wait (`wait_turn`).
+After a command has changed a stream, the waiters of the stream are run again in order of arrival.
+Each one repeats its whole read. A waiter that gets something leaves all its queues. A waiter that
+gets nothing keeps its place and its deadline. In the queue of a group, when one waiter gets
+nothing, the waiters after it are not run, because they would get nothing either. So the cost of an
+append, or of an entry given back, depends on how many waiters are served and not on how many wait.
 
-A read that claims idle entries also waits for time to pass. Each queue has one timer for that, set
-to the moment at which the longest-idle pending entry becomes claimable by somebody in the queue.
+If many waiters are to be served, this happens in several *turns* of the event loop, with other work
+in between. A group read that arrives meanwhile takes nothing away from those that waited before
+(`wait_turn`).
+
+A read that claims idle entries also waits for time to pass. Each queue has one timer for this. It
+is set to the time at which the longest-idle pending entry becomes claimable by a waiter in the
+queue.
 """
 
 from __future__ import annotations
@@ -28,31 +33,32 @@ from headgate.engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
 from headgate.engine.loop.wait_queue import QueueKey, Waiter, WaitQueue
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
-"""An idle time of ten years or more is nobody's wish to wait, but "only what nobody owns"."""
+"""No timer is set for longer than ten years: such idle times only mean "entries without an
+owner"."""
 
 _AGAIN_MS = 20
-"""A read that looked at many entries it could not have goes on after so long."""
+"""Pause before a read goes on that has looked at many entries which it could not claim."""
 
 
 class Claimable(NamedTuple):
-    """When a waiter may claim something, if nothing happens before."""
+    """When a waiter may claim something, if no command changes that."""
 
-    at_ms: int | None  # steady time; None: nothing is pending
-    is_for_all: bool  # the same holds for others that claim after as long
+    at_ms: int | None  # steady time; None: nothing to wait for
+    is_for_all: bool  # also true for other waiters with the same idle time
 
 
 class _Signal(Enum):
-    """What happened to a queue, and so who has to look again."""
+    """What happened to a queue. It decides which waiters are run again."""
 
-    APPENDED = "appended"  # all; in a group's queue up to the first that goes away empty
-    RELEASED = "released"  # those that claim, up to the first that goes away empty
-    FREED = "freed"  # those beside the queue because of one consumer
-    CHANGED = "changed"  # all
-    DUE = "due"  # those that claim and are due: a pending entry may be idle enough by now
+    APPENDED = "appended"  # run all; in a group, up to the first that gets nothing
+    RELEASED = "released"  # run those that claim, up to the first that gets nothing
+    FREED = "freed"  # run those outside the queue because of one full consumer
+    CHANGED = "changed"  # run all
+    DUE = "due"  # run those that claim, if a pending entry is idle for long enough by now
 
 
 _Noted = tuple[_Signal, bytes]
-"""What happened; to whom, if it is about one consumer."""
+"""A signal, and the consumer that it is about (for `FREED`)."""
 
 
 class Waiters:
@@ -64,12 +70,13 @@ class Waiters:
         claimable: Callable[[QueueKey, Waiter[Any]], Claimable],
         limit: int,
     ) -> None:
-        """Start with nobody waiting.
+        """Start without waiters.
 
         Args:
-            steady_ms: what time it is, whoever sets the clock.
-            claimable: when a waiter may claim something of a group, if nothing happens before.
-            limit: how many may wait at once.
+            steady_ms: returns steady time, which advances evenly even when the clock is set.
+            claimable: tells when a waiter may claim something of a group, if no command changes
+                that.
+            limit: how many reads may be blocked at the same time.
         """
         self._steady_ms = steady_ms
         self._claimable = claimable
@@ -78,11 +85,11 @@ class Waiters:
         self._queues: dict[bytes, dict[bytes | None, WaitQueue]] = {}
         self._grouped_count = 0
         self._noted: OrderedDict[QueueKey, dict[_Noted, None]] = OrderedDict()
-        self._serving: Iterator[bool] | None = None  # what is under way: tells who was re-run
-        # Lanes in which nobody waits any more, and what those who did are answered.
+        self._serving: Iterator[bool] | None = None  # the walk under way, if any
+        # Queues that were ended, each with the error that its waiters get.
         self._ended: deque[tuple[StreamError, dict[bytes, dict[bytes | None, WaitQueue]]]] = deque()
-        self._turns: dict[QueueKey, asyncio.Event] = {}  # for those who came meanwhile
-        self.is_draining = False  # nobody may wait any more
+        self._turns: dict[QueueKey, asyncio.Event] = {}  # see `wait_turn`
+        self.is_draining = False  # no read may block any more
 
     def __len__(self) -> int:
         """Return how many reads are blocked."""
@@ -90,20 +97,20 @@ class Waiters:
 
     @property
     def stream_count(self) -> int:
-        """Return on how many streams somebody waits."""
+        """Return on how many streams reads are blocked."""
         return len(self._queues)
 
     @property
     def grouped_stream_count(self) -> int:
-        """Return on how many streams somebody waits as a consumer of a group."""
+        """Return on how many streams group reads are blocked."""
         return self._grouped_count
 
     def add(self, waiter: Waiter[Any]) -> None:
         """Put a blocked read at the end of its queues.
 
         Raises:
-            TooManyWaiters: too many wait already.
-            Draining: nobody may wait any more.
+            TooManyWaiters: too many reads are already blocked.
+            Draining: reads may no longer block.
         """
         self.check_room()
         self._count += 1
@@ -115,7 +122,7 @@ class Waiters:
         return self._queues.get(key.stream, {}).get(key.group)
 
     def _make_queue(self, key: QueueKey) -> WaitQueue:
-        """Return a queue; it is made if nobody stands in it."""
+        """Return a queue, and create it if it does not exist."""
         queues = self._queues.get(key.stream)
         if queues is None:
             queues = self._queues[key.stream] = {}
@@ -126,14 +133,19 @@ class Waiters:
         return queue
 
     def check_room(self) -> None:
-        """Raise what `add` would raise."""
+        """Check whether another read may block.
+
+        Raises:
+            TooManyWaiters: too many reads are already blocked.
+            Draining: reads may no longer block.
+        """
         if self.is_draining:
             raise Draining
         if self._count >= self._limit:
             raise TooManyWaiters(self._limit)
 
     def remove(self, waiter: Waiter[Any]) -> None:
-        """Take a read out of all its queues; one that is out already stays out."""
+        """Take a read out of all its queues. Nothing happens if it has already left them."""
         for key in waiter.queues:
             queue = self._find(key)
             if queue is None or waiter not in queue:
@@ -155,12 +167,12 @@ class Waiters:
     # What happened
 
     def drain(self) -> None:
-        """Answer everyone that nothing will come, and let nobody wait from now on."""
+        """End all blocked reads with `Draining`, and let no read block from now on."""
         self.is_draining = True
         self.fail(Draining())
 
     def fail(self, error: StreamError) -> None:
-        """Answer everyone who waits now that what they wait for cannot come."""
+        """End all reads that are blocked now with this error."""
         self._ended.append((error, self._queues))
         self._queues = {}
         self._count = self._grouped_count = 0
@@ -172,15 +184,15 @@ class Waiters:
             self._note(QueueKey(stream, group), _Signal.APPENDED)
 
     def released(self, stream: bytes, group: bytes) -> None:
-        """Note that a pending entry of the group is anybody's now, or will be."""
+        """Note that a pending entry of the group has no owner now; it may be delayed."""
         self._note(QueueKey(stream, group), _Signal.RELEASED)
 
     def looks_older(self, stream: bytes, group: bytes) -> None:
-        """Note that a pending entry of the group may be idle enough before its time."""
+        """Note that a pending entry may become claimable earlier than expected."""
         self._note(QueueKey(stream, group), _Signal.DUE)
 
     def has_full(self, stream: bytes, group: bytes) -> bool:
-        """Tell whether a read waits for its consumer in the group to hold less."""
+        """Tell whether a read of the group waits until its consumer holds less."""
         queue = self._queues.get(stream, {}).get(group)
         return queue is not None and queue.has_full_consumers
 
@@ -189,7 +201,7 @@ class Waiters:
         self._note(QueueKey(stream, group), _Signal.FREED, consumer)
 
     def changed(self, stream: bytes, group: bytes | None = None) -> None:
-        """Note that everyone waiting on the stream, or one group of it, must look again."""
+        """Note that all reads blocked on a stream, or on one of its groups, must run again."""
         for name in self._queues.get(stream, ()):
             if group is None or name == group:
                 self._note(QueueKey(stream, name), _Signal.CHANGED)
@@ -201,23 +213,25 @@ class Waiters:
     # Serving
 
     def all_changed(self) -> None:
-        """Note that everyone must look again."""
+        """Note that all blocked reads must run again."""
         for stream in self._queues:
             self.changed(stream)
 
     def serve(self) -> None:
         """Run the reads again that wait for what was noted, in order of arrival.
 
-        1. Take the queue that was noted first, and what happened to it first.
-        2. Run its waiters again, as far as that matters to them (`_round`). A waiter that gets
-           something leaves all its queues; one that does not keeps its place and its deadline.
-        3. End the turn after `SERVED_AT_ONCE_MAX` reads or `TURN_MS_MAX`; the loop goes on with
-           others, and comes back to the same place.
-        4. Go on with the next queue; one to which more has happened comes again behind the others.
+        1. Take the queue that was noted first, and its first signal.
+        2. Run the waiters of this queue that the signal concerns (`_round`). A waiter that gets
+           something leaves all its queues. A waiter that gets nothing keeps its place and its
+           deadline.
+        3. End the turn after `SERVED_AT_ONCE_MAX` reads or `TURN_MS_MAX`. The loop does other work,
+           and then the walk goes on at the same place.
+        4. Go on with the next queue. A queue that has more signals comes again after the other
+           queues.
 
-        A read that is run again may note things: they are served in the same way. Only one such
-        walk is under way at a time. A read that comes meanwhile takes nothing from those who wait:
-        it waits until its queues are served (`wait_turn`).
+        A read that is run again may note new signals, which are served in the same way. Only one
+        walk is under way at a time. A group read that arrives meanwhile waits until its queues are
+        served, so that it takes nothing from the reads that waited before (`wait_turn`).
         """
         if self._serving is None and (self._noted or self._ended):
             self._serving = self._rounds()
@@ -225,14 +239,14 @@ class Waiters:
 
     @property
     def is_serving(self) -> bool:
-        """Tell whether some are served in the next turns."""
+        """Tell whether some reads are still to be served in the next turns."""
         return self._serving is not None
 
     async def wait_turn(self, queues: Iterable[QueueKey] | None = None) -> None:
-        """Return once nobody is served any more who waited in a group's queue before.
+        """Return once no earlier waiter of these group queues is still to be served.
 
         Args:
-            queues: those that matter; None: all.
+            queues: the queues that matter; None: all.
         """
         if self._serving is None:
             return
@@ -253,12 +267,15 @@ class Waiters:
                     return
         except BaseException:
             self._serving = None
-            loop.call_soon(self.serve)  # what else was noted
+            loop.call_soon(self.serve)  # the signals that are left
             raise
         self._serving = None
 
     def _rounds(self) -> Iterator[bool]:
-        """Serve all that was noted, queue by queue; yields whenever a turn may end."""
+        """Serve all signals, queue by queue.
+
+        Yield where a turn may end: True if a read was run again.
+        """
         while self._noted or self._ended:
             if self._ended:
                 error, queues = self._ended.popleft()
@@ -273,7 +290,7 @@ class Waiters:
                 del noted[signal, consumer]
                 yield from self._round(key, queue, signal, consumer)
             if noted and queue is not None:
-                self._noted.move_to_end(key)  # other queues come between
+                self._noted.move_to_end(key)  # let other queues come first
             else:
                 del self._noted[key]
                 turn = self._turns.pop(key, None)
@@ -301,10 +318,11 @@ class Waiters:
             yield True
 
     def _serve_in_order(self, key: QueueKey, queue: WaitQueue, signal: _Signal) -> Iterator[bool]:
-        """Serve a queue from its first waiter on; in a group's queue, until one goes away empty.
+        """Serve a queue from its first waiter on; in a group's queue, until one gets nothing.
 
-        Whoever waits behind that one would get nothing either: all of a group compete for the same
-        entries. A waiter whose consumer holds all it may speaks for nobody else.
+        All readers of a group compete for the same entries, so the waiters after that one would get
+        nothing either. A waiter whose consumer is full is an exception: it says nothing about the
+        others.
         """
         if signal is _Signal.RELEASED and queue.idle_ms_min is None:
             return
@@ -319,8 +337,8 @@ class Waiters:
                 break
 
     def _serve_due(self, key: QueueKey, queue: WaitQueue) -> Iterator[bool]:
-        """Serve those that claim, of each idle time up to the first that goes away empty."""
-        none_from_ms: int | None = None  # nothing is idle for so long
+        """Serve the waiters that claim; for each idle time, until one of them gets nothing."""
+        none_from_ms: int | None = None  # no pending entry is idle for this long
         for waiter in queue.in_order():
             idle_ms = waiter.claim_idle_ms
             idle_ms_min = queue.idle_ms_min
@@ -344,8 +362,8 @@ class Waiters:
     def _rerun(self, waiter: Waiter[Any]) -> bool:
         try:
             reply = waiter.attempt()
-        except Exception as error:  # noqa: BLE001  the stream may be gone: that is its answer
-            if not waiter.served.done():  # it is if everything has failed
+        except Exception as error:  # noqa: BLE001  its reply, e.g. the stream is gone
+            if not waiter.served.done():  # it is done if all reads have failed
                 waiter.served.set_exception(error)
         else:
             if reply is None:
@@ -365,7 +383,7 @@ class Waiters:
     # Time
 
     def _arm(self, waiter: Waiter[Any]) -> None:
-        """See that its queues wake a waiter when something becomes claimable."""
+        """Set timers for the time when something becomes claimable for a waiter."""
         if waiter.claim_idle_ms is None:
             return
         now_ms = self._steady_ms()
@@ -373,7 +391,7 @@ class Waiters:
             queue = self._find(key)
             if queue is not None and key.stream not in waiter.full:
                 due_ms = _due_ms(self._claimable(key, waiter), waiter.claim_idle_ms, now_ms)
-                # Due and still not taken: it has looked at many entries that nobody can have.
+                # Due but not claimed: the read met many entries that it could not claim.
                 due_ms = due_ms if due_ms > now_ms else now_ms + _AGAIN_MS
                 self._set_timer(key, queue, due_ms, now_ms)
 
@@ -397,7 +415,7 @@ class Waiters:
 
 
 def _due_ms(claimable: Claimable, claim_idle_ms: int, now_ms: int) -> int:
-    # With nothing pending, whatever is delivered from now on is not idle enough before then.
+    # Nothing is pending. An entry that is delivered now is idle for long enough only then.
     return now_ms + claim_idle_ms if claimable.at_ms is None else claimable.at_ms
 
 
