@@ -1,8 +1,11 @@
-"""Requests: what may be asked of a backend, one value for each command, with nothing of the state.
+"""Requests: everything that a backend can be asked to do, one value type for each command.
 
-`backend.perform(request)` returns the reply, whose type is the request's parameter. A request that
-changes something happens as a whole or, when it raises, not at all. Each names what it raises;
-every one that names a group raises `GroupNotFound` where that group must be there and is not.
+`backend.perform(request)` returns the reply. The type parameter of the request is the type of its
+reply. A request that changes something happens as a whole; if it raises, nothing has changed. Each
+request lists the errors that it raises. A request that names a group also raises `GroupNotFound` if
+it needs that group and the group does not exist.
+
+Requests contain no part of the engine's state.
 """
 
 from __future__ import annotations
@@ -15,4 +18,4 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Request(msgspec.Struct, Generic[T_co], frozen=True):
-    """Something asked of a backend. `T_co` is the type of the reply."""
+    """A command for a backend. `T_co` is the type of the reply."""

@@ -1,4 +1,4 @@
-"""Bulk: for readers and writers that take a stream as a whole."""
+"""Bulk: requests of readers and writers that process whole streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from headgate.engine.requests.entries import From
 
 
 class BulkCursor(NamedTuple):
-    """How far one stream has been read, and in which life of its name (None: in any)."""
+    """How far a reader has read one stream.
+
+    `epoch` tells which stream of that name it was, as a name can be used again after a delete. None
+    means any.
+    """
 
     stream: bytes
     after: EntryId | From
@@ -20,15 +24,16 @@ class BulkCursor(NamedTuple):
 
 
 class PlanRead(Request[list[Portion]], frozen=True):
-    """Say up to where each stream is to be read next: one `Portion` per cursor, in order.
+    """Tell up to which id to read each stream next: one `Portion` per cursor, in order.
 
-    `entries_max` bounds all streams together, and is shared in proportion to what each has; a
-    stream that has anything gets at least one, if that is possible. If none has anything, wait for
-    it up to `wait_ms`. A missing stream has nothing, and may come to be meanwhile. A stream of
-    another epoch than its cursor's is counted from its beginning.
+    `entries_max` bounds all streams together. It is divided in proportion to what each stream has.
+    Every stream that has entries gets at least one, if `entries_max` is large enough for that. If
+    no stream has any entries, the request waits up to `wait_ms` for the first. A missing stream has
+    no entries, and may be created during the wait. If the epoch of a stream differs from the epoch
+    of its cursor, the stream is read from its beginning.
 
     Raises:
-        TooManyWaiters: too many reads are blocked already.
+        TooManyWaiters: too many reads are already blocked.
     """
 
     cursors: Sequence[BulkCursor]
@@ -37,13 +42,13 @@ class PlanRead(Request[list[Portion]], frozen=True):
 
 
 class SplitRange(Request[list[Split]], frozen=True):
-    """Cut a range, above `after` and up to `through`, into at most `parts` by count.
+    """Cut a range, above `after` and up to `through`, into at most `parts` parts of equal count.
 
-    Their sizes differ by one at most, unless the stream is trimmed meanwhile. A range without
+    The counts differ by one at most, unless the stream is trimmed meanwhile. A range without
     entries has no parts.
 
     Raises:
-        StreamNotFound: there is none, now or in the middle.
+        StreamNotFound: the stream does not exist, or is deleted meanwhile.
     """
 
     stream: bytes
@@ -53,17 +58,19 @@ class SplitRange(Request[list[Split]], frozen=True):
 
 
 class CommitBatch(Request[Committed], frozen=True):
-    """Append what a writer has for each stream, all or none, and remember its batch.
+    """Append a writer's entries to several streams, all or none, and remember the batch.
 
-    A batch is appended once: if the writer has committed this one or a later, nothing changes.
-    Writers are remembered for 90 days after their last commit, the newest 10,000 of them.
+    A batch is appended only once: if the writer has already committed this batch or a later one,
+    nothing changes. A writer is remembered for 90 days after its last commit. At most 10,000
+    writers are remembered, those that committed last.
 
     Raises:
-        StreamNotFound: one is missing and `create_streams` is false.
-        IdNotGreater: an explicit id is not above the one before it; it names the stream.
-        IdsExhausted: there is no greater id.
-        Invalid: an entry has no fields or is too large.
-        LimitReached: the streams that are missing are too many.
+        StreamNotFound: a stream does not exist and `create_streams` is false.
+        IdNotGreater: an explicit id is not greater than the id before it. The error names the
+            stream.
+        IdsExhausted: a stream has no greater id left.
+        Invalid: an entry has no fields or is too large, or the batch names too many streams.
+        LimitReached: the streams to be created are too many.
     """
 
     writer: bytes
@@ -73,6 +80,6 @@ class CommitBatch(Request[Committed], frozen=True):
 
 
 class LastCommit(Request[Commit | None], frozen=True):
-    """Return what a writer has committed last; None if nothing is known of it."""
+    """Return the last commit of a writer, or None if the writer is not known."""
 
     writer: bytes

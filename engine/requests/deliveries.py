@@ -1,4 +1,4 @@
-"""Deliveries: read as a consumer of a group, settle, claim, list what is pending."""
+"""Deliveries: group reads, acknowledgements, releases, claims, lists of pending entries."""
 
 from __future__ import annotations
 
@@ -22,40 +22,41 @@ from headgate.engine.requests.entries import Budget, References
 
 
 class GroupCursor(NamedTuple):
-    """One stream of a group read. `after` None is `>`: entries new to the group."""
+    """One stream of a group read. `after` None means entries that are new to the group (`>`)."""
 
     stream: bytes
     after: EntryId | None = None
 
 
 class ReadGroup(Request[list[GroupRead]], frozen=True):
-    """Hand entries to a consumer (XREADGROUP): one `GroupRead` per cursor, served or not.
+    """Deliver entries to a consumer (XREADGROUP): one `GroupRead` per cursor, served or not.
 
-    The consumer first acknowledges `acked`, in each of the streams. If there is nothing to read,
-    wait: up to `wait_ms`, 0 not at all, None without end; also for the moment at which a pending
-    entry has been idle for `claim_idle_ms`. Among the readers of a group the first to wait is the
-    first served. A reader that is cancelled gives back what was delivered to it.
+    The consumer first acknowledges `acked` in each of the streams. If there is nothing to read, the
+    request waits up to `wait_ms`: 0 means no wait, None means without limit. With `claim_idle_ms`,
+    the wait also ends when a pending entry has been idle for this long. Among the blocked readers
+    of a group, the first to wait is the first to be served. If the reader is cancelled, the entries
+    that were delivered to it are given back.
 
-    With a `budget` the streams are filled in order, and those behind get nothing. Without
-    `by_policy` the group's policy adds nothing to the request, and moves nothing to the dead
-    letters (Redis).
+    With a `budget`, the streams are read in order until the budget is used up; the streams after
+    that get nothing. If `by_policy` is false, the group's policy does not change the request and no
+    entries become dead letters (as in Redis).
 
     Raises:
-        GroupNotFound: a group or its stream is missing, now or during the wait.
-        LimitReached: the consumer is one too many for a group; then nothing is acknowledged.
-        TooManyWaiters: too many reads are blocked already; then nothing is acknowledged.
+        GroupNotFound: a group or its stream does not exist, or is deleted during the wait.
+        LimitReached: a group would get one consumer too many. In this case nothing is acknowledged.
+        TooManyWaiters: too many reads are already blocked. In this case nothing is acknowledged.
     """
 
     group: bytes
     consumer: bytes
     cursors: Sequence[GroupCursor]
     limit: int | None = None  # entries per stream
-    claim_idle_ms: int | None = None  # first take pending entries idle for so long; None: take none
-    no_ack: bool = False  # new entries are not made pending
-    max_pending: int | None = None  # the consumer may hold so many; then it gets no more
-    size_bytes_max: int | None = None  # names and values at most, but for the first entry read
-    claim_own: bool = True  # claim also what the consumer holds itself
-    claim_released: bool = False  # first take what nobody owns, as `claim_idle_ms` does as well
+    claim_idle_ms: int | None = None  # first claim entries idle for this long; None: none
+    no_ack: bool = False  # new entries do not become pending
+    max_pending: int | None = None  # how many entries the consumer may hold
+    size_bytes_max: int | None = None  # names and values; the first entry always fits
+    claim_own: bool = True  # also claim entries that the consumer itself holds
+    claim_released: bool = False  # first claim entries without an owner; `claim_idle_ms` implies it
     wait_ms: int | None = 0
     acked: Sequence[EntryId] = ()
     budget: Budget | None = None
@@ -63,18 +64,18 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
 
     @property
     def idle_ms_min(self) -> int | None:
-        """Return how long an owned entry must be idle to be taken; None: nothing pending is."""
+        """Return how long an owned entry must be idle to be claimed; None: claim nothing."""
         if self.claim_idle_ms is None and self.claim_released:
-            return COUNT_MAX  # nothing is idle for so long, and what nobody owns is taken at once
+            return COUNT_MAX  # no entry is idle for this long; one without an owner is claimable
         return self.claim_idle_ms
 
 
 class GiveBack(Request[None], frozen=True):
     """Undo deliveries that nobody received or settled; the next reader gets the entries at once.
 
-    `counts` has the delivery count of each entry, this delivery included: an entry that was
-    delivered again since, to any consumer, stays as it is. A missing group has nothing to give
-    back.
+    `counts` has the delivery count of each entry, this delivery included. An entry that was
+    delivered again in the meantime, to any consumer, stays as it is. If the group does not exist,
+    nothing happens.
     """
 
     stream: bytes
@@ -84,7 +85,10 @@ class GiveBack(Request[None], frozen=True):
 
 
 class Ack(Request[list[Outcome]], frozen=True):
-    """Acknowledge (XACK); an outcome per id. With a consumer, what others own stays theirs."""
+    """Acknowledge entries (XACK); the reply has one outcome per id.
+
+    With a consumer, entries that other consumers own are not acknowledged.
+    """
 
     stream: bytes
     group: bytes
@@ -93,9 +97,9 @@ class Ack(Request[list[Outcome]], frozen=True):
 
 
 class AckThrough(Request[None], frozen=True):
-    """Acknowledge what the consumer holds up to an id and was delivered no later than that.
+    """Acknowledge everything up to an id that the consumer received no later than that entry.
 
-    If the entry of that id is pending no more, nothing is acknowledged.
+    If that entry is no longer pending with the consumer, nothing is acknowledged.
     """
 
     stream: bytes
@@ -105,9 +109,10 @@ class AckThrough(Request[None], frozen=True):
 
 
 class AckAndDelete(Request[list[Deletion]], frozen=True):
-    """Acknowledge entries and delete them (XACKDEL); replies per id what became of it.
+    """Acknowledge entries and delete them (XACKDEL); the reply has one outcome per id.
 
-    An id that is not pending in the group stays as it is. A missing stream or group has none.
+    An entry that is not pending in the group stays as it is. If the stream or group does not exist,
+    no entry is found.
     """
 
     stream: bytes
@@ -117,33 +122,34 @@ class AckAndDelete(Request[list[Deletion]], frozen=True):
 
 
 class NackMode(StrEnum):
-    """Why a delivery is given back, and so what becomes of its count (XNACK)."""
+    """Why a delivery is given back. It decides the new delivery count (XNACK)."""
 
-    SILENT = "silent"  # it was never tried: one less
-    FAIL = "fail"  # it was tried: unchanged
-    FATAL = "fatal"  # it cannot work: the greatest count there is
+    SILENT = "silent"  # the entry was not tried: the count is reduced by one
+    FAIL = "fail"  # the entry was tried: the count stays
+    FATAL = "fatal"  # the entry can never succeed: the greatest count there is
 
 
 class Nack(Request[list[Outcome]], frozen=True):
-    """Give deliveries back (XNACK); an outcome per id. With a consumer, others keep what they own.
+    """Give deliveries back (XNACK); the reply has one outcome per id.
 
-    The next reader gets the entries after their delay: `delay_ms`, or what the policy says. An
-    entry that was delivered too often for the policy becomes a dead letter, in one step.
+    With a consumer, entries that other consumers own stay with them. The next reader gets the
+    entries after a delay: `delay_ms`, or the delay of the policy. An entry that was delivered too
+    often for the policy becomes a dead letter in the same step.
     """
 
     stream: bytes
     group: bytes
     ids: Sequence[EntryId]
     mode: NackMode
-    delay_ms: int | None = None  # nobody gets them before that; None: as the policy says
+    delay_ms: int | None = None  # before the next delivery; None: by the policy
     consumer: bytes | None = None
     retry_count: int | None = None  # set the delivery count to this, whatever the mode
-    force: bool = False  # make live entries pending that are not
-    by_policy: bool = True  # move to the dead letters what was delivered too often
+    force: bool = False  # also take entries of the stream that are not pending
+    by_policy: bool = True  # entries delivered too often become dead letters
 
 
 class Extend(Request[list[Outcome]], frozen=True):
-    """Restart the idle clock of what the consumer owns (XCLAIM JUSTID); an outcome per id."""
+    """Restart the idle time of the consumer's entries (XCLAIM JUSTID); one outcome per id."""
 
     stream: bytes
     group: bytes
@@ -152,10 +158,12 @@ class Extend(Request[list[Outcome]], frozen=True):
 
 
 class Claim(Request[Claimed], frozen=True):
-    """Take over pending entries by id (XCLAIM); those not idle enough are left out.
+    """Take over pending entries by id (XCLAIM).
+
+    Entries that are not idle for long enough are left out.
 
     Raises:
-        LimitReached: the consumer is one too many for the group.
+        LimitReached: the group would get one consumer too many.
     """
 
     stream: bytes
@@ -166,7 +174,7 @@ class Claim(Request[Claimed], frozen=True):
     idle_ms: int | None = None  # set the idle time to this
     time_ms: int | None = None  # set the delivery time to this unix time
     retry_count: int | None = None  # set the delivery count to this
-    force: bool = False  # make live entries pending that are not
+    force: bool = False  # also take entries of the stream that are not pending
     just_id: bool = False  # do not count this as a delivery
     last_id: EntryId = MIN_ID  # raise the group's position to this
 
@@ -174,11 +182,11 @@ class Claim(Request[Claimed], frozen=True):
 class Autoclaim(Request[Claimed], frozen=True):
     """Take over idle entries in id order, a page at a time (XAUTOCLAIM).
 
-    Of these, what was delivered too often for the policy becomes a dead letter instead; not without
-    `by_policy`.
+    Entries that were delivered too often for the policy become dead letters instead, unless
+    `by_policy` is false.
 
     Raises:
-        LimitReached: the consumer is one too many for the group.
+        LimitReached: the group would get one consumer too many.
     """
 
     stream: bytes
@@ -204,10 +212,9 @@ class ListPending(Request[list[PendingItem]], frozen=True):
 
 
 class SumPending(Request[PendingSummary], frozen=True):
-    """Sum up what is pending, and with whom (XPENDING, the short form).
+    """Summarize the pending entries and the consumers that hold them (XPENDING, the short form).
 
-    Of the consumers that hold entries the first `DESCRIBED_MAX` by name are described, and all are
-    counted.
+    At most `DESCRIBED_MAX` consumers are described, the first by name. All of them are counted.
     """
 
     stream: bytes
@@ -215,7 +222,7 @@ class SumPending(Request[PendingSummary], frozen=True):
 
 
 class Redrive(Request[list[Redriven]], frozen=True):
-    """Send dead letters of the group back, the oldest first, in one step.
+    """Send dead letters of the group back, the oldest first. Each one moves in one atomic step.
 
     Raises:
         Invalid: the group's policy names no dead letter stream.

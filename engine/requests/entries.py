@@ -13,38 +13,42 @@ from headgate.engine.requests.idempotency import Idempotent
 
 
 class References(StrEnum):
-    """What becomes of pending entries whose stream entry goes."""
+    """What happens to pending entries when their stream entry is deleted."""
 
-    KEEP = "keep"  # they stay pending, and dangle
-    DELETE = "delete"  # they leave every group's pending entries
-    ACKED = "acked"  # an entry that a group still needs does not go
+    KEEP = "keep"  # they stay pending without a stream entry
+    DELETE = "delete"  # they are removed from the pending entries of all groups
+    ACKED = "acked"  # an entry that a group still needs is not deleted
 
 
 class TrimTo(NamedTuple):
-    """What a trim keeps: the newest `max_length` entries, or ids from `min_id` on. One of them."""
+    """What a trim keeps: the newest `max_length` entries, or the ids from `min_id` on.
+
+    Exactly one of the two is set.
+    """
 
     max_length: int | None = None
     min_id: EntryId | None = None
-    approximate: bool = False  # only whole chunks: cheaper, and keeps a little more
-    limit: int | None = None  # of an approximate trim: entries at most; None: 100 chunks, 0: all
+    approximate: bool = False  # remove only whole chunks: cheaper, keeps a little more
+    limit: int | None = None  # approximate only; None: 100 chunks, 0: no limit
     references: References = References.KEEP
 
 
 class Add(Request[Added], frozen=True):
-    """Append entries in order, all or none, then trim (XADD).
+    """Append entries in order, all or none, and then trim (XADD).
 
-    With `idempotent`, a repeat under the same key changes nothing: its reply has the ids of the
-    first one, whatever became of the entries. A key protects for the stream's idempotency window,
-    and the drafts leave their ids to the stream.
+    With `idempotent`, a repeat under the same key changes nothing: the reply has the ids of the
+    first append, even if the entries have been deleted since. A key is valid for the stream's
+    idempotency window. The drafts of an idempotent append have no explicit ids.
 
     Raises:
-        StreamNotFound: there is none and `create_stream` is false.
+        StreamNotFound: the stream does not exist and `create_stream` is false.
         LastIdMismatch: the last id is not `expected_last_id`.
-        IdNotGreater: an explicit id is not above the one before it.
-        IdsExhausted: there is no greater id.
+        IdNotGreater: an explicit id is not greater than the id before it.
+        IdsExhausted: the stream has no greater id left.
         IdempotencyMismatch: the key was used for another request.
-        Invalid: an entry has no fields or is too large, or `trim` contradicts itself.
-        LimitReached: the stream, or the key's producer, would be one too many.
+        Invalid: an entry has no fields or is too large, or the fields of `trim` contradict each
+            other.
+        LimitReached: a stream would be one too many, or the producer of the key would be.
     """
 
     stream: bytes
@@ -58,13 +62,14 @@ class Add(Request[Added], frozen=True):
 class Range(Request[list[Entry]], frozen=True):
     """Return up to `limit` entries from `start` to `end`, both inclusive (XRANGE, XREVRANGE).
 
-    The lowest id comes first, or with `reverse` the highest. Names and values add up to
-    `size_bytes_max` at most, but the first entry always comes. With `whole`, entries that do not
-    fit into `size_bytes_max` and `entries_max` are refused, not cut.
+    The entries are in ascending order of ids, or in descending order with `reverse`. Their names
+    and values have at most `size_bytes_max` bytes together, but the first entry is always returned.
+    With `whole`, the request fails if the entries do not fit into `size_bytes_max` and
+    `entries_max`; without it, the reply is cut.
 
     Raises:
-        StreamNotFound: there is none.
-        ReplyTooLarge: there is more than the bounds allow, and `whole` is true.
+        StreamNotFound: the stream does not exist.
+        ReplyTooLarge: there are more entries than the bounds allow, and `whole` is true.
     """
 
     stream: bytes
@@ -78,23 +83,23 @@ class Range(Request[list[Entry]], frozen=True):
 
 
 class From(Enum):
-    """Cursors that are no ids."""
+    """Cursors that are not ids."""
 
     NOW = "$"  # after the last id at the time of the call
     LAST = "+"  # the last entry
 
 
 class StreamCursor(NamedTuple):
-    """One stream of a read, and the id to read after."""
+    """One stream of a read, and the id after which to read."""
 
     stream: bytes
     after: EntryId | From
 
 
 class Budget(NamedTuple):
-    """What all streams of a read may give together: the first of them gives first.
+    """What all streams of a read may return together. It is used up in the order of the streams.
 
-    The first entry always comes. What does not fit is read by the next request.
+    The first entry is always returned. Entries that do not fit are left to the next request.
     """
 
     entries_max: int
@@ -103,18 +108,20 @@ class Budget(NamedTuple):
 
 
 class Read(Request[list[StreamRead]], frozen=True):
-    """Return what each stream has after its cursor (XREAD): one `StreamRead` each, empty or not.
+    """Return the entries of each stream after its cursor (XREAD): one `StreamRead` per cursor.
 
-    `limit` is for each stream, `size_bytes_max` for all: each has its share. The first entry always
-    comes, and others while something is left. With a `budget` the streams are filled in order, and
-    the reply ends with the last one that has its turn.
+    `limit` is for each stream. `size_bytes_max` is for all streams, and each has a share of it. The
+    first entry is always returned, and more entries while bytes are left. With a `budget`, the
+    streams are read in order until the budget is used up; the streams after that are not in the
+    reply.
 
-    If no stream has anything, wait for it: up to `wait_ms`, 0 not at all, None without end. Every
-    waiting reader gets every entry.
+    If no stream has entries, the request waits up to `wait_ms`: 0 means no wait, None means without
+    limit. Every blocked reader gets every new entry.
 
     Raises:
-        StreamNotFound: a stream is missing, now or during the wait, and `missing_ok` is false.
-        TooManyWaiters: too many reads are blocked already.
+        StreamNotFound: a stream does not exist or is deleted during the wait, and `missing_ok` is
+            false.
+        TooManyWaiters: too many reads are already blocked.
     """
 
     cursors: Sequence[StreamCursor]
@@ -126,12 +133,12 @@ class Read(Request[list[StreamRead]], frozen=True):
 
 
 class Delete(Request[list[Deletion]], frozen=True):
-    """Delete entries (XDEL, XDELEX); replies per id what became of it.
+    """Delete entries (XDEL, XDELEX); the reply has one outcome per id.
 
-    An id named twice is there the first time only.
+    If an id is given twice, it is found only the first time.
 
     Raises:
-        StreamNotFound: there is no stream.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -140,11 +147,11 @@ class Delete(Request[list[Deletion]], frozen=True):
 
 
 class Trim(Request[int], frozen=True):
-    """Remove the oldest entries (XTRIM); replies how many went.
+    """Remove the oldest entries (XTRIM); the reply is how many were removed.
 
     Raises:
-        StreamNotFound: there is no stream.
-        Invalid: `to` contradicts itself.
+        StreamNotFound: the stream does not exist.
+        Invalid: the fields of `to` contradict each other.
     """
 
     stream: bytes

@@ -13,19 +13,19 @@ from headgate.engine.requests import Request
 
 
 class GroupStart(NamedTuple):
-    """Where a group begins reading."""
+    """The position at which a group starts to read."""
 
     last_id: EntryId | None  # None: after the stream's last id (`$`)
     entries_read: int | None = None  # None: unknown
 
 
 class ListGroups(Request[list[GroupInfo]], frozen=True):
-    """Describe up to `limit` groups of a stream, by name, above `after` (XINFO GROUPS).
+    """Describe up to `limit` groups of a stream, by name, after the name `after` (XINFO GROUPS).
 
-    Each is described as it is at some moment of the call.
+    The groups are read in pages; each page shows the state at its own moment.
 
     Raises:
-        StreamNotFound: there is no stream.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -41,13 +41,13 @@ class DescribeGroup(Request[GroupInfo], frozen=True):
 
 
 class CreateGroup(Request[Created[GroupInfo]], frozen=True):
-    """Create a group with a policy (XGROUP CREATE), unless it is there: then it stays as it is.
+    """Create a group with a policy (XGROUP CREATE). A group that exists stays as it is.
 
     Raises:
-        Invalid: the policy contradicts itself.
-        StreamNotFound: there is no stream and `create_stream` is false.
-        GroupExists: it is there, and `exist_ok` is false or its policy is another one than this;
-            with a policy of None any will do.
+        Invalid: the fields of the policy contradict each other.
+        StreamNotFound: the stream does not exist and `create_stream` is false.
+        GroupExists: the group exists, and `exist_ok` is false or its policy differs from `policy`.
+            If `policy` is None, any policy is accepted.
         LimitReached: the stream or the group would be one too many.
     """
 
@@ -60,13 +60,13 @@ class CreateGroup(Request[Created[GroupInfo]], frozen=True):
 
 
 class UpdateGroup(Request[GroupInfo], frozen=True):
-    """Set a group's position (XGROUP SETID), or change its policy; all of it, or nothing.
+    """Set a group's position (XGROUP SETID), change its policy, or both; all or nothing.
 
-    The position may go forward or back. What is pending stays pending, and no reader wakes up. The
-    policy holds from the next read on.
+    The position can move forward or back. Pending entries stay pending, and blocked readers are not
+    run again. The policy takes effect with the next read.
 
     Raises:
-        Invalid: the policy would contradict itself.
+        Invalid: the fields of the new policy would contradict each other.
     """
 
     stream: bytes
@@ -77,15 +77,17 @@ class UpdateGroup(Request[GroupInfo], frozen=True):
 
     @property
     def moves(self) -> bool:
-        """Tell whether it changes the position."""
+        """Tell whether the request sets the position."""
         return self.last_id is not UNSET or self.entries_read is not UNSET
 
 
 class DestroyGroup(Request[bool], frozen=True):
-    """Destroy a group (XGROUP DESTROY); false if there is none. Its blocked readers fail.
+    """Destroy a group (XGROUP DESTROY); the reply is false if it does not exist.
+
+    Blocked readers of the group fail.
 
     Raises:
-        StreamNotFound: there is no stream.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -93,7 +95,7 @@ class DestroyGroup(Request[bool], frozen=True):
 
 
 class ListConsumers(Request[list[ConsumerInfo]], frozen=True):
-    """Describe up to `limit` consumers of a group, by name, above `after` (XINFO CONSUMERS)."""
+    """Describe up to `limit` consumers of a group, by name, after `after` (XINFO CONSUMERS)."""
 
     stream: bytes
     group: bytes
@@ -102,7 +104,7 @@ class ListConsumers(Request[list[ConsumerInfo]], frozen=True):
 
 
 class DescribeConsumer(Request[ConsumerInfo | None], frozen=True):
-    """Describe one consumer; None if there is none."""
+    """Describe one consumer; the reply is None if it does not exist."""
 
     stream: bytes
     group: bytes
@@ -110,7 +112,7 @@ class DescribeConsumer(Request[ConsumerInfo | None], frozen=True):
 
 
 class CreateConsumer(Request[Created[ConsumerInfo]], frozen=True):
-    """Create a consumer (XGROUP CREATECONSUMER), unless it is there.
+    """Create a consumer (XGROUP CREATECONSUMER), unless it exists.
 
     Raises:
         LimitReached: the group has as many consumers as it may have.
@@ -122,10 +124,11 @@ class CreateConsumer(Request[Created[ConsumerInfo]], frozen=True):
 
 
 class DeleteConsumer(Request[int | None], frozen=True):
-    """Delete a consumer (XGROUP DELCONSUMER); replies how many entries it held, None: no consumer.
+    """Delete a consumer (XGROUP DELCONSUMER); the reply is how many entries it held.
 
-    With `release` these entries stay pending without an owner, for the next reader. Without, they
-    are pending no more, for good.
+    The reply is None if the consumer does not exist. With `release`, its entries stay pending
+    without an owner, and the next reader can claim them. Without it, they stop being pending for
+    good.
     """
 
     stream: bytes

@@ -1,4 +1,4 @@
-"""Idempotency: what makes an append repeatable, and what tells one request from another."""
+"""Idempotency: what makes an append repeatable, and what distinguishes one request from another."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
 
 
 class Idempotent(NamedTuple):
-    """What makes an append repeatable: whose key, and optionally what it was used for."""
+    """The idempotency key of an append, its producer, and optionally a digest of the request."""
 
     producer: bytes
     key: bytes
-    digest: bytes = b""  # of the request; a retry with another digest is a mistake; empty: any
+    digest: bytes = b""  # a repeat must have the same; empty: not checked
 
 
 def hash_fields(fields: Fields) -> bytes:
-    """Return a key made of an entry's fields that does not depend on their order (IDMPAUTO)."""
+    """Return a key made from the fields of an entry (IDMPAUTO).
+
+    The order of the fields does not change the key.
+    """
     total, mixed = 0, 0
     for name, value in zip(fields[0::2], fields[1::2], strict=True):
         pair = len(name).to_bytes(8) + name + value
@@ -33,7 +36,7 @@ def hash_fields(fields: Fields) -> bytes:
 
 
 class Digest:
-    """What tells the entries of one request from those of another."""
+    """A digest of the entries of a request, to tell it from other requests."""
 
     __slots__ = ("_hash",)
 
@@ -42,11 +45,11 @@ class Digest:
         self._hash = hashlib.blake2b(digest_size=_HASH_BYTES)
 
     def add(self, fields: Fields) -> None:
-        """Take the fields of the next entry."""
+        """Add the fields of the next entry."""
         self._hash.update(len(fields).to_bytes(8))
         for part in fields:
             self._hash.update(len(part).to_bytes(8) + part)
 
     def value(self) -> bytes:
-        """Return what it comes to."""
+        """Return the digest of all entries so far."""
         return self._hash.digest()

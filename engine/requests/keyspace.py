@@ -1,4 +1,4 @@
-"""Keyspace: what Redis commands ask of all streams, and of what only Redis knows."""
+"""Keyspace: requests of Redis commands about all streams, and about what only Redis has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TellTime(Request[int], frozen=True):
 
 
 class DescribeKeyspace(Request[KeyspaceInfo], frozen=True):
-    """Count streams, and those that expire (INFO keyspace)."""
+    """Count the streams and those of them that expire (INFO keyspace)."""
 
 
 class ListNames(Request[list[bytes]], frozen=True):
@@ -22,38 +22,41 @@ class ListNames(Request[list[bytes]], frozen=True):
 
 
 class ScanNames(Request[NamePage], frozen=True):
-    """Return `count` names of streams behind a cursor, which counts them in byte order (SCAN)."""
+    """Return `count` names of streams after a cursor (SCAN).
+
+    The cursor is the number of names before it, in byte order.
+    """
 
     cursor: int
     count: int
 
 
 class CountStreams(Request[int], frozen=True):
-    """Return how many of the streams are there, each as often as it is named (EXISTS).
+    """Return how many of the named streams exist (EXISTS). A name counts as often as it is given.
 
-    None: how many streams there are (DBSIZE).
+    None counts all streams (DBSIZE).
     """
 
     streams: Sequence[bytes] | None = None
 
 
 class RequireGroups(Request[None], frozen=True):
-    """Raise `GroupNotFound` for the first of the streams that has no such group."""
+    """Raise `GroupNotFound` for the first of the streams that has no group of this name."""
 
     streams: Sequence[bytes]
     group: bytes
 
 
 class InspectStream(Request[StreamInspection], frozen=True):
-    """Describe a stream with everything that Redis says of it (XINFO STREAM).
+    """Describe a stream with all the facts that Redis reports (XINFO STREAM).
 
-    With `full`, also up to `count` of its entries, groups and pending entries (None: all), and
-    everything below them (FULL).
+    With `full`, also describe its groups and consumers, and up to `count` of its entries, of the
+    pending entries of each group and of each consumer (FULL). A `count` of None means all.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
         ReplyTooLarge: there are more than `described_max` things to describe, or the entries have
-            more than `size_bytes_max`.
+            more than `size_bytes_max` bytes.
     """
 
     stream: bytes
@@ -64,7 +67,7 @@ class InspectStream(Request[StreamInspection], frozen=True):
 
 
 class DeleteStreams(Request[int], frozen=True):
-    """Delete streams with their groups (DEL); replies how many were there."""
+    """Delete streams with their groups (DEL); the reply is how many existed."""
 
     streams: Sequence[bytes]
 
@@ -74,10 +77,10 @@ class DeleteAll(Request[None], frozen=True):
 
 
 class RenameStream(Request[None], frozen=True):
-    """Give a stream another name; a stream that has it goes (RENAME).
+    """Rename a stream (RENAME). A stream that already has the new name is deleted.
 
     Raises:
-        StreamNotFound: there is none of the first name.
+        StreamNotFound: there is no stream of the old name.
     """
 
     stream: bytes
@@ -85,13 +88,14 @@ class RenameStream(Request[None], frozen=True):
 
 
 class ExpireStream(Request[bool], frozen=True):
-    """Let a stream go after a time, at once if it is 0 or less (PEXPIRE); tells whether it will.
+    """Set when a stream expires (PEXPIRE); the reply tells whether the time was set.
 
-    The conditions of Redis: `if_none` only if no time is set (NX), `if_set` only if one is (XX),
-    `if_later` and `if_earlier` only if that changes it so (GT, LT).
+    A time of 0 or less deletes the stream at once. The conditions are those of Redis: `if_none`
+    only if the stream has no expiry (NX), `if_set` only if it has one (XX), `if_later` and
+    `if_earlier` only if the new expiry is later or earlier than the present one (GT, LT).
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
         Invalid: the time is out of range.
     """
 
@@ -104,20 +108,20 @@ class ExpireStream(Request[bool], frozen=True):
 
 
 class PersistStream(Request[bool], frozen=True):
-    """Let a stream stay that would have gone after a time (PERSIST); tells whether it would.
+    """Remove the expiry of a stream (PERSIST); the reply tells whether it had one.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
 
 
 class TimeToLive(Request[int | None], frozen=True):
-    """Return how long a stream stays, in milliseconds (PTTL); None: without end.
+    """Return in how many milliseconds a stream expires (PTTL); None: it does not expire.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -126,10 +130,10 @@ class TimeToLive(Request[int | None], frozen=True):
 class SetCounters(Request[None], frozen=True):
     """Set a stream's counters (XSETID).
 
-    `entries_added` None leaves them, and so does a `max_deleted_id` of `0-0`.
+    An `entries_added` of None and a `max_deleted_id` of `0-0` leave these counters as they are.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
         CounterTooLow: the counters would contradict each other or the entries.
     """
 
@@ -143,9 +147,9 @@ class RememberKey(Request[None], frozen=True):
     """Remember that an entry was appended under an idempotency key (XIDMPRECORD).
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
         EntryNotFound: the stream has no such entry.
-        IdempotencyMismatch: the key stands for another entry.
+        IdempotencyMismatch: the key already stands for another entry.
     """
 
     stream: bytes
@@ -155,13 +159,13 @@ class RememberKey(Request[None], frozen=True):
 
 
 class GetDefaults(Request[StreamDefaults], frozen=True):
-    """Return what holds for streams that say nothing themselves (CONFIG GET stream-*)."""
+    """Return the settings of streams that have no settings of their own (CONFIG GET stream-*)."""
 
 
 class ChangeDefaults(Request[None], frozen=True):
-    """Change what holds for streams that say nothing themselves (CONFIG SET stream-*).
+    """Change the settings of streams that have no settings of their own (CONFIG SET stream-*).
 
-    None leaves a value as it is.
+    None leaves a setting as it is.
     """
 
     node_bytes_max: int | None = None

@@ -10,8 +10,8 @@ from headgate.engine.requests import Request
 class ListStreams(Request[list[StreamInfo]], frozen=True):
     """Describe up to `limit` streams whose names start with `prefix`, in byte order.
 
-    `after` is the last name of the page before; None starts at the beginning. Each stream is
-    described as it is at some moment of the call.
+    `after` is the last name of the previous page; None starts at the beginning. The streams are
+    read in pages; each page shows the state at its own moment.
     """
 
     prefix: bytes = b""
@@ -23,7 +23,7 @@ class DescribeStream(Request[StreamInfo], frozen=True):
     """Describe a stream (XINFO STREAM).
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -32,12 +32,12 @@ class DescribeStream(Request[StreamInfo], frozen=True):
 class DetailStream(Request[StreamDetail], frozen=True):
     """Describe a stream with entries, groups, consumers and pending entries (XINFO STREAM FULL).
 
-    `count` bounds the entries, and the pending entries of each group; None: all. `size_bytes_max`
-    bounds the entries as in `Range`; `described_max` bounds groups, consumers and pending entries
-    together: the groups come first, then what is in the first of them.
+    `count` bounds the entries, and the pending entries of each group; None means all.
+    `size_bytes_max` bounds the entries as in `Range`. `described_max` bounds groups, consumers and
+    pending entries together: all groups come first, then the contents of each group in order.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -47,10 +47,10 @@ class DetailStream(Request[StreamDetail], frozen=True):
 
 
 class CreateStream(Request[Created[StreamInfo]], frozen=True):
-    """Create an empty stream, unless it is there with this configuration.
+    """Create an empty stream, unless it exists with the same configuration.
 
     Raises:
-        StreamExists: it is there with another configuration.
+        StreamExists: the stream exists with another configuration.
         LimitReached: there are as many streams as there may be.
     """
 
@@ -59,10 +59,10 @@ class CreateStream(Request[Created[StreamInfo]], frozen=True):
 
 
 class UpdateStream(Request[StreamInfo], frozen=True):
-    """Change a stream's configuration; entries that it no longer allows go at once (XCFGSET).
+    """Change a stream's configuration (XCFGSET). Entries it no longer allows are removed at once.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
 
     stream: bytes
@@ -70,6 +70,9 @@ class UpdateStream(Request[StreamInfo], frozen=True):
 
 
 class DeleteStream(Request[bool], frozen=True):
-    """Delete a stream with its groups (DEL); false if there is none. Its blocked readers fail."""
+    """Delete a stream with its groups (DEL); the reply is false if it does not exist.
+
+    Blocked readers of the stream fail.
+    """
 
     stream: bytes
