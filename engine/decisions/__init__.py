@@ -1,10 +1,11 @@
-"""Decisions: a request and the clock's reading in, the whole reply and the commands to record out.
+"""Decisions: from a request and the time to the whole reply and the commands to record.
 
-A decision only looks. It checks everything that could be wrong, raises a `StreamError` if it is,
-and otherwise knows the complete reply: the commands it returns change just what it has seen.
+A decision does not change the state. It checks every precondition and raises a `StreamError` if one
+fails. Otherwise it returns the complete reply, and commands that make exactly the change which the
+reply describes.
 
-A decision that would take too long is made in parts, with other requests in between: each part is
-a decision of its own, and the reply of the last one is the reply.
+A decision that would take too long is made in parts, with other requests in between. Each part is a
+decision of its own. The reply of the last part is the reply to the request.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ I = TypeVar("I")  # noqa: E741
 
 
 class Unclaimable(NamedTuple):
-    """Pending entries of a group that no read can claim: searches need not come by them again."""
+    """Pending entries of a group that no read can claim, so that later searches can skip them."""
 
     stream: bytes
     group: bytes
@@ -32,23 +33,23 @@ class Unclaimable(NamedTuple):
 
 
 class Decision(NamedTuple, Generic[T]):
-    """A reply, and the commands that make it true; none if nothing changes."""
+    """A reply, and the commands that make it true. Without commands nothing changes."""
 
     reply: T
     commands: list[Command]
     next_part: Callable[[Keyspace, int], Decision[T]] | None = (
-        None  # what is left to do; None: nothing
+        None  # decides the next part; None: this is the last
     )
-    unclaimable: Sequence[Unclaimable] = ()  # found on the way; see `Keyspace.hide`
-    look: Callable[[Keyspace, int], T] | None = None  # tells the reply, once all is applied
+    unclaimable: Sequence[Unclaimable] = ()  # met while searching; see `Keyspace.hide`
+    look: Callable[[Keyspace, int], T] | None = None  # makes the reply from the new state
 
     @classmethod
     def then(cls, commands: list[Command], look: Callable[[Keyspace, int], U]) -> Decision[U]:
-        """Return a decision whose reply describes the state once the commands are applied."""
+        """Return a decision whose reply is made from the state after the commands are applied."""
         return Decision(cast("U", None), commands, None, (), look)
 
     def replied_as(self, shape: Callable[[T], U]) -> Decision[U]:
-        """Return the same decision with its reply in another shape."""
+        """Return the same decision, with its reply converted by `shape`."""
         next_part = self.next_part
         if next_part is None:
             return Decision(shape(self.reply), self.commands, None, self.unclaimable)
@@ -56,12 +57,12 @@ class Decision(NamedTuple, Generic[T]):
         def reshaped(keyspace: Keyspace, now_ms: int) -> Decision[U]:
             return next_part(keyspace, now_ms).replied_as(shape)
 
-        # The reply of the last part is the reply: those of all others are not worth shaping.
+        # Only the reply of the last part is used, so the others are not converted.
         return Decision(cast("U", self.reply), self.commands, reshaped, self.unclaimable)
 
 
 Step = Callable[[Keyspace, int], Decision[T]]
-"""A part of a decision that waits for the state and the clock's reading (unix ms)."""
+"""Makes a decision, or a part of one, from the state and the time (unix ms)."""
 
 
 def in_parts(
@@ -77,10 +78,10 @@ def in_parts(
     Args:
         keyspace: all streams.
         now_ms: unix time.
-        items: ids, mostly.
-        size: items in one part.
-        decide: decides about some of them.
-        join: adds the reply of a part to that of those before it.
+        items: what to decide about, mostly ids.
+        size: how many items one part has.
+        decide: decides about the items of one part.
+        join: joins the reply of the earlier parts with the reply of the next part.
     """
     if len(items) <= size:
         return decide(keyspace, items, now_ms)
@@ -97,7 +98,7 @@ def _part(
     keyspace: Keyspace,
     now_ms: int,
 ) -> Decision[T]:
-    # No function within a function: one that names itself would wait for the garbage collector.
+    # A nested function that refers to itself would be a cycle for the garbage collector.
     decision = decide(keyspace, items[at : at + size], now_ms)
     reply = decision.reply
     for so_far in before:

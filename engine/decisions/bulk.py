@@ -1,4 +1,4 @@
-"""Bulk: what many streams have for readers that take everything, counted and not read."""
+"""Bulk: how much many streams have for bulk readers; entries are counted and not read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCursor, ...]:
-    """Replace "from now on" by the last id there is now, in the life it is the last id of."""
+    """Replace each cursor at `From.NOW` by the stream's present last id and epoch."""
     frozen = []
     for cursor in cursors:
         state = keyspace.find(cursor.stream)
@@ -26,10 +26,10 @@ def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCurso
 
 
 def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[list[Portion]]:
-    """Say up to where each stream is to be read next, without waiting.
+    """Tell up to which id to read each stream next, without waiting.
 
-    A stream whose epoch is another one than the cursor's is counted from its beginning: what the
-    cursor has seen was of a stream that is gone.
+    If the epoch of a stream differs from the epoch of its cursor, the stream is counted from its
+    beginning: the cursor belongs to an older stream of the same name.
     """
     del now_ms
     cursors, entries_max = freeze(keyspace, request.cursors), request.entries_max
@@ -47,7 +47,7 @@ def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[li
 
 
 def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decision[Commit | None]:
-    """Reply what a writer has committed last."""
+    """Reply with the last commit of a writer."""
     del now_ms
     commit = keyspace.writers.by_name.get(request.writer)
     if commit is not None:
@@ -56,9 +56,10 @@ def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decisio
 
 
 def shares(backlogs: Sequence[int], limit: int) -> list[int]:
-    """Divide `most` in proportion to the backlogs, none more than its own (largest remainder).
+    """Divide `limit` in proportion to the backlogs, by the largest remainder.
 
-    Whoever has a backlog gets at least one, if `most` is enough for that.
+    No share exceeds its backlog. Every stream with a backlog gets at least one, if `limit` is large
+    enough for that.
     """
     if sum(backlogs) <= limit:
         return list(backlogs)
@@ -91,7 +92,7 @@ def _portion(
     if stream_state is None:
         return Portion(stream, None, after, after, 0, 0, MIN_ID, None, None)
     end = after
-    if 0 < share == backlog:  # all there is: nothing has to be counted again
+    if 0 < share == backlog:  # the share is the whole backlog: no need to count again
         end = stream_state.log.last_id
     elif (cut := stream_state.log.portion(after, MAX_ID, share)) is not None:
         end = cut.through

@@ -1,4 +1,4 @@
-"""Decisions about deliveries: acknowledgement, release, claims."""
+"""Decisions about deliveries: acknowledgements, releases, claims."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ from headgate.engine.state.pending import PendingEntry
 
 
 def ack(keyspace: Keyspace, request: Ack, now_ms: int) -> Decision[list[Outcome]]:
-    """Decide to acknowledge (XACK); fenced by a consumer: what others own stays theirs."""
+    """Decide to acknowledge entries (XACK).
+
+    With a consumer, entries that others own stay pending.
+    """
     part = partial(_ack, request)
     return in_parts(keyspace, now_ms, request.ids, SETTLED_AT_ONCE_MAX, part)
 
@@ -59,18 +62,25 @@ def _ack(
     acked: dict[EntryId, None] = {}
     for index, entry_id in enumerate(ids):
         if outcomes[index] is Outcome.ACKED and entry_id in acked:
-            outcomes[index] = Outcome.NOT_PENDING  # named twice: pending the first time only
+            outcomes[index] = Outcome.NOT_PENDING  # an id given twice counts once
         elif outcomes[index] is Outcome.ACKED:
             acked[entry_id] = None
     return Decision(outcomes, [EntriesAcked(stream, group, list(acked))] if acked else [])
 
 
 def ack_through(keyspace: Keyspace, request: AckThrough, now_ms: int) -> Decision[None]:
-    """Decide to acknowledge what a consumer holds up to an id, if that was delivered no later.
+    """Decide to acknowledge what a consumer received up to the entry `seen`.
 
-    The last of many deliveries vouches for those before it. A lower id alone does not: what was
-    claimed comes late. Nor does an earlier delivery: a consumer that comes again is shown what it
-    holds by id, and what it has not been shown yet was delivered before.
+    The acknowledgement of a delivery covers the deliveries before it. An entry must satisfy two
+    conditions:
+
+    - Its id is not greater than `seen`.
+    - It was delivered no later than `seen`. A lower id is not enough, because a claimed entry may
+      have a low id and still have been delivered later.
+
+    An earlier delivery is not enough either: a consumer that reconnects reads what it holds in
+    order of ids, so entries with greater ids that it has not seen yet may have been delivered
+    before.
     """
     stream, group = request.stream, request.group
     consumer, seen = request.consumer, request.seen
@@ -97,9 +107,10 @@ def ack_through(keyspace: Keyspace, request: AckThrough, now_ms: int) -> Decisio
 def ack_and_delete(
     keyspace: Keyspace, request: AckAndDelete, now_ms: int
 ) -> Decision[list[Deletion]]:
-    """Decide to acknowledge entries and delete them too (XACKDEL); replies per id.
+    """Decide to acknowledge and delete entries (XACKDEL); the reply has one outcome per id.
 
-    An id that is not pending in the group is left alone. A missing stream or group has none.
+    An entry that is not pending in the group stays as it is. If the stream or the group does not
+    exist, no entry is found.
     """
     part = partial(_ack_and_delete, request)
     return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
@@ -138,9 +149,11 @@ def _ack_and_delete(
 
 
 def nack(keyspace: Keyspace, request: Nack, now_ms: int) -> Decision[list[Outcome]]:
-    """Decide to give deliveries back (XNACK); fenced as `ack` is.
+    """Decide to give deliveries back (XNACK).
 
-    An entry that has failed is delayed as the group's policy says, if the request says nothing.
+    With a consumer, entries that others own stay with them.
+
+    An entry that has failed is delayed by the group's policy, unless the request sets a delay.
     """
     part = partial(_nack, request)
     return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
@@ -158,7 +171,7 @@ def _nack(
         pending = pel.by_id.get(entry_id)
         if pending is None and request.force and log.get(entry_id) is not None:
             outcomes[index] = Outcome.RELEASED
-        if outcomes[index] is Outcome.RELEASED:  # Redis: an id named twice is given back twice
+        if outcomes[index] is Outcome.RELEASED:  # Redis: an id given twice is given back twice
             before = 0 if pending is None else pending.delivery_count
             counts[entry_id] = _count_after_nack(counts.pop(entry_id, before), request)
     policy = keyspace.group(name, group).policy.on(name)
@@ -176,7 +189,7 @@ def _nack(
 
 
 def _delay_ms(request: Nack, policy: GroupPolicy, count: int) -> int:
-    if policy.is_spent(count):  # a delay comes before a delivery, and there is none
+    if policy.is_spent(count):  # it is not delivered again, so a delay has no use
         return 0
     if request.delay_ms is not None:
         return request.delay_ms
@@ -184,9 +197,9 @@ def _delay_ms(request: Nack, policy: GroupPolicy, count: int) -> int:
 
 
 def give_back(keyspace: Keyspace, request: GiveBack, now_ms: int) -> Decision[None]:
-    """Decide to undo deliveries nobody received, or nobody settled (XNACK SILENT).
+    """Decide to undo deliveries that nobody received or settled (XNACK SILENT).
 
-    An entry that was delivered again since, to whomever, is left alone.
+    An entry that was delivered again in the meantime, to any consumer, stays as it is.
     """
     part = partial(_give_back, request)
     ids = [*request.counts]
@@ -212,7 +225,7 @@ def _give_back(
 
 
 def extend(keyspace: Keyspace, request: Extend, now_ms: int) -> Decision[list[Outcome]]:
-    """Decide to restart the idle clock of one's own entries (XCLAIM JUSTID)."""
+    """Decide to restart the idle time of entries that the consumer owns (XCLAIM JUSTID)."""
     part = partial(_extend, request)
     return in_parts(keyspace, now_ms, request.ids, SETTLED_AT_ONCE_MAX, part)
 
@@ -230,7 +243,7 @@ def _extend(
     extended: dict[EntryId, int] = {}
     for entry_id, outcome in zip(ids, outcomes, strict=True):
         if outcome is Outcome.EXTENDED:
-            extended.pop(entry_id, None)  # named twice, it goes to the end of its equals twice
+            extended.pop(entry_id, None)  # an id given twice moves to the end of the order again
             extended[entry_id] = pel.by_id[entry_id].delivery_count
     counts = list(extended.items())
     command = EntriesClaimed(stream, group, consumer, now_ms, now_ms, counts, [], MIN_ID)
@@ -250,7 +263,7 @@ def _claim(
     group = keyspace.group(stream, request.group)
     keyspace.bounds.check_consumer(group, consumer)
     log = keyspace.stream(stream).log
-    at_ms = max(_delivery_time(request, now_ms), keyspace.clock_set_ms)  # no steady time is below 0
+    at_ms = max(_delivery_time(request, now_ms), keyspace.clock_set_ms)  # steady time ≥ 0
     steady_ms = keyspace.steady_ms(now_ms)
     counts: dict[EntryId, int] = {}
     purged: dict[EntryId, None] = {}
@@ -260,9 +273,9 @@ def _claim(
         if entry is None:
             if pending is not None:
                 purged[entry_id] = None
-        elif entry_id in counts:  # named twice: it was just taken, by us
+        elif entry_id in counts:  # an id given twice: this command has just claimed it
             if now_ms - at_ms >= request.min_idle_ms:
-                count = counts.pop(entry_id)  # and goes to the end of its equals once more
+                count = counts.pop(entry_id)  # moves to the end of the order again
                 counts[entry_id] = count_set = _count_after_claim(
                     count, request.retry_count, just_id=request.just_id
                 )
@@ -289,7 +302,8 @@ def _claim(
 def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[Claimed]:
     """Decide to take over idle entries in id order, a page at a time (XAUTOCLAIM).
 
-    However large the page, it ends with what is not to be waited for; the cursor goes on.
+    A page has at most `AUTOCLAIM_MAX` entries, even if the request asks for more. The cursor in the
+    reply tells where to go on.
     """
     stream, consumer = request.stream, request.consumer
     group = keyspace.group(stream, request.group)
@@ -302,7 +316,7 @@ def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[C
     scan = group.pel.walk(request.start)
     limit = min(request.limit, AUTOCLAIM_MAX)
     for _ in range(min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX)):
-        # Redis: ids that are gone count towards the page as well.
+        # Redis: ids without a stream entry count towards the page as well.
         if len(deliveries) + len(purged) == limit or (pending := next(scan, None)) is None:
             break
         entry = log.get(pending.id)
@@ -339,7 +353,7 @@ def _fence(
 
 
 def _nothing(_: None, __: None) -> None:
-    """Join the replies of parts that have none."""
+    """Join replies that are all None."""
 
 
 def _claimed_too(before: Claimed, more: Claimed) -> Claimed:
@@ -354,7 +368,7 @@ def _delivery_time(request: Claim, now_ms: int) -> int:
         at_ms = request.time_ms
     elif request.idle_ms is not None:
         at_ms = now_ms - request.idle_ms
-    return at_ms if 0 <= at_ms <= now_ms else now_ms  # Redis: nonsense becomes now
+    return at_ms if 0 <= at_ms <= now_ms else now_ms  # Redis: an impossible time becomes now
 
 
 def _count_after_claim(count: int, retry_count: int | None, *, just_id: bool) -> int:

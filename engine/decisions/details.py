@@ -1,4 +1,4 @@
-"""Details: the groups of a stream and all below them (XINFO STREAM FULL)."""
+"""Details: the groups of a stream with their contents (XINFO STREAM FULL)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 def group_details(keyspace: Keyspace, request: DetailStream, now_ms: int) -> list[GroupDetail]:
-    """Describe the groups of a stream, and pending entries and consumers of the first of them.
+    """Describe the groups of a stream, with their pending entries and consumers.
+
+    `described_max` bounds everything together: first all groups, then the contents of each group in
+    order, until the bound is reached.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
     stream, steady_ms = keyspace.stream(request.stream), keyspace.steady_ms(now_ms)
     details, left = [], request.described_max

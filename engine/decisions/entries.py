@@ -72,9 +72,11 @@ T = TypeVar("T")
 
 
 def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
-    """Decide to append entries, all or none (XADD); a retry under a key replies what it made.
+    """Decide to append entries, all or none (XADD).
 
-    What packed drafts push out goes in a part of its own.
+    A repeat under a key replies with the first ids.
+
+    If the drafts are packed, the trim that follows is a part of its own.
     """
     name, drafts, idempotent, trim = (
         request.stream,
@@ -116,15 +118,16 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
 def append(
     keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> Decision[Written | None]:
-    """Decide to append entries, all or none, to a stream that is there, or will be by then.
+    """Decide to append entries to a stream, all or none.
 
-    Replies what was written, None for nothing. What packed drafts push out goes in a part of its
+    The stream may be one that the same decision creates. The reply tells what was written; it is
+    None if there are no drafts. If the drafts are packed, the trim that follows is a part of its
     own.
 
     Raises:
-        IdNotGreater: an explicit id is not above the one before it.
-        IdsExhausted: there is no greater id.
-        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
+        IdNotGreater: an explicit id is not greater than the id before it.
+        IdsExhausted: the stream has no greater id left.
+        Invalid: an entry has no fields, a name without a value, or more than 1 GiB.
     """
     appending = _appending(stream, drafts, now_ms)
     if appending is None:
@@ -136,7 +139,7 @@ def append(
 def _appending(
     stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> EntriesAdded | ChunksAdded | None:
-    """Return the command that appends, None if there is nothing to."""
+    """Return the command that appends the drafts, or None if there are no drafts."""
     if isinstance(drafts, PackedDrafts):
         chunks = _chunks(drafts.chunks, stream.last_id, now_ms)
         if chunks is not None:
@@ -155,7 +158,7 @@ def _and_trims(
     trim: TrimTo | None,
     now_ms: int,
 ) -> Decision[T]:
-    """Return the decision to append, and to trim then."""
+    """Return the decision to append, and then to trim."""
     if trim is None and not stream.config.retains:
         return Decision(reply, commands)
     if isinstance(appending, ChunksAdded):
@@ -165,7 +168,7 @@ def _and_trims(
 
 
 def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[PackedChunk] | None:
-    """Say which ids packed drafts have; None if some of them have no neighbours for ids."""
+    """Return packed drafts with their ids, or None if a chunk would run out of sequence numbers."""
     chunks: list[PackedChunk] = []
     index = 0
     for count, data, bounds in packed:
@@ -196,7 +199,7 @@ def _ids_in(
 
 
 def _written(appending: EntriesAdded | ChunksAdded) -> Written:
-    """Return what an append writes."""
+    """Return what an append writes: how many entries, and the first and last id."""
     if isinstance(appending, EntriesAdded):
         entries = appending.entries
         return Written(appending.stream, len(entries), entries[0].id, entries[-1].id)
@@ -214,7 +217,7 @@ def _trims_later(
 
 
 def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
-    """Give each draft its id; of several faults the first draft's is raised."""
+    """Give each draft its id. If several drafts are invalid, the error is about the first."""
     if len(drafts) > 1:
         ids, many = zip(*drafts, strict=True)
         if not any(ids) and _are_sound(many):
@@ -228,7 +231,10 @@ def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Ent
 
 
 def _are_sound(many: Sequence[Fields]) -> bool:
-    """Tell at once that all of them can be stored: together they are no larger than one may be."""
+    """Tell quickly whether all entries are valid: together they are not larger than one may be.
+
+    If this returns False, the entries may still be valid.
+    """
     counts = set(map(len, many))
     is_paired = min(counts) > 0 and not any(count % 2 for count in counts)
     is_short = max(counts) <= 2 * ENTRY_FIELDS_MAX
@@ -236,7 +242,7 @@ def _are_sound(many: Sequence[Fields]) -> bool:
 
 
 def range_(keyspace: Keyspace, request: Range, now_ms: int) -> Decision[list[Entry]]:
-    """Read a range of entries, up or down (XRANGE, XREVRANGE)."""
+    """Read a range of entries, in ascending or descending order (XRANGE, XREVRANGE)."""
     del now_ms
     log = keyspace.stream(request.stream).log
     if request.whole:
@@ -248,13 +254,13 @@ def _whole_range(log: Log, request: Range) -> list[Entry]:
     """Return all entries of a range, up to its limit.
 
     Raises:
-        ReplyTooLarge: they are more than its bounds allow.
+        ReplyTooLarge: the entries exceed the bounds of the request.
     """
     limit = log.length if request.limit is None else request.limit
     entries_max = limit if request.entries_max is None else request.entries_max
     entries = _range(log, request, min(limit, entries_max + 1), request.size_bytes_max)
     is_cut = len(entries) > entries_max
-    if entries and not is_cut and len(entries) < limit:  # there are no more, or they are large
+    if entries and not is_cut and len(entries) < limit:  # no more entries, or no more room
         last = entries[-1].id
         left = replace(request, end=last) if request.reverse else replace(request, start=last)
         is_cut = len(_range(log, left, 2, None)) > 1
@@ -271,7 +277,10 @@ def _range(log: Log, request: Range, limit: int | None, size_bytes_max: int | No
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[StreamCursor]) -> tuple[StreamCursor, ...]:
-    """Replace "from now on" by the last id there is now, so that a wait keeps its place."""
+    """Replace each cursor at `From.NOW` by the stream's present last id.
+
+    So a read that waits does not miss entries.
+    """
     frozen = []
     for cursor in cursors:
         if cursor.after is From.NOW:
@@ -301,7 +310,7 @@ def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[Stream
 
 
 def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[StreamRead]:
-    """Read stream by stream, until the budget is spent; those behind are not in the reply."""
+    """Read stream by stream until the budget is used up; the rest is not in the reply."""
     reads: list[StreamRead] = []
     left = ReplyRoom(budget)
     for cursor in request.cursors:
@@ -343,9 +352,9 @@ def _read_stream(
 
 
 def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[Deletion]]:
-    """Decide to delete entries (XDEL, XDELEX); replies per id what became of it.
+    """Decide to delete entries (XDEL, XDELEX); the reply has one outcome per id.
 
-    A stream that goes between the parts has no entries from then on.
+    If the stream is deleted between two parts, the ids of the later parts are not found.
     """
     keyspace.stream(request.stream)
 
@@ -365,7 +374,7 @@ def _delete(
     reply = []
     for entry_id in ids:
         if references is References.ACKED and stream_state.is_referenced(entry_id):
-            # Redis: the reference is looked at first, so an id that was never there can be needed.
+            # Redis checks references first, so an id without a stream entry can be referenced.
             reply.append(Deletion.REFERENCED)
         elif entry_id in doomed or stream_state.log.get(entry_id) is None:
             reply.append(Deletion.NOT_FOUND)
@@ -373,7 +382,7 @@ def _delete(
             doomed[entry_id] = None
             reply.append(Deletion.DELETED)
     commands: list[Command] = []
-    if references is References.DELETE:  # ids that are gone already may still be pending
+    if references is References.DELETE:  # an id without a stream entry may still be pending
         commands += purge(stream_state, ids)
     if doomed:
         commands.append(EntriesDeleted(stream, list(doomed)))
@@ -381,7 +390,10 @@ def _delete(
 
 
 def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
-    """Return what `*` gets, so many times: neighbours but where the sequence is exhausted."""
+    """Return the ids that `*` gets, `count` times.
+
+    The ids are consecutive, except where the sequence number is exhausted.
+    """
     ids: list[EntryId] = []
     while len(ids) < count:
         first = _id(None, last_id, now_ms, len(ids))
@@ -397,7 +409,7 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
         raise IdNotGreater(request, last_id=last_id, index=index)
     if last_id == MAX_ID:
         raise IdsExhausted
-    if request is None:  # Redis: when the clock stands still or steps back, the sequence goes on
+    if request is None:  # Redis: if the clock has not advanced, the sequence goes on
         return last_id.next()
     if isinstance(request, PartialId):
         wanted = EntryId(request.ms, 0)

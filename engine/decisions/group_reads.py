@@ -1,4 +1,4 @@
-"""Decisions about group reads: what a consumer of a group is given (XREADGROUP)."""
+"""Decisions about group reads: what a consumer of a group receives (XREADGROUP)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from headgate.engine.state.stream import Stream
 
 
 def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[list[GroupRead]]:
-    """Decide a group read, without waiting; replies one `GroupRead` per cursor, served or not.
+    """Decide a group read, without waiting; reply with one `GroupRead` per cursor, served or not.
 
     Raises:
-        Invalid: something is to be acknowledged first, which is another decision.
+        Invalid: the request acknowledges entries first, and this needs a decision of its own.
     """
     if request.acked:
         raise Invalid("a read that acknowledges is asked for by itself", location=("acked",))
@@ -50,7 +50,7 @@ def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[
         if left is not None:
             with_idle = request.claim_idle_ms is not None and cursor.after is None
             taken = left.take(read.deliveries, with_idle=with_idle)
-            if taken < len(read.deliveries):  # what does not go out is not delivered either
+            if taken < len(read.deliveries):  # decide again, to deliver only what is in the reply
                 less = replace(request, limit=taken)
                 read, command, _ = read_stream(stream, group, less, cursor, now_ms)
         reads.append(read)
@@ -59,20 +59,20 @@ def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[
         if len(groups) < len(request.cursors):  # a stream is named twice
             group.note(command)
         if cursor.after is not None:
-            # Redis: a stream read as history switches claiming off for those that follow.
+            # Redis: after a stream that is read as history, the streams that follow claim nothing.
             request = replace(request, claim_idle_ms=None, claim_released=False)
     return Decision(reads, commands, None, unclaimable)
 
 
 _NEWCOMER = Consumer(b"", 0)
-"""Stands for one that is not there yet, and so holds nothing."""
+"""Stands for a consumer that does not exist yet and so holds nothing."""
 
 
 class GroupInRead:
-    """A group as its consumer will find it once the earlier cursors of the same read are applied.
+    """A group as the consumer finds it after the earlier cursors of the same read are applied.
 
-    Redis serves the streams of a read one by one: of one that is named twice, the second cursor
-    is given what the first has left.
+    Redis serves the streams of a read one by one. If a stream is named twice, the second cursor
+    gets what the first has left.
     """
 
     __slots__ = (
@@ -87,15 +87,15 @@ class GroupInRead:
     )
 
     def __init__(self, stream: bytes, group: Group, consumer: bytes, clock_set_ms: int) -> None:
-        """Start with the group of a stream as it is."""
+        """Start with the present group of a stream."""
         self.clock_set_ms = clock_set_ms
         self._consumer = group.consumers.get(consumer) or _NEWCOMER
-        self.pel = group.pel  # as it was before the read
+        self.pel = group.pel  # as before the read
         self.policy = group.policy.on(stream)
         self.last_id = group.last_id
         self.entries_read = group.entries_read
-        self.counts: dict[EntryId, int] = {}  # delivery counts of what this read has made pending
-        self.gained: set[EntryId] = set()  # those among them it did not hold before
+        self.counts: dict[EntryId, int] = {}  # delivery counts of what this read delivers
+        self.gained: set[EntryId] = set()  # ids that the consumer did not hold before
 
     @property
     def held_count(self) -> int:
@@ -103,17 +103,17 @@ class GroupInRead:
         return len(self._consumer.pending) + len(self.gained)
 
     def held_before(self, ids: Collection[EntryId]) -> set[EntryId]:
-        """Return which of the ids the consumer has held before the read."""
+        """Return those of the ids that the consumer held before the read."""
         find, top = self.pel.by_id.get, self._consumer.pending.top
         entries = (
             find(entry_id) for entry_id in ids if entry_id <= top
-        )  # what is new mostly lies above
+        )  # new ids are mostly above
         return {
             entry.id for entry in entries if entry is not None and entry.owner is self._consumer
         }
 
     def note(self, command: Command) -> None:
-        """Take account of what was decided for a cursor."""
+        """Take into account the command that was decided for a cursor."""
         if isinstance(command, EntriesRedelivered):
             self._count_one_more(command.ids)
         elif isinstance(command, EntriesDelivered):
@@ -124,16 +124,17 @@ class GroupInRead:
             self.last_id, self.entries_read = command.last_id, command.entries_read
 
     def held_after(self, after: EntryId) -> Iterator[EntryId]:
-        """Yield what the consumer holds, in order of the ids."""
+        """Yield the ids above `after` that the consumer holds, in order."""
         if after == MAX_ID:
             return iter(())
         before = (pending.id for pending in self._consumer.pending.walk(after.next()))
         return merge(before, sorted(entry_id for entry_id in self.gained if entry_id > after))
 
     def may_hold_all(self, after: EntryId, max_pending: int) -> bool:
-        """Tell whether it may hold all that it holds, and holds some of it above `after`.
+        """Tell without counting whether all entries above `after` are within `max_pending`.
 
-        Then what is above is within the bound, and nothing has to be counted.
+        This is so if the consumer holds fewer than `max_pending` entries, or exactly as many and at
+        least one of them above `after`.
         """
         held = self.held_count
         if held == max_pending:
@@ -141,7 +142,10 @@ class GroupInRead:
         return held < max_pending
 
     def held_through(self, end: EntryId, limit: int) -> int:
-        """Return how many entries up to `end` the consumer holds, if fewer than `limit`."""
+        """Return how many entries up to `end` the consumer holds.
+
+        The entries that it held before the read are counted up to `limit`.
+        """
         through = takewhile(lambda pending: pending.id <= end, self._consumer.pending.walk())
         return sum(1 for _ in islice(through, limit)) + sum(
             entry_id <= end for entry_id in self.gained
@@ -154,11 +158,11 @@ class GroupInRead:
 
 
 def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupInRead]:
-    """Return the groups of a read as they are, by stream.
+    """Return the groups of a read by stream, as they are now.
 
     Raises:
-        GroupNotFound: for the first stream that has no such group.
-        LimitReached: the consumer is new to a group that may have no more.
+        GroupNotFound: a stream has no such group; the error names the first.
+        LimitReached: the consumer is new, and a group has as many consumers as it may have.
     """
     groups: dict[bytes, GroupInRead] = {}
     for stream, _ in request.cursors:
@@ -169,7 +173,7 @@ def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupI
 
 
 class StreamDecision(NamedTuple):
-    """What is decided for one cursor of a group read."""
+    """The decision about one cursor of a group read."""
 
     read: GroupRead
     command: Command
@@ -179,7 +183,7 @@ class StreamDecision(NamedTuple):
 def read_stream(
     stream: Stream, group: GroupInRead, request: ReadGroup, cursor: GroupCursor, now_ms: int
 ) -> StreamDecision:
-    """Decide one cursor of a group read; those of `request` are not looked at."""
+    """Decide one cursor of a group read; the cursors in `request` are ignored."""
     if request.limit is None or request.limit > GROUP_READ_MAX:
         request = replace(request, limit=GROUP_READ_MAX)
     if cursor.after is None:
@@ -190,18 +194,18 @@ def read_stream(
 def claimable_at(
     stream: bytes, group: Group, claim_idle_ms: int, spared: bytes | None, steady_ms: int
 ) -> tuple[int | None, bool]:
-    """Return when a read may claim something of a group, if nothing happens before.
+    """Return when a read may claim something of a group, if no command changes that.
 
     Args:
-        stream: of which it reads.
-        group: as a consumer of it.
-        claim_idle_ms: it claims what is idle for so long.
-        spared: whose entries it does not claim.
-        steady_ms: steady time.
+        stream: the stream of the group.
+        group: the group that reads.
+        claim_idle_ms: the read claims entries that are idle for this long.
+        spared: the consumer whose entries the read does not claim; None: it claims all.
+        steady_ms: the present steady time.
 
     Returns:
-        Steady time, or None if there is nothing to wait for; and whether the same holds for a read
-        that spares nobody.
+        The steady time, or None if there is nothing to wait for; and whether this time also holds
+            for a read that spares no consumer.
     """
     candidates: list[PendingEntry] = []
     is_for_all = True
@@ -226,16 +230,17 @@ def claimable_at(
 def _read_new(
     stream: Stream, group: GroupInRead, request: ReadGroup, now_ms: int
 ) -> StreamDecision:
-    """Decide what of one stream a consumer is given (XREADGROUP with `>`).
+    """Decide what a consumer receives from one stream (XREADGROUP with `>`).
 
-    1. Count the room: the limit, and what `max_pending` leaves above what the consumer holds.
-    2. Take pending entries that are idle for long enough, the longest idle first (`_claimable`).
-    3. Read what is above the group's position, for the room that is left.
-    4. Make one command of both, `EntriesDelivered`; without either the consumer is only seen.
-    5. Tell what is given, and how group and consumer stand after it.
+    1. Compute the room: the limit, and `max_pending` less the number of entries the consumer holds.
+    2. Claim pending entries that are idle for long enough, the longest idle first (`_claimable`).
+    3. Read entries above the group's position, into the room that is left.
+    4. Put both into one command, `EntriesDelivered`. If there is neither, only note that the
+       consumer was seen (`ConsumerSeen`).
+    5. Reply with the entries, and with the state of the group and the consumer after the read.
 
-    No entry is given twice in one read. The group's position never falls. The first entry is given
-    whatever its size; all others keep within `size_bytes_max`.
+    Invariants: no entry is delivered twice in one read. The group's position never decreases. The
+    first entry is delivered whatever its size; the others keep within `size_bytes_max`.
     """
     room = _room(request.limit, request.max_pending, group.held_count)
     taken, gone = _claimable(stream, group, request, room, now_ms - group.clock_set_ms)
@@ -293,7 +298,7 @@ def _read_history(
         if entry is not None and not left.take(entry.fields, is_first=not deliveries):
             break
         fields = None if entry is None else entry.fields
-        if entry_id in group.counts:  # this read has just delivered it
+        if entry_id in group.counts:  # an earlier cursor of this read delivers it
             delivered = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
         else:
             pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
@@ -318,16 +323,18 @@ def _read_history(
 def _claimable(
     stream: Stream, group: GroupInRead, request: ReadGroup, limit: int | None, steady_ms: int
 ) -> tuple[list[Delivery], list[EntryId]]:
-    """Return what a read takes over of what is pending, and the ids it has met that are gone.
+    """Return the pending entries that a read claims, and the pending ids without a stream entry.
 
-    1. Walk the pending entries from the longest idle on; those that nobody owns come first.
-    2. End at the first that is not idle enough: those behind it are idle for less.
-    3. Leave out what this read has given already, what is about to become a dead letter, what the
-       consumer holds itself (unless it claims its own), and what is gone from the stream.
-    4. End when the limit is reached, or the room is taken.
+    1. Walk the pending entries from the longest idle on. Entries without an owner come first.
+    2. Stop at the first entry that is not idle for long enough: the entries after it are idle for
+       less.
+    3. Skip an entry that this read has already delivered, that is about to become a dead letter,
+       that the consumer itself holds (unless it claims its own), or whose stream entry is gone.
+    4. Stop when the limit is reached or the bytes are used up.
 
-    It looks at `CLAIM_SCAN_MAX` entries at most, so that entries which nobody can have do not make
-    a read long. What is gone from the stream is told, so that the next reads need not meet it.
+    The walk looks at `CLAIM_SCAN_MAX` entries at most, so that entries which cannot be claimed do
+    not make a read slow. The ids without a stream entry are returned so that later reads can skip
+    them.
     """
     taken: list[Delivery] = []
     gone: list[EntryId] = []
@@ -336,11 +343,11 @@ def _claimable(
         return taken, gone
     left = ReadRoom(request.size_bytes_max)
     for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
-        if pending.id in group.counts:  # Redis: a read claims an entry once
+        if pending.id in group.counts:  # Redis: a read claims an entry only once
             continue
         if not pending.is_claimable(steady_ms, idle_ms_min) or len(taken) == limit:
             break
-        if group.policy.is_spent(pending.delivery_count):  # it is about to be a dead letter
+        if group.policy.is_spent(pending.delivery_count):  # it is about to become a dead letter
             continue
         if not request.claim_own and pending.is_owned_by(request.consumer):
             continue
@@ -361,7 +368,7 @@ def taken_over(
     steady_ms: int,
     count_set: int | None = None,
 ) -> Delivery:
-    """Return the delivery of a pending entry to a consumer that takes it over."""
+    """Return the delivery of a pending entry to the consumer that takes it over."""
     owner = pending.owner
     return Delivery(
         pending.id,

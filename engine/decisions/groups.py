@@ -65,7 +65,7 @@ def describe_group(keyspace: Keyspace, request: DescribeGroup, now_ms: int) -> D
 def create_group(
     keyspace: Keyspace, request: CreateGroup, now_ms: int
 ) -> Decision[Created[GroupInfo]]:
-    """Decide to create a group (XGROUP CREATE); one that is there keeps its position."""
+    """Decide to create a group (XGROUP CREATE). A group that exists keeps its position."""
     name, group, policy = request.stream, request.group, request.policy
     check_policy(name, NO_POLICY if policy is None else policy)
     stream = keyspace.find(name)
@@ -84,7 +84,7 @@ def create_group(
 def _creation(
     keyspace: Keyspace, request: CreateGroup, stream: Stream | None, now_ms: int
 ) -> list[Command]:
-    """Return the commands that create a group, and its stream if there is none."""
+    """Return the commands that create a group, and its stream if it does not exist."""
     name, group = request.stream, request.group
     commands: list[Command] = []
     if stream is None:
@@ -102,11 +102,13 @@ def _creation(
 
 
 def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decision[GroupInfo]:
-    """Decide to change a group's position or its policy, all or nothing; what is pending stays so.
+    """Decide to change a group's position or its policy, all or nothing.
+
+    Pending entries stay pending.
 
     Raises:
-        GroupNotFound: there is no such group.
-        Invalid: the policy would contradict itself.
+        GroupNotFound: the group does not exist.
+        Invalid: the fields of the new policy would contradict each other.
     """
     del now_ms
     name = request.stream
@@ -125,7 +127,7 @@ def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decis
 
 
 def destroy_group(keyspace: Keyspace, request: DestroyGroup, now_ms: int) -> Decision[bool]:
-    """Decide to destroy a group (XGROUP DESTROY); replies whether it was there."""
+    """Decide to destroy a group (XGROUP DESTROY); reply whether it existed."""
     del now_ms
     exists = request.group in keyspace.stream(request.stream).groups
     return Decision(exists, [GroupDestroyed(request.stream, request.group)] if exists else [])
@@ -143,7 +145,7 @@ def list_consumers(
 def describe_consumer(
     keyspace: Keyspace, request: DescribeConsumer, now_ms: int
 ) -> Decision[ConsumerInfo | None]:
-    """Describe one consumer; None if there is none."""
+    """Describe one consumer; the reply is None if it does not exist."""
     group = keyspace.group(request.stream, request.group)
     consumer = group.consumers.get(request.consumer)
     if consumer is None:
@@ -154,7 +156,7 @@ def describe_consumer(
 def create_consumer(
     keyspace: Keyspace, request: CreateConsumer, now_ms: int
 ) -> Decision[Created[ConsumerInfo]]:
-    """Decide to create a consumer (XGROUP CREATECONSUMER), unless it is there."""
+    """Decide to create a consumer (XGROUP CREATECONSUMER), unless it exists."""
     names = request.stream, request.group
     group = keyspace.group(*names)
     is_new = request.consumer not in group.consumers
@@ -173,7 +175,7 @@ def create_consumer(
 def delete_consumer(
     keyspace: Keyspace, request: DeleteConsumer, now_ms: int
 ) -> Decision[int | None]:
-    """Decide to delete a consumer (XGROUP DELCONSUMER), and to release what it holds or drop it."""
+    """Decide to delete a consumer (XGROUP DELCONSUMER), and to release or settle its entries."""
     name, group = request.stream, request.group
     consumer = keyspace.group(name, group).consumers.get(request.consumer)
     if consumer is None:
@@ -183,21 +185,21 @@ def delete_consumer(
 
 
 class _Going(NamedTuple):
-    """A consumer that is deleted bit by bit."""
+    """A consumer that is deleted in parts."""
 
     consumer: Consumer
     stream: bytes
     group: bytes
-    held_count: int  # in the beginning
+    held_count: int  # before the first part
     release: bool
 
     def part(self, keyspace: Keyspace, now_ms: int) -> Decision[int | None]:
-        """Decide to let go of some of what it holds, and of itself at last."""
+        """Decide to settle some of its entries. The last part also deletes the consumer."""
         del now_ms
         held, consumer = self.held_count, self.consumer
         stream = keyspace.find(self.stream)
         now = None if stream is None else stream.groups.get(self.group)
-        if now is None or now.consumers.get(consumer.name) is not consumer:  # it is gone already
+        if now is None or now.consumers.get(consumer.name) is not consumer:  # deleted meanwhile
             return Decision(held, [])
         names = self.stream, self.group
         if len(consumer.pending) <= SETTLED_AT_ONCE_MAX:
@@ -250,6 +252,6 @@ def _described(keyspace: Keyspace, stream: bytes, group: bytes) -> GroupInfo:
 
 
 def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:
-    """Yield what comes after a name, by name."""
+    """Yield the items whose names come after `after`, in order of names."""
     names = by_name.irange(after, inclusive=(False, True))
     return (by_name[name] for name in islice(names, limit))

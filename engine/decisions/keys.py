@@ -1,4 +1,4 @@
-"""Decisions about idempotency keys: what was appended under one, and how long each protects."""
+"""Decisions about idempotency keys: what was appended under a key, and how long a key is valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from headgate.engine.state.stream import Stream
 def made_before(
     keyspace: Keyspace, stream: Stream | None, idempotent: Idempotent | None, now_ms: int
 ) -> Made | None:
-    """Return what was made under the key before, if the key still protects."""
+    """Return what was appended under this key before, if the key is still valid.
+
+    Raises:
+        IdempotencyMismatch: the key was used for another request.
+    """
     if stream is None or idempotent is None:
         return None
     since_ms = keyspace.steady_ms(now_ms) - key_window_ms(keyspace, stream)
@@ -28,17 +32,17 @@ def made_before(
 
 
 def key_window_ms(keyspace: Keyspace, stream: Stream) -> int:
-    """Return how long a stream's idempotency keys protect."""
+    """Return how long a stream's idempotency keys are valid."""
     return key_limits(keyspace, stream.config)[0]
 
 
 def keys_max(keyspace: Keyspace, stream: Stream) -> int:
-    """Return how many idempotency keys a producer may have."""
+    """Return how many idempotency keys a producer may have in a stream."""
     return key_limits(keyspace, stream.config)[1]
 
 
 def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
-    """Return how long keys protect under a configuration, and how many a producer may have."""
+    """Return how long keys are valid under a configuration, and how many a producer may have."""
     window_ms, keys_max = config.idempotency_window_ms, config.idempotency_max
     return (
         keyspace.defaults.idempotency_window_ms if window_ms is None else window_ms,
@@ -47,7 +51,7 @@ def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
 
 
 def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decision[None]:
-    """Decide to remember a key for an entry that is there (XIDMPRECORD)."""
+    """Decide to remember a key for an entry that exists (XIDMPRECORD)."""
     stream, entry_id = keyspace.stream(request.stream), request.entry_id
     if stream.log.get(entry_id) is None:
         raise EntryNotFound(request.stream, entry_id)
@@ -62,12 +66,13 @@ def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decis
 
 
 def forget_keys(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
-    """Decide which idempotency keys of a stream are too old to protect: those of some moments.
+    """Decide to forget some of the idempotency keys of a stream that are too old.
 
-    Whoever wants to be rid of all of them asks again until there is nothing to do.
+    One decision covers a period of `FORGOTTEN_KEYS_MS`, which starts at the oldest key. To forget
+    all keys that are too old, repeat until a decision has no commands.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
     stream_state = keyspace.stream(stream)
     before_ms = now_ms - key_window_ms(keyspace, stream_state)

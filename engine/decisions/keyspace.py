@@ -1,4 +1,4 @@
-"""Decisions about the keyspace: what Redis asks of all streams, and what Redis alone has."""
+"""Decisions about the keyspace: requests about all streams, and those only Redis commands make."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from headgate.engine.state.stream import Stream
 
 
 def tell_time(keyspace: Keyspace, request: TellTime, now_ms: int) -> Decision[int]:
-    """Reply what time it is."""
+    """Reply with unix time."""
     del keyspace, request
     return Decision(now_ms, [])
 
@@ -67,7 +67,7 @@ def tell_time(keyspace: Keyspace, request: TellTime, now_ms: int) -> Decision[in
 def describe_keyspace(
     keyspace: Keyspace, request: DescribeKeyspace, now_ms: int
 ) -> Decision[KeyspaceInfo]:
-    """Count the streams, and those that expire."""
+    """Count the streams, and those of them that expire."""
     del request
     left_ms = [at_ms - now_ms for at_ms, _ in keyspace.expiring]
     average_ms = sum(left_ms) // len(left_ms) if left_ms else 0
@@ -75,15 +75,15 @@ def describe_keyspace(
 
 
 def list_names(keyspace: Keyspace, request: ListNames, now_ms: int) -> Decision[list[bytes]]:
-    """Reply the names of all streams (KEYS)."""
+    """Reply with the names of all streams (KEYS)."""
     del request, now_ms
     return Decision(list(keyspace.streams), [])
 
 
 def scan_names(keyspace: Keyspace, request: ScanNames, now_ms: int) -> Decision[NamePage]:
-    """Reply some names behind a cursor (SCAN)."""
+    """Reply with some names after a cursor (SCAN)."""
     del now_ms
-    stream_count = len(keyspace.streams)  # a cursor beyond it is at the end, however far
+    stream_count = len(keyspace.streams)  # a greater cursor is at the end, too
     start = min(request.cursor, stream_count)
     end = min(request.cursor + request.count, stream_count)
     names = list(keyspace.streams.islice(start, end))
@@ -91,7 +91,7 @@ def scan_names(keyspace: Keyspace, request: ScanNames, now_ms: int) -> Decision[
 
 
 def count_streams(keyspace: Keyspace, request: CountStreams, now_ms: int) -> Decision[int]:
-    """Reply how many of the streams are there (EXISTS, DBSIZE)."""
+    """Reply how many of the streams exist (EXISTS, DBSIZE)."""
     del now_ms
     if request.streams is None:
         return Decision(len(keyspace.streams), [])
@@ -99,7 +99,7 @@ def count_streams(keyspace: Keyspace, request: CountStreams, now_ms: int) -> Dec
 
 
 def require_groups(keyspace: Keyspace, request: RequireGroups, now_ms: int) -> Decision[None]:
-    """Raise `GroupNotFound` for the first stream that has no such group."""
+    """Raise `GroupNotFound` for the first of the streams that has no such group."""
     del now_ms
     for name in request.streams:
         keyspace.group(name, request.group)
@@ -107,7 +107,7 @@ def require_groups(keyspace: Keyspace, request: RequireGroups, now_ms: int) -> D
 
 
 def delete_streams(keyspace: Keyspace, request: DeleteStreams, now_ms: int) -> Decision[int]:
-    """Decide to delete streams with their groups (DEL); replies how many were there."""
+    """Decide to delete streams with their groups (DEL); reply how many existed."""
 
     def part(keyspace: Keyspace, names: Sequence[bytes], _: int) -> Decision[int]:
         existing = [name for name in dict.fromkeys(names) if keyspace.find(name) is not None]
@@ -123,7 +123,7 @@ def delete_all(keyspace: Keyspace, request: DeleteAll, now_ms: int) -> Decision[
 
 
 def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Decision[None]:
-    """Decide to give a stream another name; a stream that has it goes (RENAME)."""
+    """Decide to rename a stream (RENAME). A stream that already has the new name is deleted."""
     del now_ms
     name, to = request.stream, request.to
     keyspace.stream(name)
@@ -134,7 +134,7 @@ def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Dec
 
 
 def expire_stream(keyspace: Keyspace, request: ExpireStream, now_ms: int) -> Decision[bool]:
-    """Decide when a stream goes, if the conditions hold (PEXPIRE)."""
+    """Decide when a stream expires, if the conditions hold (PEXPIRE)."""
     at_ms = now_ms + request.ttl_ms
     if not -COUNT_MAX - 1 <= at_ms <= COUNT_MAX:
         raise Invalid("the time is out of range", location=("ttl_ms",))
@@ -156,7 +156,7 @@ def _may_expire(request: ExpireStream, current_ms: int | None, at_ms: int) -> bo
 
 
 def persist_stream(keyspace: Keyspace, request: PersistStream, now_ms: int) -> Decision[bool]:
-    """Decide that a stream stays that would have gone after a time (PERSIST)."""
+    """Decide to remove the expiry of a stream (PERSIST)."""
     del now_ms
     commands = _expiry(keyspace, request.stream, None)
     return Decision(bool(commands), commands)
@@ -167,7 +167,7 @@ def _expiry(keyspace: Keyspace, stream: bytes, at_ms: int | None) -> list[Comman
 
 
 def time_to_live(keyspace: Keyspace, request: TimeToLive, now_ms: int) -> Decision[int | None]:
-    """Reply how long a stream stays (PTTL)."""
+    """Reply in how many milliseconds a stream expires (PTTL)."""
     at_ms = keyspace.stream(request.stream).expires_at_ms
     return Decision(None if at_ms is None else max(at_ms - now_ms, 0), [])
 
@@ -193,7 +193,7 @@ def set_counters(keyspace: Keyspace, request: SetCounters, now_ms: int) -> Decis
 
 
 def get_defaults(keyspace: Keyspace, request: GetDefaults, now_ms: int) -> Decision[StreamDefaults]:
-    """Reply what holds for streams that say nothing themselves (CONFIG GET)."""
+    """Reply with the settings of streams that have no settings of their own (CONFIG GET)."""
     del request, now_ms
     defaults = keyspace.defaults
     reply = StreamDefaults(
@@ -206,7 +206,7 @@ def get_defaults(keyspace: Keyspace, request: GetDefaults, now_ms: int) -> Decis
 
 
 def change_defaults(keyspace: Keyspace, request: ChangeDefaults, now_ms: int) -> Decision[None]:
-    """Decide what holds for streams that say nothing themselves (CONFIG SET)."""
+    """Decide to change the settings of streams that have no settings of their own (CONFIG SET)."""
     del now_ms
     defaults = keyspace.defaults
     limits, window_ms = defaults.node_limits, request.idempotency_window_ms
@@ -227,7 +227,7 @@ def change_defaults(keyspace: Keyspace, request: ChangeDefaults, now_ms: int) ->
 def inspect_stream(
     keyspace: Keyspace, request: InspectStream, now_ms: int
 ) -> Decision[StreamInspection]:
-    """Describe a stream with everything that Redis says of it (XINFO STREAM)."""
+    """Describe a stream with all the facts that Redis reports (XINFO STREAM)."""
     del now_ms
     stream = keyspace.stream(request.stream)
     entries: list[Entry] = []
@@ -256,7 +256,10 @@ def inspect_stream(
 
 
 def _described_count(stream: Stream, count: int | None, described_max: int) -> int:
-    """Return how many things FULL describes, `count` of each kind; or more than the bound."""
+    """Return how many things FULL describes, with at most `count` of each kind.
+
+    The result may be too low if it is greater than `described_max`.
+    """
     count = described_max + 1 if count is None else count
     total = min(stream.log.length, count) + len(stream.groups)
     for group in stream.groups.values():
@@ -298,6 +301,6 @@ def _inspected(keyspace: Keyspace, pending: PendingEntry) -> PendingInspection:
 
 
 def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
-    """Decide which streams go because their time is over, the first of them."""
+    """Decide to delete streams whose expiry time has passed, the earliest first, some at a time."""
     over = takewhile(lambda expiry: expiry[0] <= now_ms, keyspace.expiring)
     return Decision(None, [StreamDeleted(name) for _, name in islice(over, EXPIRED_AT_ONCE_MAX)])

@@ -21,7 +21,8 @@ def list_pending(
 ) -> Decision[list[PendingItem]]:
     """List pending entries in id order (XPENDING, the long form).
 
-    Where many are looked at, others have their turn in between: each is told as it is then.
+    A long list is made in parts, with other requests in between. Each part shows the state at its
+    own moment.
     """
     group = keyspace.group(request.stream, request.group)
     pel: Pel | OrderedView[PendingEntry] = group.pel
@@ -48,9 +49,10 @@ def list_pending(
 
 
 def sum_pending(keyspace: Keyspace, request: SumPending, now_ms: int) -> Decision[PendingSummary]:
-    """Sum up what is pending and with whom (XPENDING, the short form).
+    """Summarize the pending entries and the consumers that hold them (XPENDING, the short form).
 
-    It is one moment, so each consumer is looked at in the order that is fastest.
+    This is done in one step, so the consumers are visited in the order that is fastest, and only
+    those with pending entries are sorted by name.
     """
     del now_ms
     group = keyspace.group(request.stream, request.group)

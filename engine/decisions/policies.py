@@ -1,4 +1,4 @@
-"""Decisions that a group's policy asks for: dead letters, their return, consumers that vanished."""
+"""Decisions that a group's policy asks for: dead letters, their return, idle consumers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from headgate.engine.state.pending import PendingEntry
 from headgate.engine.state.stream import Stream
 
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
-"""Fields that a dead letter has behind its own."""
+"""The names of the fields that a dead letter has after the fields of the entry."""
 
 
 def check_policy(stream: bytes, policy: GroupPolicy) -> None:
-    """Raise `Invalid` if the rules contradict each other."""
+    """Raise `Invalid` if the fields of a policy contradict each other."""
     if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
         text = "max_deliveries and dead_letter_stream belong together"
         raise Invalid(text, location=("policy",))
@@ -60,21 +60,23 @@ def dead_letter(
 ) -> Decision[int]:
     """Decide to move entries that were delivered too often to the dead letter stream.
 
-    They leave the pending entries and appear there in one step, so many at most that no read waits
-    for it. Replies how many. One that has come from there once stays pending, for whoever claims it
-    by its id: it would go round and grow.
+    The entries stop being pending and are appended there in one step. One decision moves only so
+    many that no read waits long. The reply is how many are moved. An entry that has been a dead
+    letter of this group before stays pending, and can be claimed by its id; if it were moved, it
+    would circulate and grow.
 
     Args:
         keyspace: all streams.
-        stream: its name.
-        group: its name.
-        claim_idle_ms: what was delivered counts as failed when idle for so long, if that is less
-            than the policy says; None: as the policy says.
+        stream: the name of the stream.
+        group: the name of the group.
+        claim_idle_ms: a delivery counts as failed when it is idle for this long, or for the time in
+            the policy if that is shorter; None: only the policy counts.
         now_ms: unix time.
-        nacked: look only at these, which were given back; None: at those idle for longest.
+        nacked: look only at these entries, which were just given back; None: look at the longest
+            idle.
 
     Raises:
-        GroupNotFound: there is no such group.
+        GroupNotFound: the group does not exist.
     """
     group_state, stream_state = keyspace.group(stream, group), keyspace.stream(stream)
     policy = group_state.policy.on(stream)
@@ -97,7 +99,7 @@ def dead_letter(
     drafts = [Draft(None, _dead_letter_fields(stream, group, *facts)) for facts in dead]
     try:
         appended = add(keyspace, Add(policy.dead_letter_stream, drafts), now_ms)
-    # Its ids are used up, a letter is too large, or there are too many streams: they stay pending.
+    # The ids are exhausted, an entry is too large, or a limit is reached: all stay pending.
     except StreamError:
         return Decision(0, [], None, unclaimable)
     settled = EntriesAcked(stream, group, [pending.id for pending, _ in dead])
@@ -105,10 +107,11 @@ def dead_letter(
 
 
 def redrive(keyspace: Keyspace, request: Redrive, now_ms: int) -> Decision[list[Redriven]]:
-    """Decide to send dead letters of a group back, the oldest first, each in one step.
+    """Decide to send dead letters of a group back, the oldest first, in parts.
 
-    An entry that is still in its stream goes to the group's next reader, as if it had never been
-    delivered; one that is gone is appended anew.
+    If the original entry still exists, it goes to the next reader of the group with a delivery
+    count of 0. If it is gone, the dead letter is appended as a new entry. In both cases the dead
+    letter is deleted in the same step.
     """
     name, group, ids = request.stream, request.group, request.ids
     dead_letters = keyspace.group(name, group).policy.dead_letter_stream
@@ -123,7 +126,7 @@ def redrive(keyspace: Keyspace, request: Redrive, now_ms: int) -> Decision[list[
 
 
 class _Redrive(NamedTuple):
-    """Which dead letters are to be sent back; it is done part by part."""
+    """The dead letters that are to be sent back, part by part."""
 
     stream: bytes
     group: bytes
@@ -139,7 +142,16 @@ class _Redrive(NamedTuple):
         keyspace: Keyspace,
         now_ms: int,
     ) -> Decision[list[Redriven]]:
-        """Decide a part: so many have been looked at before, and so many may still be sent."""
+        """Decide one part.
+
+        Args:
+            before: the replies of the earlier parts.
+            looked_at: how many dead letters the earlier parts have looked at.
+            start: where this part begins, if no ids were given.
+            limit: how many may still be sent back.
+            keyspace: all streams.
+            now_ms: unix time.
+        """
         source, stream = keyspace.find(self.dead_letters), keyspace.find(self.stream)
         if source is None or stream is None or self.group not in stream.groups:
             return Decision(before, [])
@@ -177,7 +189,7 @@ def _send_back(
     origins: list[tuple[EntryId, EntryId, Fields]],
     now_ms: int,
 ) -> tuple[list[Redriven], list[Command]]:
-    """Return what becomes of dead letters: released where they still are, or else appended."""
+    """Return replies and commands: release entries that still exist, append the others."""
     released = [(origin, 0) for _, origin, _ in origins if stream.log.get(origin) is not None]
     there = {origin for origin, _ in released}
     gone = [origin for origin in origins if origin[1] not in there]
@@ -205,13 +217,13 @@ def _send_back(
 def forget_consumers(
     keyspace: Keyspace, stream: bytes, group: bytes, now_ms: int, *, after: bytes = b""
 ) -> Decision[bytes | None]:
-    """Decide which consumers have been idle for too long; those that hold something stay.
+    """Decide to delete consumers that are idle for too long; those that hold entries stay.
 
-    Some are looked at, in order of their names, behind `after`. Replies where to go on; None where
-    none are left.
+    One decision looks at some consumers, in order of their names, after `after`. The reply is the
+    name after which to go on, or None at the end.
 
     Raises:
-        GroupNotFound: there is no such group.
+        GroupNotFound: the group does not exist.
     """
     group_state = keyspace.group(stream, group)
     ttl_ms = group_state.policy.consumer_ttl_ms
@@ -231,7 +243,10 @@ def forget_consumers(
 def _dead(
     stream: Stream, group: Group, idle_ms: int, steady_ms: int
 ) -> tuple[list[tuple[PendingEntry, Entry]], list[EntryId]]:
-    """Return which entries are dead, and which would be, but are gone or were dead before."""
+    """Return the entries that become dead letters, and the ids of those that cannot.
+
+    An entry cannot become a dead letter if it is gone from the stream or was one before.
+    """
     dead: list[tuple[PendingEntry, Entry]] = []
     others: list[EntryId] = []
     for pending in islice(group.pel.longest_idle_first(steady_ms), DEAD_SCAN_MAX):
@@ -252,7 +267,7 @@ def _dead(
 def _dead_of(
     stream: Stream, group: Group, ids: Sequence[EntryId], steady_ms: int
 ) -> list[tuple[PendingEntry, Entry]]:
-    """Return which entries that were just given back are dead."""
+    """Return which of the entries that were just given back become dead letters."""
     dead: list[tuple[PendingEntry, Entry]] = []
     for entry_id in dict.fromkeys(ids):
         pending, entry = group.pel.by_id.get(entry_id), stream.log.get(entry_id)
@@ -267,7 +282,10 @@ def _dead_of(
 
 
 def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
-    """Tell whether an entry has been a dead letter of this group, and come back by another."""
+    """Tell whether an entry was a dead letter of this group before, and came back to its stream.
+
+    This happens if the dead letter stream has a group whose dead letters go to the first stream.
+    """
     while fields[-2 * len(ORIGIN) :: 2] == ORIGIN:
         own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
         if (behind[1], behind[5]) == (stream, group):
@@ -287,14 +305,14 @@ def _dead_letter_fields(stream: bytes, group: bytes, pending: PendingEntry, entr
 def _own_dead_letter(
     entry: Entry, stream: bytes, group: bytes
 ) -> tuple[EntryId, EntryId, Fields] | None:
-    """Return a dead letter's id, the id it had and its own fields, if it comes from the group."""
+    """Return a dead letter's id, its original id and fields, if it comes from this group."""
     own, behind = entry.fields[: -2 * len(ORIGIN)], entry.fields[-2 * len(ORIGIN) :]
     origin = _origin(behind, stream, group)
     return (entry.id, origin, own) if origin is not None and own else None
 
 
 def _origin(fields: Fields, stream: bytes, group: bytes) -> EntryId | None:
-    """Return the id a dead letter had, if it comes from this group."""
+    """Return the original id of a dead letter, if it comes from this group."""
     if fields[0::2] != ORIGIN or (fields[1], fields[5]) != (stream, group):
         return None
     try:

@@ -30,7 +30,7 @@ from headgate.engine.state.keyspace import Keyspace
 def list_streams(
     keyspace: Keyspace, request: ListStreams, now_ms: int
 ) -> Decision[list[StreamInfo]]:
-    """Describe streams by prefix, in byte order."""
+    """Describe streams whose names start with a prefix, in byte order."""
     del now_ms
     prefix, after = request.prefix, request.after
     start = prefix if after is None else max(prefix, after)
@@ -57,7 +57,7 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
     """Describe a stream.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
     stream_state = keyspace.stream(stream)
     return StreamInfo(
@@ -78,7 +78,7 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
 def create_stream(
     keyspace: Keyspace, request: CreateStream, now_ms: int
 ) -> Decision[Created[StreamInfo]]:
-    """Decide to create a stream, unless it is there with this configuration."""
+    """Decide to create a stream, unless it exists with the same configuration."""
     name, config = request.stream, request.config
     stream = keyspace.find(name)
     if stream is not None and stream.config != config:
@@ -93,7 +93,7 @@ def create_stream(
 
 
 def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Decision[StreamInfo]:
-    """Decide to change what a patch says of a stream's configuration, which holds at once."""
+    """Decide to change a stream's configuration, which takes effect at once."""
     name = request.stream
     stream = keyspace.stream(name)
     config = patched(stream.config, request.config)
@@ -107,14 +107,17 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
 
 
 def delete_stream(keyspace: Keyspace, request: DeleteStream, now_ms: int) -> Decision[bool]:
-    """Decide to delete a stream with its groups; replies whether it was there."""
+    """Decide to delete a stream with its groups; reply whether it existed."""
     del now_ms
     exists = keyspace.find(request.stream) is not None
     return Decision(exists, [StreamDeleted(request.stream)] if exists else [])
 
 
 def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
-    """Return when the first entry or idempotency key of a stream is too old (unix ms), if any."""
+    """Return when the first entry or idempotency key of a stream is too old; None: never.
+
+    The time is unix time in milliseconds.
+    """
     stream_state = keyspace.find(stream)
     if stream_state is None:
         return None

@@ -1,4 +1,4 @@
-"""The table of decisions: which function decides about a request."""
+"""The table of decisions: maps the type of a request to the function that decides it."""
 
 from __future__ import annotations
 
@@ -88,16 +88,16 @@ _DECIDE: dict[type[Request[Any]], Callable[[Keyspace, Any, int], Decision[Any]]]
 
 
 def decide(keyspace: Keyspace, request: Request[T], now_ms: int) -> Decision[T]:
-    """Decide about a request, at one moment and without waiting.
+    """Decide a request, without waiting.
 
     Args:
         keyspace: the state.
-        request: what is asked for; a read that finds nothing replies so.
+        request: the request; a read that finds nothing replies so at once.
         now_ms: unix time.
 
     Raises:
-        StreamError: what the request says that it raises; then nothing changes.
-        Invalid: no single decision answers it, as it is about a long list.
+        StreamError: one of the errors that the request lists. In this case nothing changes.
+        Invalid: one decision is not enough for this request, because it describes a long list.
     """
     decide_about = _DECIDE.get(type(request))
     if decide_about is None:

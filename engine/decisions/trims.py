@@ -1,4 +1,4 @@
-"""Decisions about trims: by request, by the configured retention, and to make room."""
+"""Decisions about trims: by request, by the retention of a stream, or to make room in memory."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from headgate.engine.state.stream import Stream
 
 
 def trim(keyspace: Keyspace, request: Trim, now_ms: int) -> Decision[int]:
-    """Decide to trim a stream (XTRIM); replies how many entries go.
+    """Decide to trim a stream (XTRIM); reply how many entries are removed.
 
-    What is appended between the parts of a long trim is not looked at.
+    A long trim is done in parts. Entries that are appended between the parts are not trimmed.
     """
     check_trim(request.to)
     stream = keyspace.stream(request.stream)
@@ -37,7 +37,7 @@ def trim(keyspace: Keyspace, request: Trim, now_ms: int) -> Decision[int]:
 
 
 class _Trimming:
-    """A trim of what a stream has now, part by part."""
+    """A trim, part by part, of the entries that a stream has at the start."""
 
     def __init__(self, request: TrimTo, stream: Stream) -> None:
         self._name = stream.name
@@ -46,9 +46,9 @@ class _Trimming:
         self._last_id = stream.last_id
 
     def part(self, removed: int, after: EntryId, keyspace: Keyspace, _: int) -> Decision[int]:
-        """Decide the part behind an id; so many entries are gone already."""
+        """Decide the part after an id. The earlier parts have removed `removed` entries."""
         stream = keyspace.find(self._name)
-        if stream is None or stream.epoch != self._epoch:  # it has gone meanwhile
+        if stream is None or stream.epoch != self._epoch:  # it was deleted meanwhile
             return Decision(removed, [])
         trimmed = _trim_part(keyspace, stream, self._request, [], after, removed, self._last_id)
         removed += trimmed.removed
@@ -59,10 +59,10 @@ class _Trimming:
 
 
 def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
-    """Decide what a stream's configured retention takes now.
+    """Decide to remove what a stream's retention no longer keeps.
 
     Raises:
-        StreamNotFound: there is none.
+        StreamNotFound: the stream does not exist.
     """
     stream_state = keyspace.stream(stream)
     cuts = retention_cuts(stream_state, [], stream_state.config, now_ms)
@@ -70,16 +70,17 @@ def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
 
 
 def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | None]:
-    """Decide to let the oldest entries of one stream go, to make room.
+    """Decide to remove the oldest entries of one stream, to make room in memory.
 
-    Of some streams the one whose entries begin first is taken, as Redis samples for its eviction.
+    The decision looks at a sample of streams, and takes the one with the lowest first id. Redis
+    samples for its eviction in the same way.
 
     Args:
         keyspace: all streams.
-        after: look at the streams that follow this name; None: at the first ones.
+        after: sample the streams whose names follow this name; None: the first streams.
 
     Returns:
-        The name after which to look next time; None if there was nothing behind this one.
+        The name after which the next sample begins; None if no stream follows `after`.
     """
     names = list(islice(keyspace.streams.irange(after, inclusive=(False, True)), SAMPLED_MAX))
     filled = [stream for name in names if (stream := keyspace.streams[name]).log.length]
@@ -92,14 +93,14 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
 
 
 def check_trim(to: TrimTo, *, at: Location = ()) -> None:
-    """Refuse a trim that contradicts itself.
+    """Refuse a trim whose fields contradict each other.
 
     Args:
         to: the trim.
-        at: where it stands in the request that it is part of.
+        at: the location of the trim in its request.
 
     Raises:
-        Invalid: it does.
+        Invalid: the fields contradict each other.
     """
     if to.max_length is not None and to.min_id is not None:
         raise Invalid(
@@ -122,21 +123,21 @@ def trims_after(
     trim: TrimTo | None,
     now_ms: int,
 ) -> list[Command]:
-    """Return the trims that follow an append, seen before it is applied."""
+    """Return the trims that follow an append; the append is decided but not applied yet."""
     retained = trim_command(stream.name, retention_cuts(stream, appended, stream.config, now_ms))
     if trim is None:
         return retained
-    # What one part leaves goes with the next append.
+    # Only one part is done. The next append that trims removes the rest.
     part = _trim_part(keyspace, stream, trim, appended, MIN_ID, 0, MAX_ID)
     return [*part.commands, *retained]
 
 
 class _TrimPart(NamedTuple):
-    """What goes in one part of a trim."""
+    """One part of a trim."""
 
     removed: int
     commands: list[Command]
-    reached: EntryId | None  # where the next part begins; None: there is none
+    reached: EntryId | None  # where the next part begins; None: this is the last
 
 
 def _trim_part(
@@ -152,12 +153,13 @@ def _trim_part(
 
     Args:
         keyspace: all streams.
-        stream: what is trimmed.
-        request: what is to be kept.
-        appended: entries that will have been added by then.
-        after: everything up to here has been looked at; only a trim that spares entries leaves any.
-        removed: how many entries are gone already.
-        last_id: only entries up to this one.
+        stream: the stream that is trimmed.
+        request: what the trim keeps.
+        appended: entries that are decided but not appended yet.
+        after: all entries up to this id have been looked at. Only a trim that spares entries leaves
+            any of them.
+        removed: how many entries the earlier parts have removed.
+        last_id: entries above this id are not trimmed.
     """
     limits = keyspace.defaults.node_limits
     if request.references is References.ACKED:
@@ -187,10 +189,11 @@ def _unneeded(
     removed: int,
     last_id: EntryId,
 ) -> _TrimPart:
-    """Decide one part of a trim that spares needed entries (ACKED); arguments as above.
+    """Decide one part of a trim that spares entries which groups still need (ACKED).
 
-    Needed entries are passed over. The walk ends with the length or the id reached, or behind the
-    first chunk that could not have gone as a whole.
+    The arguments are those of `_trim_part`. The walk passes over the entries that are still needed.
+    It ends when the length or the id is reached, or after the first chunk that could not be removed
+    as a whole.
     """
     limit = _trim_limit(request.limit, limits) if request.approximate else None
     length = stream.log.length + len(appended)
@@ -234,7 +237,10 @@ def _is_reached(request: TrimTo, entry: Entry, length: int) -> bool:
 
 
 def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
-    """Return what takes ids out of all pending entries, where they are pending."""
+    """Return the command that removes ids from the pending entries of all groups.
+
+    The list is empty if none of the ids is pending.
+    """
     groups = stream.groups.values()
     pending = [
         entry_id for entry_id in dict.fromkeys(ids) if any(entry_id in g.pel.by_id for g in groups)
@@ -245,7 +251,7 @@ def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
 def retention_cuts(
     stream: Stream, appended: Sequence[Entry], config: StreamConfig, now_ms: int
 ) -> list[Cut | None]:
-    """Return where the configured retention cuts a stream, what is appended now included."""
+    """Return where the retention cuts a stream; entries about to be appended count, too."""
     cuts = []
     if config.max_length is not None:
         cuts.append(stream.log.cut_to_length(config.max_length, appended))
@@ -279,7 +285,7 @@ def _cut(
         cut = log.cut_below(request.min_id, appended)
     if cut is None or not request.approximate:
         return cut
-    # Redis: with references to see to, `~` is exact; only its limit still counts whole nodes.
+    # Redis: if references matter, `~` trims exactly; only its limit still counts whole nodes.
     largest = log.cut_chunks(
         length_max=0, min_id=None, limit=limit, appended=appended, node_limits=node_limits
     )
@@ -296,6 +302,6 @@ def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
 
 
 def trim_command(stream: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
-    """Return the trim that cuts where the farthest cut is; nothing if there is none."""
+    """Return the command for the farthest of the cuts; nothing if there are no cuts."""
     through = [cut.through for cut in cuts if cut is not None]
     return [StreamTrimmed(stream, max(through))] if through else []

@@ -1,4 +1,4 @@
-"""Decisions about writers: to append a batch to many streams, once."""
+"""Decisions about writers: append a batch to several streams, only once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from headgate.engine.state.stream import Stream
 
 
 def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decision[Committed]:
-    """Decide to append a writer's batch, all or none, unless it has committed this one or a later.
+    """Decide to append a writer's batch, all or none.
 
-    A batch without entries is a batch, too.
+    Nothing changes if the writer has already committed this batch or a later one. A batch without
+    entries is remembered like any other.
     """
     writer, batch, drafts = request.writer, request.batch, request.drafts
     last = keyspace.writers.by_name.get(writer)
@@ -35,7 +36,7 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
     epoch = keyspace.next_epoch(now_ms)
     stream_count = len(keyspace.streams)
     for name, wanted in drafts.items():
-        if not wanted:  # packed drafts are never none
+        if not wanted:  # packed drafts are never empty
             continue
         stream = keyspace.find(name)
         if stream is None:
@@ -45,11 +46,11 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
             stream_count += 1
             stream = Stream(name, epoch, StreamConfig())
             commands.append(StreamCreated(name, epoch, stream.config))
-            epoch += 1  # the next one is younger
+            epoch += 1  # the next stream gets a greater epoch
         try:
             appending = append(keyspace, stream, wanted, now_ms)
         except (IdNotGreater, Invalid) as error:
-            error.location = ()  # the drafts of one stream among others
+            error.location = ()  # the location would not tell which stream
             if isinstance(error, IdNotGreater):
                 error.stream = name
             raise
@@ -66,7 +67,7 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
 def _go_on(
     reply: Committed, next_parts: Sequence[Step[Written | None]], keyspace: Keyspace, now_ms: int
 ) -> Decision[Committed]:
-    """Decide what is left to do for the first of the streams; then comes the next one."""
+    """Decide the next part of the first stream's append; the other streams follow."""
     first, *others = next_parts
     commands = first(keyspace, now_ms).commands
     return Decision(reply, commands, partial(_go_on, reply, others) if others else None)
