@@ -1,4 +1,4 @@
-"""Everything the engine can say no with.
+"""All errors that the engine raises on purpose.
 
     StreamError
     ├── NotFound
@@ -18,7 +18,9 @@
     │   ├── EntryTooLarge
     │   └── CounterTooLow
     ├── LimitExceeded
+    │   ├── ReplyTooLarge
     │   └── TooManyWaiters
+    ├── NotSupported
     ├── Unavailable
     │   ├── Draining
     │   └── MemoryFull
@@ -26,111 +28,105 @@
         ├── Broken
         └── NewerFormat
 
-The classes of the middle row are what a caller maps to its own language (the gateway: status
-codes); the leaves carry the facts as attributes, and a text for people. What Redis would say is the
-business of `app.redis_syntax.errors`.
+Callers map the direct subclasses of `StreamError` to their own codes; the gateway maps them to HTTP
+status codes. The leaves have the facts as attributes, and a text for people.
+`app.redis_syntax.errors` has the texts of Redis.
 """
 
 from __future__ import annotations
 
 Location = tuple[str | int, ...]
-"""Which part of a request: names of its parts, and places in its lists from 0; () is no part."""
+"""Which part of a request an error is about: field names, and indexes from 0. () means no part."""
 
 _SHOWN_MAX = 64
-"""So much of a text that makes no sense is shown."""
+"""How many characters of an invalid text an error shows."""
 
 
 class StreamError(Exception):
-    """Base of every error the engine raises on purpose; nothing was changed when it is raised."""
+    """Base class of all errors that the engine raises on purpose. The request changed nothing."""
 
-    location: Location = ()  # which part of the request is at fault
+    location: Location = ()  # which part of the request is wrong
 
 
 class NotFound(StreamError):
-    """What was named does not exist."""
+    """Something that the request names does not exist."""
 
 
 class Conflict(StreamError):
-    """The request contradicts what is already there."""
+    """The request contradicts the present state."""
 
 
 class Invalid(StreamError):
-    """The request makes no sense whatever the state."""
+    """The request is wrong, whatever the state is."""
 
     def __init__(self, text: str, *, location: Location = ()) -> None:
-        """Keep the text for people, and for programs where it is wrong."""
         super().__init__(text)
         self.location = location
 
 
 class LimitExceeded(StreamError):
-    """A bound of `engine.limits` (or of the caller's settings) would be passed."""
+    """The request would exceed a bound of `engine.limits` or of the caller's settings."""
 
     def __init__(self, what: str, limit: int) -> None:
-        """Keep what is bounded and by how much."""
         super().__init__(f"too many {what}: the limit is {limit}")
         self.what = what
         self.limit = limit
 
 
 ENTRY_BYTES = "bytes of entries"
-"""What a reply has too much of, if its entries are too large."""
+"""The value of `ReplyTooLarge.what` if the entries of the reply have too many bytes."""
 
 
 class ReplyTooLarge(LimitExceeded):
-    """A reply would hold more than its bounds allow, and a part of it would be wrong."""
+    """A reply would exceed its bounds, and a shorter reply would be wrong."""
 
 
 class TooManyWaiters(LimitExceeded):
-    """As many reads are blocked as may be."""
+    """As many reads are blocked as may be at the same time."""
 
     def __init__(self, limit: int) -> None:
-        """Keep how many that is."""
         super().__init__("blocked reads", limit)
 
 
 class NotSupported(StreamError):
-    """The backend has not the ability that a request needs."""
+    """The backend lacks the ability that a request needs."""
 
     def __init__(self, ability: str) -> None:
-        """Keep the ability."""
         text = f"this backend lacks {ability}, which the embedded engine has"
         super().__init__(f"{text}; GET /v1/limits lists what a backend can")
         self.ability = ability
 
 
 class Unavailable(StreamError):
-    """The engine cannot promise durability any more, so it takes no writes."""
+    """The engine cannot make changes durable, so it refuses them."""
 
 
 class Draining(Unavailable):
-    """The engine is about to stop: it answers, but waits for nothing any more."""
+    """The engine is about to stop. It still answers, but no request may wait any more."""
 
     def __init__(self) -> None:
-        """Say so."""
         super().__init__("the gateway is about to stop")
 
 
 class MemoryFull(Unavailable):
-    """The state takes all the memory it may, and this would add to it."""
+    """The state uses all the memory that it may, and the request would add to it."""
 
     def __init__(self) -> None:
-        """Say so, and what helps."""
         text = "the streams take all the memory they may: acknowledge, trim or delete something"
         super().__init__(text)
 
 
 class Corrupt(StreamError):
-    """A file does not hold what was written to it; nothing is made of it by guessing."""
+    """A file does not contain what was written to it. The engine does not guess its contents."""
 
     def __init__(self, name: str, offset: int, why: str, *, record: int | None = None) -> None:
-        """Keep which file, where in it, and what is wrong.
+        """Describe the damage.
 
         Args:
-            name: of the file.
-            offset: of the block that is meant.
+            name: the name of the file.
+            offset: where the damaged block begins.
             why: what is wrong.
-            record: the first record of that block that makes no sense, if those before it do.
+            record: the first record of the block that is damaged, if those before it are not.
         """
         which = "" if record is None else f"record {record} "
         super().__init__(f"{name}, byte {offset}: {which}{why}")
@@ -141,15 +137,15 @@ class Corrupt(StreamError):
 
 
 class Broken(Corrupt):
-    """Bytes that are no block: damage, unless they are a tail that a crash tore."""
+    """Bytes that are not a valid block: damage, or a tail that was torn by a crash."""
 
 
 class NewerFormat(Corrupt):
-    """A file written by a newer version: whole, but not ours to read."""
+    """A newer version wrote the file. The file is intact, but this version cannot read it."""
 
 
 class StreamNotFound(NotFound):
-    """No stream of that name."""
+    """The stream does not exist."""
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"there is no stream {_quoted(stream)}")
@@ -157,10 +153,9 @@ class StreamNotFound(NotFound):
 
 
 class GroupNotFound(NotFound):
-    """The stream is missing or has no group of that name."""
+    """The group does not exist; `stream_exists` tells whether its stream does."""
 
     def __init__(self, stream: bytes, group: bytes, *, stream_exists: bool = True) -> None:
-        """Keep both names, and which of the two is missing."""
         text = f"there is no stream {_quoted(stream)}"
         if stream_exists:
             text = f"stream {_quoted(stream)} has no group {_quoted(group)}"
@@ -171,17 +166,16 @@ class GroupNotFound(NotFound):
 
 
 class EntryNotFound(NotFound):
-    """No live entry has that id."""
+    """The stream has no entry with this id."""
 
     def __init__(self, stream: bytes, entry_id: object) -> None:
-        """Keep where it was looked for, and the id."""
         super().__init__(f"no entry {entry_id} in stream {_quoted(stream)}")
         self.stream = stream
         self.entry_id = entry_id
 
 
 class StreamExists(Conflict):
-    """A stream of that name exists with another configuration."""
+    """A stream of this name exists with another configuration."""
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"stream {_quoted(stream)} exists with another configuration")
@@ -189,40 +183,43 @@ class StreamExists(Conflict):
 
 
 class GroupExists(Conflict):
-    """A group of that name exists (Redis: BUSYGROUP)."""
+    """A group of this name exists (Redis: BUSYGROUP)."""
 
     def __init__(self, stream: bytes, group: bytes) -> None:
-        """Keep both names."""
         super().__init__(f"stream {_quoted(stream)} has a group {_quoted(group)} already")
         self.stream = stream
         self.group = group
 
 
 class IdNotGreater(Conflict):
-    """An explicit id is not above the last one before it."""
+    """An explicit id is not greater than the id before it."""
 
     def __init__(self, wanted: object, *, last_id: object, index: int) -> None:
-        """Keep what id was asked for, the last one, and which entry of the batch was refused."""
+        """Describe the conflict.
+
+        Args:
+            wanted: the id that the request asked for.
+            last_id: the id before it.
+            index: the index of the entry in the batch.
+        """
         super().__init__(f"the id is not above {last_id}, the last one before it")
         self.wanted = wanted
         self.last_id = last_id
         self.location = ("drafts", index, "id")
-        self.stream: bytes | None = None  # where the request names several
+        self.stream: bytes | None = None  # set if the request names several streams
 
 
 class IdsExhausted(Conflict):
-    """The stream's last id is the greatest there is."""
+    """The last id of the stream is the greatest id there is."""
 
     def __init__(self) -> None:
-        """Say so."""
         super().__init__("the ids of the stream are exhausted: its last id is the greatest")
 
 
 class LastIdMismatch(Conflict):
-    """The stream's last id is not the one the writer expected; something came between."""
+    """The last id of the stream is not the one that the writer expected."""
 
     def __init__(self, *, expected: object, last_id: object) -> None:
-        """Keep what was expected and what is."""
         super().__init__(f"the last id is {last_id}, not {expected}")
         self.expected = expected
         self.last_id = last_id
@@ -232,26 +229,26 @@ class IdempotencyMismatch(Conflict):
     """The idempotency key was used for another request."""
 
     def __init__(self, key: bytes) -> None:
-        """Keep the key."""
         super().__init__("the idempotency key was used for another request")
         self.key = key
 
 
 class LimitReached(Conflict):
-    """There are as many of a thing as there may be: another one needs one of them to go."""
+    """There are as many of something as there may be.
+
+    One has to be deleted before another is created.
+    """
 
     def __init__(self, what: str, limit: int) -> None:
-        """Keep what is bounded, and by how much."""
         super().__init__(f"too many {what}: the limit is {limit}")
         self.what = what
         self.limit = limit
 
 
 class InvalidId(Invalid):
-    """A text is no entry id."""
+    """A text is not an entry id."""
 
     def __init__(self, text: str) -> None:
-        """Keep the text that did not parse."""
         shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
         why = f"{shown!r} is not an entry id: write ms-seq, as 1718000000000-0"
         super().__init__(why)
@@ -259,24 +256,23 @@ class InvalidId(Invalid):
 
 
 class EntryTooLarge(Invalid):
-    """The names and values of an entry have too many bytes."""
+    """The names and values of an entry have too many bytes together."""
 
     def __init__(self, size_bytes_max: int, *, location: Location) -> None:
-        """Keep how many they may have."""
         super().__init__(f"an entry has at most {size_bytes_max} bytes", location=location)
         self.size_bytes_max = size_bytes_max
 
 
 class CounterTooLow(Invalid):
-    """A counter of a stream would contradict its entries, or what was deleted of them."""
+    """A counter would contradict the entries of its stream, or the entries that were deleted."""
 
     def __init__(self, field: str, than: str, what: str) -> None:
-        """Keep which counter would be too low, and beside what.
+        """Describe the contradiction.
 
         Args:
-            field: the counter.
-            than: the name of what it must not be below.
-            what: that, in words.
+            field: the counter that is too low.
+            than: the name of the value that it must not be below.
+            what: this value in words.
         """
         super().__init__(f"{field} is below {what}", location=(field,))
         self.than = than
