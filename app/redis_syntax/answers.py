@@ -1,4 +1,7 @@
-"""Answers: replies of commands as JSON, written in turns, as one may be many megabytes."""
+"""Answers: replies of commands as JSON.
+
+A reply may have many megabytes, so it is written in turns.
+"""
 
 import base64
 from collections.abc import Sequence
@@ -13,23 +16,23 @@ from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
 _ITEMS_AT_ONCE = 256
-"""So many strings or numbers are written before others may have their turn."""
+"""How many strings or numbers are written before other tasks may run."""
 
 
 class Answers:
-    """Replies that are written one after the other."""
+    """A writer for the replies of one request."""
 
     def __init__(self, *, is_base64: bool) -> None:
-        """Begin with nothing; with `is_base64`, strings of replies are base64 text."""
+        """Start without replies. With `is_base64`, the strings in replies are written as base64."""
         self._is_base64 = is_base64
-        self._written = BytesIO(b"[")  # an array, of which the first item may be all there is
+        self._written = BytesIO(b"[")  # the start of an array; `only` leaves it out
         self._written.seek(1)
         self._turn = Turn()
         self._count = 0
         self.size_bytes = 0
 
     async def add(self, reply: Reply | StreamError) -> None:
-        """Write what a command has answered, as an object."""
+        """Write the reply of a command, or its error, as a JSON object."""
         if self._count:
             self._write(b",")
         self._count += 1
@@ -42,11 +45,11 @@ class Answers:
         await self._turn.pause()
 
     def only(self) -> bytes:
-        """Return the only reply."""
+        """Return the JSON of the only reply."""
         return bytes(self._written.getbuffer()[1:])
 
     def all(self) -> bytes:
-        """Return the replies, as an array; nothing can be added any more."""
+        """Return the JSON array of all replies. Call this once, after the last `add`."""
         self._written.write(b"]")
         return self._written.getvalue()  # no copy: it may be many megabytes
 
@@ -90,7 +93,7 @@ def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
 
 
 def _is_small(reply: Sequence[Reply]) -> bool:
-    """Tell whether an array is not deep and has few items, as an entry mostly does."""
+    """Tell whether an array has few items and at most two levels, as most entries do."""
     items = len(reply)
     for item in reply if items <= _ITEMS_AT_ONCE else ():
         if _is_array(item):
@@ -101,7 +104,7 @@ def _is_small(reply: Sequence[Reply]) -> bool:
 
 
 def _leaves(reply: Sequence[Reply], begin: int) -> Sequence[Reply]:
-    """Return what comes before the next array, so much as may be written at once."""
+    """Return the items before the next array, at most `_ITEMS_AT_ONCE`."""
     items = reply[begin : begin + _ITEMS_AT_ONCE]
     end = next((at for at, item in enumerate(items) if _is_array(item)), len(items))
     return items[:end]

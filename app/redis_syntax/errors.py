@@ -1,4 +1,4 @@
-"""Errors: what Redis says where the engine says no. The one table of it."""
+"""Errors: the table of the texts that Redis has for the errors of the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTERS = {
 
 
 def error_text(error: errors.StreamError) -> str:
-    """Return why a command failed, in the words of Redis: the first word is a code."""
+    """Return why a command failed, as Redis says it. The first word is a code."""
     say = next(_TEXTS[kind] for kind in type(error).__mro__ if kind in _TEXTS)
     return say(error)
 
@@ -37,7 +37,7 @@ def _no_group(error: errors.GroupNotFound) -> str:
 
 
 _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
-    CommandError: str,  # it is a reply already
+    CommandError: str,  # its text is already a reply
     errors.StreamNotFound: lambda _: "ERR no such key",
     errors.GroupNotFound: _no_group,
     errors.GroupExists: lambda _: "BUSYGROUP Consumer Group name already exists",
@@ -50,6 +50,6 @@ _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
     errors.CounterTooLow: lambda error: _COUNTERS[error.than],
     errors.MemoryFull: lambda _: "OOM command not allowed when used memory > 'maxmemory'.",
     errors.Draining: lambda error: f"ERR {error}",
-    errors.Unavailable: lambda error: f"MISCONF {error}",  # of a disk that takes no writes
-    errors.StreamError: lambda error: f"ERR {error}",  # Redis knows no such thing
+    errors.Unavailable: lambda error: f"MISCONF {error}",  # Redis: the disk does not accept writes
+    errors.StreamError: lambda error: f"ERR {error}",  # Redis has no such error
 }

@@ -1,11 +1,12 @@
-"""Globs: patterns of names as Redis reads them, byte by byte (`stringmatchlen`).
+"""Globs: patterns for names with the syntax of Redis, byte by byte (`stringmatchlen`).
 
-A pattern becomes a regular expression that never goes back to where a star before the last one has
-ended: the first place where what follows a star fits is as good as any later one. So a match takes
-at most as many steps as the pattern has bytes times the name has.
+A pattern is compiled to a regular expression. For each star except the last, the expression takes
+the first place where the text after the star matches, and never tries a later one, because the
+first place is as good as any later one. So a match takes at most (bytes of the pattern) × (bytes of
+the name) steps.
 
-Where a range of a class has an end above 127, Redis does what the signs of the machine's `char`
-make of it; here bytes have no sign.
+In a range with an end above 127, the result in Redis depends on whether `char` is signed on its
+machine. Here bytes are always unsigned.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Callable, Iterator
 from headgate.app.redis_syntax.words import CommandError
 
 PATTERN_BYTES_MAX = 1024
-"""Longest pattern. To compile so many stars takes 8 ms; names are rarely a tenth as long."""
+"""Length of the longest pattern. Compiling so many stars takes 8 ms. Names rarely have a tenth of
+it."""
 
 _NOTHING = b"(?!)"
 _ANYTHING = b"."
@@ -24,7 +26,7 @@ _STAR = b""
 
 
 def matcher(pattern: bytes) -> Callable[[bytes], bool]:
-    """Return a test for names.
+    """Return a function that tells whether a name matches the pattern.
 
     Raises:
         CommandError: the pattern is too long.
@@ -34,7 +36,7 @@ def matcher(pattern: bytes) -> Callable[[bytes], bool]:
     if pattern == b"*":
         return lambda name: True  # noqa: ARG005
     expression = re.compile(_expression(pattern), re.DOTALL)
-    # Redis: no pattern but the empty one and a lone star fits the empty name.
+    # Redis: only the empty pattern and a single star match the empty name.
     return lambda name: expression.fullmatch(name) is not None and (bool(name) or not pattern)
 
 
@@ -48,7 +50,7 @@ def _expression(pattern: bytes) -> bytes:
 
 
 def _runs(pattern: bytes) -> list[bytes]:
-    """Return what stands before, between and behind the stars."""
+    """Return the parts of a pattern before, between and after its stars."""
     runs = [b""]
     for part in _parts(pattern):
         if part == _STAR:
@@ -79,10 +81,12 @@ def _parts(pattern: bytes) -> Iterator[bytes]:
 
 
 def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
-    """Read a class from behind its bracket; returns it, and the place behind its end.
+    """Read a class; `at` is the place after its opening bracket.
 
-    One without an end goes to the end of the pattern. A bracket ends it wherever it stands, also
-    as the first member, but not as the end of a range or behind a backslash.
+    Return it and the place after its end.
+
+    A class without an end extends to the end of the pattern. A closing bracket ends the class even
+    if it is the first member, but not if it is the end of a range or follows a backslash.
     """
     is_negated = pattern.startswith(b"^", at)
     at += is_negated

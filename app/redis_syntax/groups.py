@@ -96,7 +96,7 @@ def _bad_options(subcommand: bytes) -> CommandError:
 
 
 def _group_options(words: Sequence[bytes], name: str) -> tuple[int | None, bool]:
-    """Read `[MKSTREAM] [ENTRIESREAD n]`; returns entries read and whether to make the stream."""
+    """Read `[MKSTREAM] [ENTRIESREAD n]`; return entries read and whether to create the stream."""
     entries_read, makes_stream, at = None, False, 5
     while at < len(words):
         option = words[at].upper()
@@ -124,7 +124,7 @@ def _xgroup_create(words: Sequence[bytes]) -> AnyPlan:
     except InvalidId as error:
         if makes_stream:
             raise
-        return failing(error, DescribeStream(key), _refuse)  # Redis: the key comes first
+        return failing(error, DescribeStream(key), _refuse)  # Redis checks the key first
     start = GroupStart(last_id, entries_read)
     create = CreateGroup(key, group, start, create_stream=makes_stream, exist_ok=False)
     return Plan(create, done, _refuse)
@@ -136,7 +136,7 @@ def _xgroup_setid(words: Sequence[bytes]) -> AnyPlan:
 
     try:
         last_id = None if words[4] == b"$" else lax_id(words[4])
-    except InvalidId as error:  # Redis: the group comes first
+    except InvalidId as error:  # Redis checks the group first
         return failing(error, DescribeGroup(key, group), _refuse)
     position = UNSET if entries_read is None else entries_read
     return Plan(UpdateGroup(key, group, last_id, position), done, _refuse)
@@ -171,7 +171,7 @@ _XGROUP = {
 
 
 def _refuse(error: StreamError) -> Reply:
-    """Say that the key is missing, or the group, in the words of XGROUP."""
+    """Raise the error of XGROUP for a missing key or group; raise any other error unchanged."""
     if isinstance(error, GroupNotFound) and error.stream_exists:
         raise no_such_group(error.stream, error.group)
     if isinstance(error, StreamNotFound | GroupNotFound):
@@ -180,7 +180,7 @@ def _refuse(error: StreamError) -> Reply:
 
 
 def no_such_group(key: bytes, group: bytes) -> CommandError:
-    """Return the error of XGROUP and XINFO for a group that is not there."""
+    """Return the error of XGROUP and XINFO for a group that does not exist."""
     return CommandError(
         f"NOGROUP No such consumer group '{shown(group)}' for key name '{shown(key)}'"
     )
@@ -240,7 +240,7 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     try:
         for key, word in pairs:
             cursors.append(GroupCursor(key, _group_after(word)))
-    except StreamError as error:  # Redis: the groups up to here come first
+    except StreamError as error:  # Redis checks the groups up to here first
         keys = [key for key, _ in pairs[: len(cursors) + 1]]
         return failing(error, RequireGroups(keys, group), refuse)
     request = ReadGroup(
@@ -263,7 +263,7 @@ def _xreadgroup_reply(request: ReadGroup, reads: Sequence[GroupRead]) -> Reply:
     reply: list[Reply] = []
     for cursor, read in zip(request.cursors, reads, strict=True):
         is_history = cursor.after is not None
-        is_claiming = is_claiming and not is_history  # Redis: one history switches claiming off
+        is_claiming = is_claiming and not is_history  # Redis: after a history, no claiming
         entries = [
             _delivery_reply(delivery, is_claiming=is_claiming) for delivery in read.deliveries
         ]
@@ -289,7 +289,7 @@ def _group_after(word: bytes) -> EntryId | None:
             f"messages. The {sign} ID would just return an empty result set."
         )
     after = strict_id(word)
-    return None if after == MAX_ID else after  # Redis: the greatest id is how `>` is kept
+    return None if after == MAX_ID else after  # Redis stores `>` as the greatest id
 
 
 def _no_group_to_read(key: bytes, group: bytes) -> CommandError:
@@ -302,7 +302,7 @@ def xack(words: Sequence[bytes]) -> AnyPlan:
     key, group, if_missing = words[1], words[2], where_missing(0)
     try:
         ids = strict_ids(words[3:])
-    except InvalidId as error:  # Redis: where the group is missing, ids are not even looked at
+    except InvalidId as error:  # Redis checks the group before the ids
         return failing(error, RequireGroups([key], group), if_missing)
     ack = Ack(key, group, ids)
     return Plan(ack, lambda outcomes: outcomes.count(Outcome.ACKED), if_missing)
@@ -319,7 +319,7 @@ def xnack(words: Sequence[bytes]) -> AnyPlan:
     """XNACK key group SILENT|FAIL|FATAL IDS n id [id ...] [RETRYCOUNT c] [FORCE]."""
     try:
         nack = _nack_words(words)
-    except StreamError as error:  # Redis: the group comes first
+    except StreamError as error:  # Redis checks the group first
         return failing(error, RequireGroups([words[1]], words[2]))
     return Plan(nack, lambda outcomes: outcomes.count(Outcome.RELEASED))
 
@@ -421,7 +421,7 @@ def xclaim(words: Sequence[bytes]) -> AnyPlan:
 
     try:
         claim = _claim_words(words)
-    except StreamError as error:  # Redis: the group comes first
+    except StreamError as error:  # Redis checks the group first
         return failing(error, RequireGroups([key], group))
     return Plan(claim, lambda claimed: _claimed_reply(claimed, just_id=claim.just_id))
 
@@ -429,9 +429,9 @@ def xclaim(words: Sequence[bytes]) -> AnyPlan:
 def _claim_words(words: Sequence[bytes]) -> Claim:
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
     ids: list[EntryId] = []
-    with suppress(InvalidId):  # there the options begin
+    with suppress(InvalidId):  # the first word that is not an id begins the options
         for word in words[5:]:
-            ids.append(strict_id(word))  # noqa: PERF401 those before it count
+            ids.append(strict_id(word))  # noqa: PERF401 keep the ids before the error
     at = 5 + len(ids)
     values: dict[bytes, int] = {}
     flags: set[bytes] = set()

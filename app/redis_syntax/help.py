@@ -1,4 +1,4 @@
-"""Help: what XGROUP HELP and XINFO HELP answer."""
+"""Help: the replies of XGROUP HELP and XINFO HELP."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _stream(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     key, is_full = words[2], len(words) > 3
     try:
         count = _full_count(words) if is_full else None
-    except CommandError as error:  # Redis: the key comes first
+    except CommandError as error:  # Redis checks the key first
         return failing(error, DescribeStream(key))
     request = InspectStream(key, is_full, count, bounds.entries_max, bounds.size_bytes_max)
 
@@ -91,7 +91,7 @@ def _full_reply(stream: StreamInspection) -> Reply:
 
 
 def _full_count(words: Sequence[bytes]) -> int | None:
-    """Read `FULL [COUNT n]`; returns how many of each to list, None for all."""
+    """Read `FULL [COUNT n]`; return how many of each kind to list, or None for all."""
     is_right = words[3].upper() == b"FULL" and len(words) in (4, 6)
     if not is_right or (len(words) == 6 and words[4].upper() != b"COUNT"):
         text = "unknown subcommand or wrong number of arguments for"

@@ -1,4 +1,4 @@
-"""The key commands without which a client cannot live, and what it asks of a server."""
+"""Commands for keys and for the server that every client needs, beside the stream commands."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 
 def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. The cursor counts keys in byte order."""
+    """SCAN cursor [MATCH pattern] [COUNT n] [TYPE type].
+
+    The cursor is the number of keys before it, in byte order.
+    """
     cursor = _cursor(words[1])
     matches, count, kind, at = matcher(b"*"), _SCAN_COUNT, b"stream", 2
     while at < len(words):
@@ -120,7 +123,7 @@ def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         elif name == b"TYPE":
             kind = words[at + 1].lower()
         else:
-            # It is a hint: the rest comes with the next cursor.
+            # COUNT is only a hint: the next cursor continues with the rest.
             count = min(integer(words[at + 1]), bounds.entries_max)
             if count < 1:
                 raise CommandError(SYNTAX)
@@ -158,7 +161,7 @@ async def _matching(
 
 
 def _cursor(word: bytes) -> int:
-    """Read a cursor of SCAN: an unsigned 64-bit number."""
+    """Read a cursor of SCAN, an unsigned 64-bit number."""
     if not _CURSOR.fullmatch(word) or int(word) > U64_MAX:
         raise CommandError("ERR invalid cursor")
     return int(word)
@@ -228,10 +231,10 @@ def flush(words: Sequence[bytes]) -> AnyPlan:
 
 
 class _Setting(NamedTuple):
-    """A setting of CONFIG: what of the defaults it is, in which unit and bounds."""
+    """A setting of CONFIG: the field of the defaults that it sets, its unit and its bounds."""
 
     field: str
-    factor: int  # from the unit to that of the field
+    factor: int  # converts a value to the unit of the field
     minimum: int
     maximum: int
 
@@ -263,7 +266,7 @@ def config(words: Sequence[bytes]) -> AnyPlan:
 
 
 def _config_get(patterns: Sequence[bytes]) -> AnyPlan:
-    if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # together: each has to be compiled
+    if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # all patterns are compiled
         raise CommandError(f"ERR patterns are longer than {PATTERN_BYTES_MAX} bytes together")
     matchers = [matcher(pattern.lower()) for pattern in patterns]
 

@@ -1,4 +1,4 @@
-"""Performer: what runs the requests that commands become, and what INFO asks of it."""
+"""Performer: what Redis commands need of the engine."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ T = TypeVar("T")
 
 
 class Performer(Protocol):
-    """Carries out requests, one by one or all at one moment."""
+    """Carries out requests, one by one or several as a transaction."""
 
     async def perform(self, request: Request[T]) -> T:
-        """Carry out a request; returns its reply, or raises what it says that it raises."""
+        """Carry out a request, and return its reply.
+
+        Raises:
+            StreamError: one of the errors that the request lists.
+        """
         ...
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between; returns replies and errors."""
+        """Carry out requests with nothing in between, and return their replies or errors."""
         ...
 
     @property
@@ -29,10 +33,10 @@ class Performer(Protocol):
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return on how many streams reads are blocked, and on how many of them by a group."""
+        """Return how many streams have blocked reads, and how many have blocked group reads."""
         ...
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes no snapshot has yet."""
+        """Return how many changes are in no snapshot yet."""
         ...

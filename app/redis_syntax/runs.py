@@ -1,4 +1,4 @@
-"""Commands: Redis words run against the engine, one by one or all at one moment."""
+"""Commands: runs Redis commands on the engine, one by one or as a transaction."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,17 @@ from headgate.engine.limits import COMMAND_WORDS_MAX
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
 _ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
-_ABOUT_ALL_MAX = 4  # each looks at all streams
+_ABOUT_ALL_MAX = 4  # each visits all streams
 
 
 class CommandRunner:
-    """Runs commands and counts them. What fails is a `StreamError` whose text is the reply."""
+    """Runs commands and counts them. A command that fails raises a `StreamError`.
+
+    `error_text` turns the error into the text of the reply.
+    """
 
     def __init__(self, engine: Performer, bounds: Bounds | None = None) -> None:
-        """Run commands against this engine; a reply keeps within the bounds."""
+        """Run commands on this engine. Each reply keeps within the bounds."""
         self._engine = engine
         self._server = ServerCommands(engine)
         self._bounds = bounds or Bounds()
@@ -32,22 +35,22 @@ class CommandRunner:
         }
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command may take long."""
+        """Tell whether a command may take a long time."""
         return bool(words) and words[0].upper() in _LONG
 
     def only_reads(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command changes nothing.
 
         Raises:
-            CommandError: there is no such command.
+            CommandError: the command does not exist.
         """
         return find(words, self._commands)[0].only_reads
 
     async def run(self, words: Sequence[bytes]) -> Reply:
-        """Run one command, waiting if it blocks.
+        """Run one command. A blocking command waits.
 
         Raises:
-            StreamError: it failed.
+            StreamError: the command failed.
         """
         entry, name = self._find(words)
         with self._server.running(name):
@@ -63,12 +66,14 @@ class CommandRunner:
         return reply if plan.finish is None else await plan.finish(reply)
 
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
-        """Run commands at one moment with nothing in between; none of them waits (MULTI, EXEC).
+        """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
 
-        A command that fails does not stop those behind it. Their replies share the bounds of one.
+        A command that fails does not stop the commands after it. All replies together keep within
+        the bounds of one reply.
 
         Raises:
-            CommandError: a command is unknown or has a wrong number of words; then none is run.
+            CommandError: a command is unknown or has a wrong number of words. In this case no
+                command is run.
         """
         turn = Turn()
         try:
@@ -113,7 +118,7 @@ class CommandRunner:
 
 
 def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
-    """Refuse what would take too long with nothing in between."""
+    """Refuse a transaction that would take too long, as no other request runs in between."""
     if sum(map(len, commands)) > COMMAND_WORDS_MAX:
         raise CommandError(f"ERR a transaction has at most {COMMAND_WORDS_MAX} words")
     if sum(bool(words) and words[0].upper() in _ABOUT_ALL for words in commands) > _ABOUT_ALL_MAX:
@@ -121,7 +126,7 @@ def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
 
 
 def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """Return what a command does; if its words make no sense, that is to fail in its turn."""
+    """Return the plan of a command; if its words are wrong, the plan fails when it is run."""
     try:
         return entry.read(words, bounds)
     except StreamError as error:

@@ -1,4 +1,4 @@
-"""Server: what clients ask about the server itself, and the counters behind it."""
+"""Server: the commands INFO and CONFIG, and the counters that they show."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from headgate.engine.replies import KeyspaceInfo
 from headgate.engine.requests.keyspace import DescribeKeyspace, TellTime
 
 SPOKEN_VERSION = "8.10.1"
-"""The Redis whose stream commands these are."""
+"""The version of Redis whose stream commands these are."""
 
-_MORE = frozenset({"commandstats"})  # told only when asked for
+_MORE = frozenset({"commandstats"})  # shown only on request
 
 Lines = dict[str, object]
 
 
 @dataclass
 class _CommandCounts:
-    """How often a command was run, for how long, and how that ended."""
+    """How often a command was run, how long it took, and how often it failed."""
 
     calls: int = 0
     elapsed_us: int = 0
-    rejected: int = 0  # never run: a wrong number of words
+    rejected: int = 0  # not run: a wrong number of words
     failed: int = 0
 
     def __str__(self) -> str:
@@ -47,12 +47,12 @@ class _CommandCounts:
 
 
 class ServerCommands:
-    """Counts commands, and answers INFO and CONFIG."""
+    """Counts commands, and replies to INFO and CONFIG."""
 
     def __init__(self, engine: Performer) -> None:
-        """Start counting."""
+        """Start with all counters at 0."""
         self._engine = engine
-        self._version = version("headgate")  # it is in a file, and nobody waits for one later
+        self._version = version("headgate")  # read from a file now, and not while a client waits
         self._started_s = time.perf_counter()
         self._counts: dict[str, _CommandCounts] = {}
         self._errors: Counter[str] = Counter()
@@ -73,7 +73,7 @@ class ServerCommands:
 
     @contextmanager
     def running(self, command: str) -> Iterator[None]:
-        """Count a call of a command, and how it ends."""
+        """Count a call of a command, its duration and its outcome."""
         started_s = time.perf_counter()
         try:
             yield
@@ -94,7 +94,7 @@ class ServerCommands:
             self._count_error(failure)
 
     def reject(self, command: str | None, failure: StreamError) -> None:
-        """Count what was not even run; an unknown command has no name."""
+        """Count a command that was not run. The name is None if the command is unknown."""
         self._count_error(failure)
         if command is not None:
             self._counts.setdefault(command, _CommandCounts()).rejected += 1
@@ -176,6 +176,6 @@ def _about_keyspace(keyspace: KeyspaceInfo) -> Lines:
 
 
 def _peak_bytes() -> int:
-    """Return the most memory this process ever had."""
+    """Return the greatest memory size that this process has had, in bytes."""
     unit = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -73,7 +73,7 @@ _NO_COUNT = "ERR Number of IDs must be a positive integer"
 
 @dataclass
 class _Options:
-    """What stands between the key and the id of XADD, or after the key of XTRIM."""
+    """The options between the key and the id of XADD, or after the key of XTRIM."""
 
     max_length: int | None = None
     min_id: EntryId | None = None
@@ -89,10 +89,10 @@ class _Options:
         return self.max_length is not None or self.min_id is not None
 
     def idempotent(self, fields: tuple[bytes, ...]) -> Idempotent | None:
-        """Return what makes the append repeatable, if that was asked for.
+        """Return the idempotency key of the append, or None if the command has none.
 
         Raises:
-            CommandError: it is too long to be remembered.
+            CommandError: the key or its producer is too long.
         """
         if self.producer is None:
             return None
@@ -101,10 +101,10 @@ class _Options:
         return key
 
     def trim(self) -> TrimTo | None:
-        """Return the trim that was asked for.
+        """Return the trim that the command asks for, or None.
 
         Raises:
-            CommandError: LIMIT stands where it has no meaning.
+            CommandError: LIMIT is given without a trim, or the trim is not approximate.
         """
         if self.limit and not self.has_trim:
             raise CommandError(f"{SYNTAX}, {_LIMIT} specifying a trimming strategy")
@@ -122,7 +122,7 @@ class _Options:
 
 
 def _trim_option(options: _Options, words: Sequence[bytes], at: int) -> int | None:
-    """Read a trimming option at a place; returns the place behind it, None if there is none."""
+    """Read a trimming option at `at`; return the place after it, or None if there is none."""
     name, left = words[at].upper(), len(words) - at - 1
     if name in (b"MAXLEN", b"MINID") and left:
         if options.has_trim:
@@ -194,7 +194,7 @@ def xadd(words: Sequence[bytes]) -> AnyPlan:
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, StreamNotFound) and options.creates:
-            check_names(key)  # no stream is created with a name that is too long
+            check_names(key)  # a long name is refused only if it would create a stream
         return where_missing(None)(error)
 
     return Plan(add, lambda added: str(added.ids[0]).encode(), refuse)
@@ -253,11 +253,11 @@ def _range(
     )
 
     def shape(entries: Sequence[Entry]) -> Reply:
-        # Redis: COUNT 0 is a null array, but an empty one for a missing key.
+        # Redis: COUNT 0 gives a null array, but a missing key gives an empty one.
         return None if limit == 0 else [entry_reply(entry) for entry in entries]
 
     def refuse(error: StreamError) -> Reply:
-        if isinstance(error, ReplyTooLarge):  # a shorter reply would be wrong
+        if isinstance(error, ReplyTooLarge):  # a reply that is cut would be wrong
             text = f"{bounds.entries_max} entries, {READ_PARTS_MAX} names and values, or "
             text += f"{bounds.size_bytes_max} bytes"
             raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
@@ -271,7 +271,7 @@ def xdel(words: Sequence[bytes]) -> AnyPlan:
     key, if_missing = words[1], where_missing(0)
     try:
         ids = strict_ids(words[2:])
-    except InvalidId as error:  # Redis: of a missing key, ids are not even looked at
+    except InvalidId as error:  # Redis checks the key before the ids
         return failing(error, DescribeStream(key), if_missing)
     return Plan(Delete(key, ids), lambda outcomes: outcomes.count(Deletion.DELETED), if_missing)
 
@@ -286,7 +286,8 @@ def xdelex(words: Sequence[bytes]) -> AnyPlan:
 def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId]]:
     """Read `[KEEPREF|DELREF|ACKED] IDS n id [id ...]`, in any order, to the end of the words.
 
-    Redis: ids are looked at once all the words make sense, and the last IDS counts.
+    As in Redis, the ids are parsed after all other words have been checked, and the last IDS is
+    used.
     """
     references: References | None = None
     ids: Sequence[bytes] = ()
@@ -312,32 +313,32 @@ def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId
 
 
 def deletions_reply(outcomes: Sequence[Deletion]) -> Reply:
-    """Return the integers of XDELEX and XACKDEL."""
+    """Return the array of integers with which XDELEX and XACKDEL reply."""
     return [_DELETION[outcome] for outcome in outcomes]
 
 
 @dataclass
 class ReadOptions:
-    """What stands before STREAMS in XREAD and XREADGROUP."""
+    """The options before STREAMS in XREAD and XREADGROUP."""
 
     count: int | None = None
     total_max: int | None = None
     size_bytes_max: int | None = None
-    block_ms: int | None = None  # None: does not block; 0: without end
+    block_ms: int | None = None  # None: do not block; 0: block without limit
 
     @property
     def wait_ms(self) -> int | None:
-        """Return how long to wait; 0 not at all, None without end."""
+        """Return how long to wait: 0 means no wait, None means without limit."""
         return 0 if self.block_ms is None else self.block_ms or None
 
     def budget(self, bounds: Bounds) -> Budget:
-        """Return what all streams may give together, within the bounds of one reply."""
+        """Return what all streams together may return, within the bounds of one reply."""
         entries_max = min(self.total_max or bounds.entries_max, bounds.entries_max)
         return Budget(entries_max, bounds.size_bytes_max, self.size_bytes_max)
 
 
 def read_option(options: ReadOptions, words: Sequence[bytes], at: int) -> int | None:
-    """Read an option XREAD and XREADGROUP share; returns the place behind it."""
+    """Read an option of both XREAD and XREADGROUP at `at`; return the place after it, or None."""
     name = words[at].upper()
     if at + 1 >= len(words) or name not in (b"COUNT", b"BLOCK", b"MAXCOUNT", b"MAXSIZE"):
         return None
@@ -367,7 +368,7 @@ def check_read_options(options: ReadOptions) -> None:
 def keys_and_ids(
     words: Sequence[bytes], at: int, command: str, what: str
 ) -> list[tuple[bytes, bytes]]:
-    """Read the keys and ids behind STREAMS."""
+    """Return the keys after STREAMS, each with its id."""
     remaining = words[at:]
     if not remaining or len(remaining) % 2:
         text = f"Unbalanced '{command}' list of streams: for each stream key an ID"
@@ -452,10 +453,10 @@ def xsetid(words: Sequence[bytes]) -> AnyPlan:
 
 
 class _Setting(NamedTuple):
-    """What XCFGSET may set: a field of the configuration, and in which bounds."""
+    """A setting of XCFGSET: the field of the configuration that it sets, and its bounds."""
 
     field: str
-    factor: int  # from the unit to that of the field
+    factor: int  # converts a value to the unit of the field
     maximum: int
     unit: str
 
@@ -473,13 +474,13 @@ def xcfgset(words: Sequence[bytes]) -> AnyPlan:
     key = words[1]
     try:
         patch = StreamPatch(**_settings(words))
-    except CommandError as error:  # Redis: the key comes first
+    except CommandError as error:  # Redis checks the key first
         return failing(error, DescribeStream(key))
     return Plan(UpdateStream(key, patch), done)
 
 
 def _settings(words: Sequence[bytes]) -> dict[str, int]:
-    """Return the fields that XCFGSET sets, with their values."""
+    """Return the fields that the command sets, with their values."""
     given: dict[str, int] = {}
     at = 2
     while at < len(words):
@@ -522,7 +523,7 @@ def _refuse_to_remember(error: StreamError) -> Reply:
 
 
 def entry_reply(entry: Entry) -> Reply:
-    """Return an entry as Redis does: its id, and its fields laid flat."""
+    """Return an entry as Redis writes it: the id, and a flat array of names and values."""
     entry_id, fields = entry
     return [b"%d-%d" % entry_id, list(fields)]
 

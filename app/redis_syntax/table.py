@@ -1,4 +1,4 @@
-"""The table of commands: names, arities, and who reads their words."""
+"""The table of commands: their names, their numbers of words, and the functions that parse them."""
 
 from __future__ import annotations
 
@@ -12,38 +12,41 @@ from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, shown
 
 @dataclass(frozen=True)
 class Command:
-    """A command: how many words it has, its name included (negative: at least)."""
+    """A command, and how many words it has, its name included.
+
+    A negative number means at least so many.
+    """
 
     arity: int
 
     def check_arity(self, words: Sequence[bytes], name: str) -> None:
-        """Raise `CommandError` if a command has too few words or too many."""
+        """Raise `CommandError` if a command has a wrong number of words."""
         if len(words) != self.arity if self.arity > 0 else len(words) < -self.arity:
             raise wrong_arity(name)
 
 
 @dataclass(frozen=True)
 class SmallReply(Command):
-    """A command whose reply is small, and who reads its words."""
+    """A command whose reply is always small, with the function that parses its words."""
 
     plan: Callable[[Sequence[bytes]], AnyPlan]
     only_reads: bool = False
 
     def read(self, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-        """Return what the command will do."""
+        """Return the plan of a command."""
         del bounds
         return self.plan(words)
 
 
 @dataclass(frozen=True)
 class LargeReply(Command):
-    """A command whose reply might become large, and who reads its words."""
+    """A command whose reply may be large, with the function that parses its words."""
 
     plan: Callable[[Sequence[bytes], Bounds], AnyPlan]
     only_reads: bool = False
 
     def read(self, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-        """Return what the command will do, with its reply within bounds."""
+        """Return the plan of a command. Its reply keeps within the bounds."""
         return self.plan(words, bounds)
 
 
@@ -111,11 +114,11 @@ def find(words: Sequence[bytes], commands: Mapping[bytes, AnyCommand]) -> tuple[
     """Return a command and its full name.
 
     Args:
-        words: the name, perhaps with a subcommand, and the arguments.
-        commands: the commands there are, beside those with subcommands.
+        words: the name, for some commands a subcommand, and the arguments.
+        commands: all commands except those with subcommands.
 
     Raises:
-        CommandError: there is no such command or subcommand.
+        CommandError: the command or the subcommand does not exist.
     """
     name = words[0].upper() if words else b""
     if name in SUBCOMMANDS:

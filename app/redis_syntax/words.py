@@ -1,4 +1,4 @@
-"""Words: the arguments of a command, and what can be read from them, in Redis's order and texts."""
+"""Words: parses the arguments of commands, with the checks and the error texts of Redis."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ OK = Status("OK")
 
 
 def done(outcome: object) -> Reply:
-    """Return OK, the reply of a command whose outcome nobody asks for."""
+    """Return OK, whatever the outcome."""
     del outcome
     return OK
 
 
 Finish = Callable[[Reply], Awaitable[Reply]]
-"""Makes a reply of what was found. It takes as many turns as it needs."""
+"""Completes a reply. It may take several turns of the event loop."""
 
 
 class CommandError(StreamError):
-    """A command that cannot be run; its text is the reply."""
+    """A command that cannot be run. The text is its reply."""
 
 
 class Bounds(NamedTuple):
-    """What one reply may hold: more would be in the way of everyone else."""
+    """How much one reply may hold. A larger reply would delay other clients."""
 
     entries_max: int = DEFAULTS.read_entries_max
-    size_bytes_max: int = DEFAULTS.read_bytes_max  # names and values, about
+    size_bytes_max: int = DEFAULTS.read_bytes_max  # names and values, approximately
 
     def shared(self, count: int) -> Bounds:
-        """Return what each of so many replies may hold."""
+        """Return the bounds of each of `count` replies that share these bounds."""
         return Bounds(max(self.entries_max // count, 1), max(self.size_bytes_max // count, 1))
 
 
@@ -60,15 +60,15 @@ def _fail(error: StreamError) -> Reply:
 
 @dataclass(frozen=True)
 class Plan(Generic[T]):
-    """What a command asks of the engine, and what it makes of the answer."""
+    """The request that a command makes to the engine, and how its reply is made."""
 
     request: Request[T]
     shape: Callable[[T], Reply]
-    refuse: Callable[[StreamError], Reply] = _fail  # what it says of an error, or raises instead
-    finish: Finish | None = None  # what its reply still needs, for which nothing is looked up
+    refuse: Callable[[StreamError], Reply] = _fail  # makes the reply to an error, or raises
+    finish: Finish | None = None  # completes the reply; does not use the engine
 
     def reply(self, outcome: T | StreamError) -> Reply:
-        """Return the reply to what became of the request.
+        """Return the reply for the outcome of the request.
 
         Raises:
             StreamError: the command failed.
@@ -84,12 +84,13 @@ def failing(
     request: Request[Any] = TellTime(),  # noqa: B008 it is a value
     refuse: Callable[[StreamError], Reply] = _fail,
 ) -> AnyPlan:
-    """Return the plan of a command whose words make no sense.
+    """Return the plan of a command whose words are wrong. It always fails.
 
     Args:
         error: what is wrong with the words.
-        request: what Redis looks at before it looks at these words.
-        refuse: what it says if that fails.
+        request: what Redis checks before it parses these words. If it fails, that error comes
+            first.
+        refuse: makes the reply if the request fails.
     """
 
     def shape(_: object) -> Reply:
@@ -99,7 +100,10 @@ def failing(
 
 
 def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
-    """Return what replies so where a stream or group is missing, and raises any other error."""
+    """Return a function that replies `reply` if a stream or group is missing.
+
+    The function raises any other error.
+    """
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, StreamNotFound | GroupNotFound):
@@ -110,10 +114,10 @@ def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
 
 
 def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:
-    """Read a signed 64-bit integer, strictly: no blanks, no `+`, no leading zeros.
+    """Read a signed 64-bit integer without blanks, `+` or leading zeros.
 
     Raises:
-        CommandError: it is none, with the text `error`.
+        CommandError: the word is not such an integer. `error` is the text.
     """
     if not _INTEGER.fullmatch(word) or len(word) > 20 or not -_I64_MAX - 1 <= int(word) <= _I64_MAX:
         raise CommandError(error)
@@ -121,25 +125,25 @@ def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:
 
 
 def strict_id(word: bytes, missing_seq: int = 0) -> EntryId:
-    """Read an entry id where `-` and `+` have no meaning."""
+    """Read an entry id. The words `-` and `+` are not ids here."""
     return EntryId.parse(word.decode("latin-1"), missing_seq=missing_seq)
 
 
 def strict_ids(words: Sequence[bytes]) -> list[EntryId]:
-    """Read entry ids where `-` and `+` have no meaning."""
+    """Read entry ids. The words `-` and `+` are not ids here."""
     ids = plain_ids(b" ".join(words).decode("latin-1"), len(words))
     return [strict_id(word) for word in words] if ids is None else ids
 
 
 def lax_id(word: bytes, missing_seq: int = 0) -> EntryId:
-    """Read an entry id where `-` and `+` are the least and the greatest."""
+    """Read an entry id. The words `-` and `+` mean the least and the greatest id."""
     if word == b"-":
         return EntryId(0, 0)
     return EntryId(U64_MAX, U64_MAX) if word == b"+" else strict_id(word, missing_seq)
 
 
 def range_start(word: bytes) -> EntryId:
-    """Read the lower bound of a range; `(` excludes it."""
+    """Read the lower bound of a range. A bound that starts with `(` is excluded from the range."""
     if not _is_exclusive(word):
         return lax_id(word)
     bound = strict_id(word[1:])
@@ -149,7 +153,7 @@ def range_start(word: bytes) -> EntryId:
 
 
 def range_end(word: bytes) -> EntryId:
-    """Read the upper bound of a range; `(` excludes it."""
+    """Read the upper bound of a range. A bound that starts with `(` is excluded from the range."""
     if not _is_exclusive(word):
         return lax_id(word, U64_MAX)
     bound = strict_id(word[1:], U64_MAX)
@@ -159,10 +163,10 @@ def range_end(word: bytes) -> EntryId:
 
 
 def check_names(*names: bytes) -> None:
-    """Refuse names and keys that are too long to be held on to.
+    """Refuse names and keys that are too long to be kept.
 
     Raises:
-        CommandError: one is.
+        CommandError: a name is too long.
     """
     if max(map(len, names)) > COMMAND_NAME_BYTES_MAX:
         raise CommandError(f"ERR a name or key has at most {COMMAND_NAME_BYTES_MAX} bytes")
@@ -172,7 +176,7 @@ def check_queues(names: Sequence[bytes]) -> None:
     """Refuse a read of too many streams.
 
     Raises:
-        CommandError: they are too many, or the name of one is too long.
+        CommandError: there are too many streams, or a name is too long.
     """
     if len(names) > QUEUES_MAX:
         raise CommandError(f"ERR one read takes at most {QUEUES_MAX} streams, not {len(names)}")
@@ -180,12 +184,12 @@ def check_queues(names: Sequence[bytes]) -> None:
 
 
 def wrong_arity(command: str) -> CommandError:
-    """Return the error of a command with too few or too many words."""
+    """Return the error of a command with a wrong number of words."""
     return CommandError(f"ERR wrong number of arguments for '{command}' command")
 
 
 def shown(name: bytes) -> str:
-    """Return a name as it stands in an error text."""
+    """Return a name as text for an error."""
     return name.decode(errors="replace")
 
 
