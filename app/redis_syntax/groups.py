@@ -10,6 +10,8 @@ from functools import partial
 from msgspec import UNSET
 
 from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.help import help_
 from headgate.app.redis_syntax.streams import (
     ReadOptions,
     check_read_options,
@@ -503,3 +505,25 @@ def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:
     if just_id:
         return [str(delivery.id).encode() for delivery in claimed.deliveries]
     return [_delivery_reply(delivery, is_claiming=False) for delivery in claimed.deliveries]
+
+
+COMMANDS: CommandTable = {
+    b"XREADGROUP": LargeReply(-7, xreadgroup),
+    b"XACK": SmallReply(-4, xack),
+    b"XACKDEL": SmallReply(-6, xackdel),
+    b"XNACK": SmallReply(-7, xnack),
+    b"XPENDING": LargeReply(-3, xpending, only_reads=True),
+    b"XCLAIM": SmallReply(-6, xclaim),
+    b"XAUTOCLAIM": LargeReply(-6, xautoclaim),
+}
+
+SUBCOMMANDS: SubcommandTable = {
+    b"XGROUP": {
+        b"CREATE": SmallReply(-5, xgroup),
+        b"SETID": SmallReply(-5, xgroup),
+        b"DESTROY": SmallReply(4, xgroup),
+        b"CREATECONSUMER": SmallReply(5, xgroup),
+        b"DELCONSUMER": SmallReply(5, xgroup),
+        b"HELP": SmallReply(2, help_, only_reads=True),
+    },
+}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from headgate.app.backends.port import Reply, Status
+from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.words import (
     SYNTAX,
@@ -301,3 +302,26 @@ def _setting(name: bytes, text: bytes) -> int:
     if not minimum <= value <= maximum:
         raise CommandError(f"{failed} must be between {minimum} and {maximum} inclusive")
     return value
+
+
+COMMANDS: CommandTable = {
+    b"PING": SmallReply(-1, ping, only_reads=True),
+    b"ECHO": SmallReply(2, echo, only_reads=True),
+    b"TIME": SmallReply(1, time, only_reads=True),
+    b"DEL": SmallReply(-2, delete),
+    b"UNLINK": SmallReply(-2, delete),
+    b"EXISTS": SmallReply(-2, exists, only_reads=True),
+    b"TYPE": SmallReply(2, type_, only_reads=True),
+    b"KEYS": LargeReply(2, keys, only_reads=True),
+    b"SCAN": LargeReply(-2, scan, only_reads=True),
+    b"DBSIZE": SmallReply(1, dbsize, only_reads=True),
+    b"RENAME": SmallReply(3, rename),
+    b"EXPIRE": SmallReply(-3, expire),
+    b"PEXPIRE": SmallReply(-3, expire),
+    b"TTL": SmallReply(2, ttl, only_reads=True),
+    b"PTTL": SmallReply(2, ttl, only_reads=True),
+    b"PERSIST": SmallReply(2, persist),
+    b"FLUSHALL": SmallReply(-1, flush),
+    b"FLUSHDB": SmallReply(-1, flush),
+    b"CONFIG": SmallReply(-2, config),
+}

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.command import AnyCommand, LargeReply, SmallReply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.table import COMMANDS, AnyCommand, LargeReply, SmallReply, find
+from headgate.app.redis_syntax.table import COMMANDS, find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,
@@ -534,3 +535,18 @@ def _new_id(word: bytes) -> IdRequest:
     if word.endswith(b"-*"):
         return PartialId(strict_id(word[:-2], U64_MAX).ms)
     return strict_id(word)
+
+
+COMMANDS: CommandTable = {
+    b"XADD": SmallReply(-5, xadd),
+    b"XTRIM": SmallReply(-4, xtrim),
+    b"XLEN": SmallReply(2, xlen, only_reads=True),
+    b"XRANGE": LargeReply(-4, xrange, only_reads=True),
+    b"XREVRANGE": LargeReply(-4, xrevrange, only_reads=True),
+    b"XREAD": LargeReply(-4, xread, only_reads=True),
+    b"XDEL": SmallReply(-3, xdel),
+    b"XDELEX": SmallReply(-5, xdelex),
+    b"XSETID": SmallReply(-3, xsetid),
+    b"XCFGSET": SmallReply(-2, xcfgset),
+    b"XIDMPRECORD": SmallReply(5, xidmprecord),
+}

@@ -11,12 +11,13 @@ decision of its own. The reply of the last part is the reply to the request.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from headgate.engine.commands import Command
 from headgate.engine.entry import EntryId
+from headgate.engine.requests import Request
 from headgate.engine.state.keyspace import Keyspace
 
 T = TypeVar("T")
@@ -63,6 +64,10 @@ class Decision(NamedTuple, Generic[T]):
 
 Step = Callable[[Keyspace, int], Decision[T]]
 """Makes a decision, or a part of one, from the state and the time (unix ms)."""
+
+
+Decisions = Mapping[type[Request[Any]], Callable[[Keyspace, Any, int], Decision[Any]]]
+"""Which function decides about which requests."""
 
 
 def in_parts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.replies import Commit, Portion, gap_after
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead
@@ -107,3 +107,9 @@ def _portion(
         first_id=stream_state.log.first_id if stream_state.log.length else None,
         gap=gap_after(after, stream_state.trimmed_through),
     )
+
+
+DECISIONS: Decisions = {
+    PlanRead: plan_read,
+    LastCommit: last_commit,
+}

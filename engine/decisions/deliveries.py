@@ -16,7 +16,7 @@ from headgate.engine.commands import (
     PendingPurged,
 )
 from headgate.engine.config import GroupPolicy
-from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.group_reads import taken_over
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import (
@@ -383,3 +383,15 @@ def _count_after_nack(count: int, request: Nack) -> int:
     if request.mode is NackMode.FATAL:
         return COUNT_MAX
     return max(count - 1, 0) if request.mode is NackMode.SILENT else count
+
+
+DECISIONS: Decisions = {
+    GiveBack: give_back,
+    Ack: ack,
+    AckThrough: ack_through,
+    AckAndDelete: ack_and_delete,
+    Nack: nack,
+    Extend: extend,
+    Claim: claim,
+    Autoclaim: autoclaim,
+}

@@ -19,7 +19,7 @@ from headgate.engine.commands import (
     StreamCreated,
 )
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.keys import keys_max, made_before
 from headgate.engine.decisions.trims import check_trim, purge, trims_after
 from headgate.engine.entry import (
@@ -420,3 +420,11 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
     if wanted <= last_id:
         raise IdNotGreater(request, last_id=last_id, index=index)
     return wanted
+
+
+DECISIONS: Decisions = {
+    Add: add,
+    Range: range_,
+    Read: read,
+    Delete: delete,
+}

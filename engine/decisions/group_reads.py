@@ -15,7 +15,7 @@ from headgate.engine.commands import (
     EntriesDelivered,
     EntriesRedelivered,
 )
-from headgate.engine.decisions import Decision, Unclaimable
+from headgate.engine.decisions import Decision, Decisions, Unclaimable
 from headgate.engine.entry import MAX_ID, EntryId, Fields
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import CLAIM_SCAN_MAX, COUNT_MAX, GROUP_READ_MAX
@@ -385,3 +385,8 @@ def _room(limit: int | None, max_pending: int | None, held: int) -> int | None:
         return limit
     room = max(max_pending - held, 0)
     return room if limit is None else min(limit, room)
+
+
+DECISIONS: Decisions = {
+    ReadGroup: read_group,
+}

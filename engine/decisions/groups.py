@@ -22,7 +22,7 @@ from headgate.engine.commands import (
     StreamCreated,
 )
 from headgate.engine.config import NO_POLICY, StreamConfig, patched
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
@@ -255,3 +255,16 @@ def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None)
     """Yield the items whose names come after `after`, in order of names."""
     names = by_name.irange(after, inclusive=(False, True))
     return (by_name[name] for name in islice(names, limit))
+
+
+DECISIONS: Decisions = {
+    ListGroups: list_groups,
+    DescribeGroup: describe_group,
+    CreateGroup: create_group,
+    UpdateGroup: update_group,
+    DestroyGroup: destroy_group,
+    ListConsumers: list_consumers,
+    DescribeConsumer: describe_consumer,
+    CreateConsumer: create_consumer,
+    DeleteConsumer: delete_consumer,
+}

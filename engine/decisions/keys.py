@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.engine.commands import KeyRemembered, KeysForgotten
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.errors import EntryNotFound, IdempotencyMismatch
 from headgate.engine.limits import FORGOTTEN_KEYS_MS
 from headgate.engine.requests.idempotency import Idempotent
@@ -81,3 +81,8 @@ def forget_keys(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None
         return Decision(None, [])
     some_ms = keyspace.wall_ms(first_at_ms) + FORGOTTEN_KEYS_MS
     return Decision(None, [KeysForgotten(stream, min(before_ms, some_ms))])
+
+
+DECISIONS: Decisions = {
+    RememberKey: remember_key,
+}

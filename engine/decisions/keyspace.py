@@ -16,7 +16,7 @@ from headgate.engine.commands import (
     StreamDeleted,
     StreamRenamed,
 )
-from headgate.engine.decisions import Decision, in_parts
+from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.groups import group_info
 from headgate.engine.decisions.keys import key_limits
 from headgate.engine.decisions.streams import stream_info
@@ -304,3 +304,23 @@ def expire(keyspace: Keyspace, now_ms: int) -> Decision[None]:
     """Decide to delete streams whose expiry time has passed, the earliest first, some at a time."""
     over = takewhile(lambda expiry: expiry[0] <= now_ms, keyspace.expiring)
     return Decision(None, [StreamDeleted(name) for _, name in islice(over, EXPIRED_AT_ONCE_MAX)])
+
+
+DECISIONS: Decisions = {
+    TellTime: tell_time,
+    DescribeKeyspace: describe_keyspace,
+    ListNames: list_names,
+    ScanNames: scan_names,
+    CountStreams: count_streams,
+    RequireGroups: require_groups,
+    InspectStream: inspect_stream,
+    DeleteStreams: delete_streams,
+    DeleteAll: delete_all,
+    RenameStream: rename_stream,
+    ExpireStream: expire_stream,
+    PersistStream: persist_stream,
+    TimeToLive: time_to_live,
+    SetCounters: set_counters,
+    GetDefaults: get_defaults,
+    ChangeDefaults: change_defaults,
+}

@@ -7,7 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.limits import DESCRIBED_MAX, PENDING_SCAN_MAX
 from headgate.engine.replies import PendingItem, PendingSummary
 from headgate.engine.requests.deliveries import ListPending, SumPending
@@ -80,3 +80,9 @@ def pending_item(pending: PendingEntry, steady_ms: int) -> PendingItem:
     if owner is None:
         return PendingItem(pending.id, None, None, count)
     return PendingItem(pending.id, owner.name, pending.idle_ms(steady_ms), count)
+
+
+DECISIONS: Decisions = {
+    ListPending: list_pending,
+    SumPending: sum_pending,
+}

@@ -15,7 +15,7 @@ from headgate.engine.commands import (
     EntriesReleased,
 )
 from headgate.engine.config import GroupPolicy
-from headgate.engine.decisions import Decision, Unclaimable
+from headgate.engine.decisions import Decision, Decisions, Unclaimable
 from headgate.engine.decisions.entries import add
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, InvalidId, StreamError
@@ -319,3 +319,8 @@ def _origin(fields: Fields, stream: bytes, group: bytes) -> EntryId | None:
         return EntryId.parse(fields[3].decode("latin-1"))
     except InvalidId:
         return None
+
+
+DECISIONS: Decisions = {
+    Redrive: redrive,
+}

@@ -12,7 +12,7 @@ from headgate.engine.commands import (
     StreamDeleted,
 )
 from headgate.engine.config import patched
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.keys import key_limits, key_window_ms
 from headgate.engine.decisions.trims import retention_cuts, trim_command
 from headgate.engine.errors import StreamExists
@@ -129,3 +129,12 @@ def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
     if first_at_ms is not None:
         due_times.append(keyspace.wall_ms(first_at_ms) + key_window_ms(keyspace, stream_state) + 1)
     return min(due_times, default=None)
+
+
+DECISIONS: Decisions = {
+    ListStreams: list_streams,
+    DescribeStream: describe_stream,
+    CreateStream: create_stream,
+    UpdateStream: update_stream,
+    DeleteStream: delete_stream,
+}

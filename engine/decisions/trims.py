@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headgate.engine.commands import Command, EntriesEvicted, PendingPurged, StreamTrimmed
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions import Decision
+from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.errors import Invalid, Location
 from headgate.engine.limits import (
@@ -305,3 +305,8 @@ def trim_command(stream: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
     """Return the command for the farthest of the cuts; nothing if there are no cuts."""
     through = [cut.through for cut in cuts if cut is not None]
     return [StreamTrimmed(stream, max(through))] if through else []
+
+
+DECISIONS: Decisions = {
+    Trim: trim,
+}

@@ -7,7 +7,7 @@ from functools import partial
 
 from headgate.engine.commands import BatchCommitted, Command, StreamCreated
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions import Decision, Step
+from headgate.engine.decisions import Decision, Decisions, Step
 from headgate.engine.decisions.entries import append
 from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
 from headgate.engine.limits import COMMIT_STREAMS_MAX
@@ -71,3 +71,8 @@ def _go_on(
     first, *others = next_parts
     commands = first(keyspace, now_ms).commands
     return Decision(reply, commands, partial(_go_on, reply, others) if others else None)
+
+
+DECISIONS: Decisions = {
+    CommitBatch: commit_batch,
+}

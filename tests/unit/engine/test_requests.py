@@ -32,11 +32,11 @@ def performers() -> set[type[Request[Any]]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_may_be_asked_is_answered(kind: type[Request[Any]]) -> None:
-    assert kind in table._DECIDE or kind in performers()
+    assert kind in table.DECISIONS or kind in performers()
 
 
 def test_only_what_may_be_asked_is_answered() -> None:
-    assert performers() | set(table._DECIDE) == set(KINDS)
+    assert performers() | set(table.DECISIONS) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
