@@ -60,11 +60,17 @@ class CommandRunner:
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         plan = entry.read(words, self._bounds)
         try:
-            outcome = await self._engine.perform(plan.request)
+            try:
+                outcome = await self._engine.perform(plan.request)
+            except StreamError as error:
+                outcome = error
+            reply = plan.reply(outcome)
+            return reply if plan.finish is None else await plan.finish(reply)
         except StreamError as error:
-            outcome = error
-        reply = plan.reply(outcome)
-        return reply if plan.finish is None else await plan.finish(reply)
+            # The frames that an error keeps must not lead back to it: that would be a cycle.
+            outcome = None
+            del plan
+            raise error.with_traceback(None) from None
 
     async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
         """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
@@ -100,7 +106,7 @@ class CommandRunner:
                 replies.append(reply if plan.finish is None else await plan.finish(reply))
                 self._server.count(name)
             except StreamError as error:
-                replies.append(error)
+                replies.append(error.with_traceback(None))  # or its frames lead back to it
                 self._server.count(name, failure=error)
             await turn.pause()
         return replies

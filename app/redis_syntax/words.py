@@ -92,6 +92,7 @@ def failing(
             first.
         refuse: makes the reply if the request fails.
     """
+    error = error.with_traceback(None)  # its frames lead to the plan, and so back to it
 
     def shape(_: object) -> Reply:
         raise error

@@ -151,7 +151,7 @@ class Executor:
                     self._check_memory(decision.commands)
                     self.storage.stage(decision.commands)
                 except StreamError as error:
-                    replies.append(error)
+                    replies.append(error.with_traceback(None))  # or its frames lead back to it
                 else:
                     self._apply(decision.commands)
                     look = decision.look
