@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
+from pydantic_core import from_json
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -19,6 +21,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from headgate.app.auth.grants import Grants, Limit
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
@@ -30,6 +33,7 @@ PREFIX = "HEADGATE_"
 """What the name of each variable begins with."""
 
 _HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
+_ROOT_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/,\"']+/?", re.ASCII | re.IGNORECASE)
 
 
@@ -53,6 +57,55 @@ def _origin(text: str) -> str:
     return text
 
 
+def _network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError("should be an address or a network such as 10.0.0.0/8") from None
+    return text
+
+
+def _root_path(text: str) -> str:
+    if text and (_ROOT_PATH.fullmatch(text) is None or text == "/v1" or text.startswith("/v1/")):
+        raise ValueError("should be a path such as /streams, without a slash at its end")
+    return text
+
+
+def _from_json(given: object) -> object:
+    """Return the value of a text, as a variable has it; in a TOML file it is a value already."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return from_json(given)
+    except ValueError:
+        raise ValueError("should be a list of grants, as JSON") from None
+
+
+GivenGrants = Annotated[Grants, NoDecode, BeforeValidator(_from_json)]
+
+
+class Algorithm(StrEnum):
+    """How a token is signed (RFC 7518, RFC 8037)."""
+
+    HS256 = "HS256"
+    HS384 = "HS384"
+    HS512 = "HS512"
+    RS256 = "RS256"
+    RS384 = "RS384"
+    RS512 = "RS512"
+    PS256 = "PS256"
+    PS384 = "PS384"
+    PS512 = "PS512"
+    ES256 = "ES256"
+    ES384 = "ES384"
+    ES512 = "ES512"
+    EDDSA = "EdDSA"
+
+
+Algorithms = Annotated[list[Algorithm], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[
+    list[Annotated[str, AfterValidator(_network)]], NoDecode, BeforeValidator(_split)
+]
 Hosts = Annotated[list[Annotated[str, AfterValidator(_host)]], NoDecode, BeforeValidator(_split)]
 Origins = Annotated[
     list[Annotated[str, AfterValidator(_origin)]], NoDecode, BeforeValidator(_split)
@@ -125,7 +178,89 @@ class Choices(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
 
-class Settings(ChosenLimits, Choices):
+class CredentialChoices(BaseModel):
+    """Who may come in: keys, tokens, tickets, and those without any of them."""
+
+    keys_file: Path | None = Field(
+        None, description="File of API keys; `keys.json` of the data directory unless given."
+    )
+    first_key: bool = Field(
+        False,
+        description="Without any credentials, make an admin key at the first start, write it to "
+        "`first-key` in the data directory, and print it once.",
+    )
+    jwt_secret: SecretStr | None = Field(
+        None, description="Secret of tokens signed with HS256, HS384 or HS512."
+    )
+    jwt_public_key_file: Path | None = Field(
+        None, description="PEM file of the public key that verifies tokens."
+    )
+    jwt_jwks: str | None = Field(
+        None, description="File or `https://` URL of the key set (JWKS) that verifies tokens."
+    )
+    jwt_algorithms: Algorithms = Field(
+        [], description="Algorithms of tokens, such as `ES256`; those of the keys unless given."
+    )
+    jwt_audience: str | None = Field(None, description="`aud` that a token must have.")
+    jwt_issuer: str | None = Field(None, description="`iss` that a token must have.")
+    jwt_leeway_s: int = Field(
+        0, ge=0, le=300, description="How far the clock of the issuer may be off, in seconds."
+    )
+    jwt_grants: GivenGrants = Field(
+        [], description="Grants, as JSON, of a token without the claim `headgate`."
+    )
+    ticket_secret: SecretStr | None = Field(
+        None,
+        description="Secret that signs tickets, the same for all gateways that share them; one is "
+        "made in the data directory unless given.",
+    )
+    allow_anonymous: bool = Field(
+        False, description="Serve requests without a credential, as `anonymous` says."
+    )
+    anonymous: GivenGrants | None = Field(
+        None,
+        description="Grants, as JSON, of requests without a credential where these are allowed; "
+        "everything but `admin` unless given.",
+    )
+    open_metrics: bool = Field(False, description="Answer `/metrics` without a credential.")
+    requests_per_s_max: Limit | None = Field(
+        None, description="Requests, frames and commands of one principal in a second."
+    )
+    entries_per_s_max: Limit | None = Field(
+        None, description="Entries that one principal appends and is sent in a second."
+    )
+    bytes_per_s_max: Limit | None = Field(
+        None, description="Bodies and frames that one principal sends in a second."
+    )
+    principal_connections_max: Limit | None = Field(
+        None, description="Event streams and WebSockets of one principal at once."
+    )
+    principal_waiters_max: Limit | None = Field(
+        None, description="Blocked reads of one principal at once."
+    )
+    principal_subscriptions_max: Limit | None = Field(
+        None, description="Subscriptions of one principal at once."
+    )
+
+
+class NetworkChoices(BaseModel):
+    """How the gateway is reached: TLS, and proxies in front of it."""
+
+    tls_cert: Path | None = Field(
+        None, description="PEM file of the certificate and its chain: serve HTTPS."
+    )
+    tls_key: Path | None = Field(None, description="PEM file of the key of the certificate.")
+    root_path: Annotated[str, AfterValidator(_root_path)] = Field(
+        "", description="Path under which a proxy serves the gateway, such as `/streams`."
+    )
+    trusted_proxies: Networks = Field(
+        [],
+        description="Addresses or networks of proxies that may say where a request comes from, "
+        "such as `10.0.0.0/8`.",
+    )
+
+
+class Settings(ChosenLimits, NetworkChoices, CredentialChoices, Choices):
     """Everything an operator can choose. The fields of `Choices` come first."""
 
 

@@ -15,10 +15,13 @@ from headgate.app.wire.problems import Problem, responses
 from headgate.app.wire.schemas.entries import EntryInput
 
 _EVERYWHERE = responses(
+    "unauthenticated",
+    "forbidden",
     "origin_refused",
     "too_large",
     "unsupported_media_type",
     "header_too_large",
+    "rate_limited",
     "internal",
     "overloaded",
     "unavailable",

@@ -1,0 +1,1 @@
+"""Auth: who asks, what they may do, and how much."""

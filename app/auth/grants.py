@@ -1,0 +1,165 @@
+"""Grants: what a credential allows, as an operator or an issuer of tokens writes it.
+
+A grant names streams, and what may be done with them. A pattern is a name, or the beginning of a
+name and `*`. `{sub}` and `{claim}` stand for claims of a token. A grant that names groups holds for
+these groups only, and one that names a consumer holds for this consumer only.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from headgate.app.wire.name_rule import NAME_BYTES_MAX, fault_of
+from headgate.engine.limits import COUNT_MAX
+
+GRANTS_MAX = 100
+PATTERNS_MAX = 100
+"""Patterns of one grant."""
+
+_PLACE = re.compile(r"\{([^{}]*)\}")
+_CLAIM = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
+_REFUSED_IN_CLAIM = re.compile(r"[*{}\x00-\x1f\x7f-\x9f]")
+
+
+class Verb(StrEnum):
+    """What can be allowed."""
+
+    READ = "read"  # ranges, cursors, following, descriptions, bulk reads
+    APPEND = "append"  # entries, batches, staged batches
+    CONSUME = "consume"  # everything that a consumer of a group does
+    MANAGE = "manage"  # create, configure, trim, delete; groups, consumers, policies
+    ADMIN = "admin"  # the gateway itself: journal, FLUSHALL, CONFIG SET, metrics
+
+
+class Pattern(NamedTuple):
+    """A name, or what a name begins with."""
+
+    text: bytes
+    is_prefix: bool = False
+
+    def matches(self, name: bytes) -> bool:
+        """Tell whether this is the name, or its beginning."""
+        return name.startswith(self.text) if self.is_prefix else name == self.text
+
+    def __str__(self) -> str:
+        """Return the pattern as it is written."""
+        return self.text.decode(errors="replace") + "*" * self.is_prefix
+
+
+def _check_pattern(text: str) -> str:
+    plain = _PLACE.sub("x", text)
+    for name in _PLACE.findall(text):
+        if not _CLAIM.fullmatch(name):
+            raise ValueError(f"{{{name}}} should name a claim, such as {{sub}}")
+    if "{" in plain or "}" in plain:
+        raise ValueError("a brace belongs around the name of a claim, such as {sub}")
+    if "*" in plain[:-1]:
+        raise ValueError("`*` stands at the end of a pattern only")
+    name = plain.removesuffix("*")
+    fault = fault_of(name) if name or plain != "*" else None
+    if fault is not None:
+        raise ValueError(fault)
+    return text
+
+
+PatternText = Annotated[str, AfterValidator(_check_pattern)]
+Patterns = Annotated[list[PatternText], Field(min_length=1, max_length=PATTERNS_MAX)]
+
+
+class Right(NamedTuple):
+    """A grant whose claims are filled in."""
+
+    verbs: frozenset[Verb]
+    streams: tuple[Pattern, ...]
+    groups: tuple[Pattern, ...] | None = None  # None: of all groups, and of the stream itself
+    consumer: Pattern | None = None  # None: as any consumer
+    create: bool = False
+
+
+class UnboundClaim(ValueError):
+    """A grant needs a claim that is missing, or whose value could widen the grant."""
+
+
+class Grant(BaseModel):
+    """Streams, and what may be done with them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    streams: Patterns = Field(description="Names of streams, or beginnings of names and `*`.")
+    do: list[Verb] = Field(min_length=1, description="What may be done with them.")
+    groups: Patterns | None = Field(None, description="Only with these groups.")
+    consumer: PatternText | None = Field(None, description="Only as this consumer.")
+    create: bool = Field(False, description="An append may create the stream.")
+
+    @model_validator(mode="after")
+    def _check_admin(self) -> "Grant":
+        if Verb.ADMIN in self.do and (self.streams != ["*"] or self.groups or self.consumer):
+            raise ValueError('`admin` is about the whole gateway: its streams are ["*"]')
+        return self
+
+    def bind(self, claims: Mapping[str, object]) -> Right:
+        """Return the grant with the claims of a token filled in.
+
+        Raises:
+            UnboundClaim: a claim is missing or is no text, or holds `*`, a brace or a control
+                character.
+        """
+        return Right(
+            frozenset(self.do),
+            tuple(_bound(text, claims) for text in self.streams),
+            None if self.groups is None else tuple(_bound(text, claims) for text in self.groups),
+            None if self.consumer is None else _bound(self.consumer, claims),
+            self.create,
+        )
+
+
+Grants = Annotated[list[Grant], Field(max_length=GRANTS_MAX)]
+
+
+def _bound(text: str, claims: Mapping[str, object]) -> Pattern:
+    def value_of(match: re.Match[str]) -> str:
+        name = match[1]
+        value = claims.get(name)
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+            raise UnboundClaim(f"the pattern {text!r} needs the claim {name!r}, a text")
+        if _REFUSED_IN_CLAIM.search(str(value)):
+            raise UnboundClaim(f"the claim {name!r} has a character that no pattern takes")
+        return str(value)
+
+    filled = _PLACE.sub(value_of, text)
+    name = filled.removesuffix("*")
+    if len(name.encode()) > NAME_BYTES_MAX:
+        raise UnboundClaim(f"the pattern {text!r} is too long with its claims")
+    return Pattern(name.encode(), is_prefix=filled != name)
+
+
+EVERYTHING = Right(frozenset(Verb), (Pattern(b"", is_prefix=True),), create=True)
+"""All rights there are."""
+
+Limit = Annotated[int, Field(ge=1, le=COUNT_MAX)]
+
+
+class UsageLimits(BaseModel):
+    """How much a principal may use; what is left out is as the settings say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_per_s_max: Limit | None = Field(None, description="Requests, frames and commands.")
+    entries_per_s_max: Limit | None = Field(None, description="Entries appended and delivered.")
+    bytes_per_s_max: Limit | None = Field(None, description="Of bodies and frames received.")
+    connections_max: Limit | None = Field(None, description="Event streams and WebSockets of the principal.")
+    waiters_max: Limit | None = Field(None, description="Blocked reads of the principal.")
+    subscriptions_max: Limit | None = Field(None, description="Subscriptions at once.")
+
+    def over(self, defaults: "UsageLimits") -> "UsageLimits":
+        """Return these limits, and the defaults for those that are left out."""
+        own = self.model_dump(exclude_none=True)
+        return UsageLimits.model_validate({**defaults.model_dump(), **own})
+
+
+def verbs_of(rights: Sequence[Right]) -> frozenset[Verb]:
+    """Return what is allowed with some stream at least."""
+    return frozenset[Verb]().union(*(right.verbs for right in rights))

@@ -1,0 +1,174 @@
+"""Principal: who asks. Every way in makes one of a credential, and asks it what it may do."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from headgate.app.auth.grants import EVERYTHING, Right, UsageLimits, Verb, verbs_of
+from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError
+
+_ALLOWED_MAX = 10_000
+"""Answers that a principal remembers."""
+
+
+class Need(NamedTuple):
+    """What a request needs: one of the verbs, on a stream, a group, as a consumer."""
+
+    verbs: tuple[Verb, ...]
+    stream: bytes | None = None  # None: all streams together
+    group: bytes | None = None  # None: the stream itself
+    consumer: bytes | None = None  # None: the whole group
+    is_shared: bool = False  # the same for all consumers, so a grant for one of them is enough
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        text = f"{' or '.join(self.verbs)} on {_shown(self.stream)}"
+        if self.group is not None:
+            text += f", group {_shown(self.group)}"
+        return text if self.consumer is None else f"{text}, as consumer {_shown(self.consumer)}"
+
+
+def _shown(name: bytes | None) -> str:
+    return "'*'" if name is None else repr(text_of(name))
+
+
+class Unauthenticated(GatewayError):
+    """There is no credential, or it is not valid, or no longer."""
+
+    def __init__(self, detail: str) -> None:
+        """Say why, in words that tell nothing of what is valid."""
+        super().__init__("unauthenticated", detail)
+
+
+class Forbidden(GatewayError):
+    """The principal may not do this. The text says what was missing, and never what exists."""
+
+    def __init__(self, need: Need | str) -> None:
+        """Say what was missing."""
+        super().__init__("forbidden", f"The credential does not allow this: it needs {need}.")
+
+
+class Principal:
+    """Somebody with rights, until the credential ends."""
+
+    __slots__ = (
+        "_allowed",
+        "_on_end",
+        "ending",
+        "expires_at_ms",
+        "id",
+        "key",
+        "limits",
+        "parent",
+        "rights",
+        "verbs",
+    )
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002
+        rights: Sequence[Right],
+        *,
+        limits: UsageLimits = UsageLimits(),  # noqa: B008 it is a value
+        expires_at_ms: int | None = None,
+        key: str | None = None,
+        parent: "Principal | None" = None,
+    ) -> None:
+        """Make a principal.
+
+        Args:
+            id: who it is: the name of a key, or the subject of a token.
+            rights: what it may do.
+            limits: how much it may use; what is None is as the settings say.
+            expires_at_ms: unix time at which the credential ends by itself; None: never.
+            key: which key signed or is the credential, for the log; never the secret.
+            parent: whose rights bound these, as a ticket allows no more than its owner may.
+        """
+        self.id = id
+        self.rights = tuple(rights)
+        self.verbs = verbs_of(self.rights)
+        self.limits = limits
+        self.expires_at_ms = expires_at_ms
+        self.key = key
+        self.parent = parent
+        self.ending: str | None = None  # why the credential is no longer valid
+        self._allowed: dict[Need, bool] = {}
+        self._on_end: set[Callable[[], None]] = set()
+
+    def may(self, need: Need) -> bool:
+        """Tell whether the rights are enough."""
+        known = self._allowed.get(need)
+        if known is None:
+            if len(self._allowed) >= _ALLOWED_MAX:
+                self._allowed.clear()
+            known = any(_allows(right, need) for right in self.rights) and (
+                self.parent is None or self.parent.may(need)
+            )
+            self._allowed[need] = known
+        return known
+
+    def check(self, need: Need) -> None:
+        """Refuse what the rights are not enough for.
+
+        Raises:
+            Forbidden: saying what was missing.
+        """
+        if not self.may(need):
+            raise Forbidden(need)
+
+    def may_create(self, stream: bytes) -> bool:
+        """Tell whether an append may create this stream."""
+        if self.may(Need((Verb.MANAGE,), stream)):
+            return True
+        own = any(
+            right.create and Verb.APPEND in right.verbs and _names(right, stream)
+            for right in self.rights
+        )
+        return own and (self.parent is None or self.parent.may_create(stream))
+
+    def end(self, reason: str) -> None:
+        """End the credential, and call those who wait for that. It happens once."""
+        if self.ending is None:
+            self.ending = reason
+            for callback in list(self._on_end):
+                callback()
+
+    def at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back when the credential ends before its time; returns how to cancel that."""
+        self._on_end.add(callback)
+
+        def forget() -> None:
+            self._on_end.discard(callback)
+
+        return forget
+
+    @property
+    def has_connections(self) -> bool:
+        """Tell whether somebody waits for the end of this credential."""
+        return bool(self._on_end)
+
+
+def _names(right: Right, stream: bytes) -> bool:
+    return right.groups is None and any(pattern.matches(stream) for pattern in right.streams)
+
+
+def _allows(right: Right, need: Need) -> bool:
+    if right.verbs.isdisjoint(need.verbs):
+        return False
+    if need.stream is None:
+        if not any(pattern.is_prefix and pattern.text == b"" for pattern in right.streams):
+            return False
+    elif not any(pattern.matches(need.stream) for pattern in right.streams):
+        return False
+    if right.groups is not None and (
+        need.group is None or not any(pattern.matches(need.group) for pattern in right.groups)
+    ):
+        return False
+    if right.consumer is None or need.is_shared:
+        return True
+    return need.consumer is not None and right.consumer.matches(need.consumer)
+
+
+def home() -> Principal:
+    """Return the principal of everybody, where no credentials are configured."""
+    return Principal("anonymous", (EVERYTHING,))
