@@ -150,7 +150,9 @@ class UsageLimits(BaseModel):
     requests_per_s_max: Limit | None = Field(None, description="Requests, frames and commands.")
     entries_per_s_max: Limit | None = Field(None, description="Entries appended and delivered.")
     bytes_per_s_max: Limit | None = Field(None, description="Of bodies and frames received.")
-    connections_max: Limit | None = Field(None, description="Event streams and WebSockets of the principal.")
+    connections_max: Limit | None = Field(
+        None, description="Event streams and WebSockets of the principal."
+    )
     waiters_max: Limit | None = Field(None, description="Blocked reads of the principal.")
     subscriptions_max: Limit | None = Field(None, description="Subscriptions at once.")
 

@@ -1,0 +1,122 @@
+"""Key ring: the keys of the file in memory; makes a principal of the text of a key."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from typing import NamedTuple
+
+from headgate.app.auth.keys.key import ApiKey, parse_key
+from headgate.app.auth.principal import Principal, Unauthenticated
+
+_NO_KEY = "0" * 64
+"""Compared with where there is no such key, so that this takes as long."""
+
+_INVALID = "The API key is not valid."
+_EXPIRED = "The API key has expired."
+
+
+class _Secret(NamedTuple):
+    """A secret of a key; it has one principal, so that ending this ends all that it opened."""
+
+    key: str
+    sha256: str
+
+
+class KeyRing:
+    """All keys.
+
+    A principal is made when a key is first used, so that taking a file with many keys costs the
+    event loop next to nothing.
+    """
+
+    def __init__(self, keys: Mapping[str, ApiKey] | None = None) -> None:
+        """Make a ring of the keys by their ids."""
+        self._keys: Mapping[str, ApiKey] = keys or {}
+        self._principals: dict[_Secret, Principal] = {}
+        self.used_at_ms: dict[str, int] = {}  # by id of the key
+
+    def __len__(self) -> int:
+        """Return how many keys there are, with those that were revoked or have expired."""
+        return len(self._keys)
+
+    def verify(self, token: str, now_ms: int) -> Principal:
+        """Return whose key this is: the same object each time.
+
+        Args:
+            token: the key, as its owner has it.
+            now_ms: unix time.
+
+        Raises:
+            Unauthenticated: it is no key, is wrong, was revoked or has expired.
+        """
+        given = parse_key(token)
+        key = None if given is None else self._keys.get(given.id)
+        hashes = () if key is None else key.hashes
+        digest = _NO_KEY if given is None else sha256(given.secret.encode()).hexdigest()
+        matching = [each for each in hashes or (_NO_KEY,) if compare_digest(each, digest)]
+        if key is None or not hashes or not matching:
+            raise Unauthenticated(_INVALID)
+        expires_at_ms = key.expiry_of(matching[0])
+        if expires_at_ms is not None and expires_at_ms <= now_ms:
+            raise Unauthenticated(_EXPIRED)
+        self.used_at_ms[key.id] = now_ms
+        return self._principal(key, matching[0])
+
+    def note_use(self, principal: Principal, now_ms: int) -> None:
+        """Note that a key was used, where its principal was remembered instead of verified."""
+        if principal.key is not None and principal.key in self._keys:
+            self.used_at_ms[principal.key] = now_ms
+
+    def replace(self, keys: Mapping[str, ApiKey]) -> None:
+        """Take the keys of a file that has changed.
+
+        The principal of an unchanged key stays the same object. So does that of a secret that may
+        be used for longer or shorter than before. All others end.
+        """
+        before, self._keys = self._keys, keys
+        for secret, principal in list(self._principals.items()):
+            key = keys.get(secret.key)
+            reason = _ending(secret, before[secret.key], key)
+            if key is not None and reason is None:
+                principal.expires_at_ms = key.expiry_of(secret.sha256)
+            else:
+                del self._principals[secret]
+                principal.end(reason or "the key was revoked")
+        for key_id in self.used_at_ms.keys() - keys.keys():
+            del self.used_at_ms[key_id]
+
+    def end_expired(self, now_ms: int) -> None:
+        """End the principals whose time is over.
+
+        A connection that waits for the end of its principal needs no clock, then. An expiry that
+        came later, as that of a secret that was replaced, is noticed as well.
+        """
+        for secret, principal in list(self._principals.items()):
+            if principal.expires_at_ms is not None and principal.expires_at_ms <= now_ms:
+                del self._principals[secret]
+                principal.end("the key has expired")
+
+    def _principal(self, key: ApiKey, sha256_text: str) -> Principal:
+        secret = _Secret(key.id, sha256_text)
+        principal = self._principals.get(secret)
+        if principal is None or principal.ending is not None:
+            principal = Principal(
+                key.name,
+                key.rights(),
+                limits=key.limits,
+                expires_at_ms=key.expiry_of(sha256_text),
+                key=key.id,
+            )
+            self._principals[secret] = principal
+        return principal
+
+
+def _ending(secret: _Secret, before: ApiKey, key: ApiKey | None) -> str | None:
+    """Return why a secret of a key does not open any more what it opened; None: it does."""
+    if key is None or key.revoked_at_ms is not None:
+        return "the key was revoked"
+    if secret.sha256 not in key.hashes:
+        return "the key was replaced"
+    if (key.name, key.grants, key.limits) != (before.name, before.grants, before.limits):
+        return "the key was changed"
+    return None

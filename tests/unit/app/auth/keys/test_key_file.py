@@ -1,0 +1,221 @@
+"""A keys file is read whole or refused with the line of its fault, and is never lost."""
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.auth.keys.key import ApiKey, make_key
+from headgate.app.auth.keys.key_file import SIZE_BYTES_MAX, KeyFileFault, change_keys, read_keys
+
+KEY = {
+    "id": "abc",
+    "name": "reader",
+    "sha256": "0" * 64,
+    "grants": [{"streams": ["news*"], "do": ["read"]}],
+    "limits": {"requests_per_s_max": 5},
+    "created_at_ms": 1,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys.json"
+
+
+def key(**changes: object) -> str:
+    return json.dumps({**KEY, **changes})
+
+
+def file_with(*keys: str) -> str:
+    """Return a file whose first key stands in line 3."""
+    return '{"version": 1,\n "keys": [\n' + ",\n".join(keys) + "\n]}\n"
+
+
+def fault(path: Path, text: str | bytes) -> str:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(KeyFileFault) as refused:
+        read_keys(path)
+    assert str(refused.value).startswith(str(path))
+    return str(refused.value).removeprefix(str(path))
+
+
+def test_what_was_written_is_read_again(path: Path) -> None:
+    keys = {text.id: stored_key(text.id, text.sha256) for text in (make_key(), make_key())}
+
+    change_keys(path, lambda present: present.update(keys))
+
+    assert dict(read_keys(path)) == keys
+    assert len(path.read_text().splitlines()) == len(keys) + 2
+
+
+def stored_key(key_id: str, sha256: str = "1" * 64) -> ApiKey:
+    return ApiKey.model_validate({**KEY, "id": key_id, "sha256": sha256})
+
+
+@pytest.mark.parametrize("text", ['{"keys":[],"version":1}', ' {\n"version" :1,"keys" : [ ] } '])
+def test_a_file_may_have_no_keys_and_any_layout(path: Path, text: str) -> None:
+    path.write_text(text)
+
+    assert not read_keys(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", 1, "expected '{'"),
+        ("[]", 1, "expected '{'"),
+        ('\n\n{"version": 1, "keys": []}\nx', 4, "expected the end"),
+        ('{"version": 1}', 1, "'version' and 'keys'"),
+        ('{"version": 1,\n"keys": [],\n"more": 1}', 3, "'more' is no member"),
+        ('{\n"version": 2, "keys": []}', 2, "'version' should be 1"),
+        ('{\n"version": true, "keys": []}', 2, "'version' should be 1"),
+        ('{"version": 1, "keys": {}}', 1, "expected '['"),
+        ('{"version": 1,\n"keys": [],\n"keys": []}', 3, "'keys' is there twice"),
+        ('{"version": 1,\n "keys": [\n' + key() + ",\n]}", 4, "Expecting value"),
+        ('{"version": 1,\n "keys": [\n' + key() + " " + key() + "]}", 3, "expected ']'"),
+        ('{"version": 1,\n "keys": [\n' + "[" * 100_000, 3, "nested too deep"),
+        ('{"version": 1,\n "keys": [\n' + "9" * 5000 + "]}", 3, "Exceeds the limit"),
+        (file_with(key(), '{"id":\n "x",,}'), 5, "property name"),
+        (file_with(key(), "7"), 4, "keys[1]: should be an object"),
+        (file_with(key(), '{\n\n"id": 5}'), 4, "keys[1].id: should be a valid string"),
+        (file_with(key(), key(id="abd", name="a\nb")), 4, ".name: a name has no control"),
+        (file_with(key(name="")), 3, ".name: String should have at least 1"),
+        (file_with(key(sha256="F" * 64)), 3, ".sha256: String should match"),
+        (file_with(key(secret="hg_x_s3cret")), 3, "keys[0].secret: Extra inputs"),
+        (file_with(key(created_at_ms="1")), 3, ".created_at_ms: should be a valid integer"),
+        (file_with(key(created_at_ms=-1)), 3, ".created_at_ms: should be greater"),
+        (file_with(key(), key()), 4, "the key 'abc' is also in line 3"),
+        (file_with(key()[:-1] + ', "id": "abc"}'), 3, "'id' is there twice"),
+        (file_with(key(grants=[{"streams": ["a"], "do": ["write"]}])), 3, "grants[0].do[0]"),
+        (file_with(key(grants=[{"streams": ["a*b"], "do": ["read"]}])), 3, "`*` stands at the end"),
+        (file_with(key(grants=[{"streams": ["{email}"], "do": ["read"]}])), 3, "claim 'email'"),
+        (
+            file_with(key(name="*", grants=[{"streams": ["{sub}"], "do": ["read"]}])),
+            3,
+            "a character that no pattern takes",
+        ),
+        (file_with(key(limits={"requests": 1})), 3, "limits.requests"),
+        (file_with(key(previous={"sha256": "1" * 64})), 3, "previous.expires_at_ms"),
+    ],
+)
+def test_a_fault_is_named_with_its_line(path: Path, text: str, line: int, words: str) -> None:
+    reported = fault(path, text)
+
+    assert reported.startswith(f", line {line}: ")
+    assert words in reported
+    assert "s3cret" not in reported
+    assert "\n" not in reported
+
+
+def test_a_text_that_is_not_utf8_is_a_fault_of_its_line(path: Path) -> None:
+    assert fault(path, b'{\n"\xff": 1}') == ", line 2: the text is not UTF-8"
+
+
+def test_a_file_that_is_too_large_is_not_read(path: Path) -> None:
+    assert "larger than 16 MiB" in fault(path, b" " * (SIZE_BYTES_MAX + 1))
+
+
+def test_what_is_no_file_is_a_fault(path: Path) -> None:
+    with pytest.raises(KeyFileFault, match=r"keys\.json: No such file"):
+        read_keys(path)
+    os.mkfifo(path)
+    with pytest.raises(KeyFileFault, match="line 1: expected"):
+        read_keys(path)
+    with pytest.raises(KeyFileFault, match="Is a directory"):
+        read_keys(path.parent)
+
+
+def test_only_the_owner_may_read_the_file(path: Path) -> None:
+    path.write_text(file_with())
+    path.chmod(0o644)
+
+    change_keys(path, lambda keys: None)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(each.name for each in path.parent.iterdir()) == ["keys.json", "keys.json.lock"]
+
+
+def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+    path.write_text(file_with(key()))
+
+    def fail(_: dict[str, ApiKey]) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        change_keys(path, fail)
+    assert path.read_text() == file_with(key())
+
+
+def test_a_file_with_a_fault_is_not_written(path: Path) -> None:
+    path.write_text("{")
+
+    with pytest.raises(KeyFileFault, match="line 1"):
+        change_keys(path, lambda keys: None)
+    assert path.read_text() == "{"
+
+
+def test_a_folder_that_is_missing_is_a_fault(path: Path) -> None:
+    with pytest.raises(KeyFileFault, match="No such file"):
+        change_keys(path / "keys.json", lambda keys: None)
+
+
+def test_a_link_stays_a_link(path: Path) -> None:
+    elsewhere = path.parent / "elsewhere.json"
+    elsewhere.write_text(file_with(key()))
+    path.symlink_to(elsewhere)
+
+    change_keys(path, lambda keys: keys.update(new=stored_key("new")))
+
+    assert path.is_symlink()
+    assert list(read_keys(elsewhere)) == ["abc", "new"]
+
+
+def test_changes_at_once_are_all_kept(path: Path) -> None:
+    names = [f"key{number}" for number in range(40)]
+
+    def add(name: str) -> None:
+        change_keys(path, lambda keys: keys.update({name: stored_key(name)}))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(add, names))
+
+    assert sorted(read_keys(path)) == sorted(names)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*KEY, "version", "keys"]), inner, max_size=6)
+    ),
+    max_leaves=20,
+)
+
+
+@given(
+    st.binary(max_size=200)
+    | _JSON.map(lambda value: json.dumps(value).encode())
+    | st.lists(_JSON).map(lambda keys: json.dumps({"version": 1, "keys": keys}).encode())
+    | st.tuples(st.integers(0, 300), st.binary(min_size=1, max_size=3)).map(
+        lambda change: changed(file_with(key(), key(id="b")).encode(), *change)
+    )
+)
+def test_any_file_is_read_or_refused(text: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "keys.json")
+        path.write_bytes(text)
+        with suppress(KeyFileFault):
+            assert all(isinstance(each, ApiKey) for each in read_keys(path).values())
+
+
+def changed(text: bytes, place: int, new: bytes) -> bytes:
+    place %= len(text)
+    return text[:place] + new + text[place + len(new) :]
