@@ -86,7 +86,7 @@ class Engine:
             ReadGroup: group_reads.read,
             Nack: group_reads.nack,
             Autoclaim: group_reads.autoclaim,
-            ListStreams: lists.list_named,
+            ListStreams: lists.list_streams,
             ListGroups: lists.list_named,
             ListConsumers: lists.list_named,
             DetailStream: lists.detail_stream,

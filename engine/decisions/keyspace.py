@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice, takewhile
 
 import msgspec
@@ -19,10 +20,16 @@ from headgate.engine.commands import (
 from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.groups import group_info
 from headgate.engine.decisions.keys import key_limits
+from headgate.engine.decisions.name_ranges import NameRange, shown_by
 from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry
 from headgate.engine.errors import ENTRY_BYTES, CounterTooLow, Invalid, ReplyTooLarge
-from headgate.engine.limits import COUNT_MAX, DELETED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
+from headgate.engine.limits import (
+    COUNT_MAX,
+    DELETED_AT_ONCE_MAX,
+    EXPIRED_AT_ONCE_MAX,
+    NAME_RANGES_AT_ONCE_MAX,
+)
 from headgate.engine.replies import (
     ConsumerInspection,
     GroupInspection,
@@ -76,26 +83,54 @@ def describe_keyspace(
 
 def list_names(keyspace: Keyspace, request: ListNames, now_ms: int) -> Decision[list[bytes]]:
     """Reply with the names of all streams (KEYS)."""
-    del request, now_ms
-    return Decision(list(keyspace.streams), [])
+
+    def part(keyspace: Keyspace, ranges: Sequence[NameRange], _: int) -> Decision[list[bytes]]:
+        return Decision([name for names in ranges for name in names.among(keyspace)], [])
+
+    if request.only is None:
+        return Decision(list(keyspace.streams), [])
+    return in_parts(keyspace, now_ms, shown_by(request.only), NAME_RANGES_AT_ONCE_MAX, part)
 
 
 def scan_names(keyspace: Keyspace, request: ScanNames, now_ms: int) -> Decision[NamePage]:
     """Reply with some names after a cursor (SCAN)."""
+    return _scan(request, shown_by(request.only), [], 0, keyspace, now_ms)
+
+
+def _scan(
+    request: ScanNames,
+    ranges: Sequence[NameRange],
+    names: list[bytes],
+    passed_count: int,
+    keyspace: Keyspace,
+    now_ms: int,
+) -> Decision[NamePage]:
+    """Go on with a page, behind ranges of `passed_count` names that had `names` of the page."""
     del now_ms
-    stream_count = len(keyspace.streams)  # a greater cursor is at the end, too
-    start = min(request.cursor, stream_count)
-    end = min(request.cursor + request.count, stream_count)
-    names = list(keyspace.streams.islice(start, end))
-    return Decision(NamePage(names, end if end < stream_count else 0), [])
+    names, end = [*names], request.cursor + request.count
+    for shown in ranges[:NAME_RANGES_AT_ONCE_MAX]:
+        places = shown.places(keyspace)
+        page = places[max(request.cursor - passed_count, 0) : end - passed_count]
+        names += keyspace.streams.islice(page.start, page.stop)
+        passed_count += len(places)
+        if passed_count > end:
+            return Decision(NamePage(names, end), [])
+    left = ranges[NAME_RANGES_AT_ONCE_MAX:]
+    next_part = partial(_scan, request, left, names, passed_count) if left else None
+    return Decision(NamePage(names, 0), [], next_part)
 
 
 def count_streams(keyspace: Keyspace, request: CountStreams, now_ms: int) -> Decision[int]:
     """Reply how many of the streams exist (EXISTS, DBSIZE)."""
-    del now_ms
-    if request.streams is None:
+
+    def part(keyspace: Keyspace, ranges: Sequence[NameRange], _: int) -> Decision[int]:
+        return Decision(sum(len(names.places(keyspace)) for names in ranges), [])
+
+    if request.streams is not None:
+        return Decision(sum(keyspace.find(name) is not None for name in request.streams), [])
+    if request.only is None:
         return Decision(len(keyspace.streams), [])
-    return Decision(sum(keyspace.find(name) is not None for name in request.streams), [])
+    return in_parts(keyspace, now_ms, shown_by(request.only), NAME_RANGES_AT_ONCE_MAX, part)
 
 
 def require_groups(keyspace: Keyspace, request: RequireGroups, now_ms: int) -> Decision[None]:

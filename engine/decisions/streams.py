@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from headgate.engine.commands import (
     Command,
@@ -14,6 +15,12 @@ from headgate.engine.commands import (
 from headgate.engine.config import patched
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.keys import key_limits, key_window_ms
+from headgate.engine.decisions.name_ranges import (
+    NameRange,
+    beginning_with,
+    following,
+    shown_by,
+)
 from headgate.engine.decisions.trims import retention_cuts, trim_command
 from headgate.engine.errors import StreamExists
 from headgate.engine.replies import Created, StreamInfo
@@ -30,19 +37,20 @@ from headgate.engine.state.keyspace import Keyspace
 def list_streams(
     keyspace: Keyspace, request: ListStreams, now_ms: int
 ) -> Decision[list[StreamInfo]]:
-    """Describe streams whose names start with a prefix, in byte order."""
+    """Describe streams whose names start with a prefix and are shown, in byte order."""
     del now_ms
-    prefix, after = request.prefix, request.after
-    start = prefix if after is None else max(prefix, after)
-    names: Iterator[bytes] = keyspace.streams.irange(start, inclusive=(after is None, True))
-    if after is not None and after < prefix:
-        names = keyspace.streams.irange(prefix)
-    infos: list[StreamInfo] = []
-    for name in names:
-        if not name.startswith(prefix) or len(infos) == request.limit:
-            break
-        infos.append(stream_info(keyspace, name))
-    return Decision(infos, [])
+    names = islice(_listed_names(keyspace, request), request.limit)
+    return Decision([stream_info(keyspace, name) for name in names], [])
+
+
+def _listed_names(keyspace: Keyspace, request: ListStreams) -> Iterator[bytes]:
+    asked = beginning_with(request.prefix)
+    if request.after is not None:
+        asked = NameRange(max(asked.start, following(request.after)), asked.end)
+    for shown in shown_by(request.only):
+        names = shown.within(asked)
+        if names is not None:
+            yield from names.among(keyspace)
 
 
 def describe_stream(

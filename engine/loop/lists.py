@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, entries, streams
 from headgate.engine.decisions.details import group_details
+from headgate.engine.decisions.name_ranges import parts_of
 from headgate.engine.decisions.table import decide
 from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.replies import Split, StreamDetail
+from headgate.engine.replies import Split, StreamDetail, StreamInfo
 from headgate.engine.requests.bulk import SplitRange
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
@@ -34,11 +35,25 @@ class Lists:
         """Use this executor to read the state."""
         self._executor = executor
 
-    async def list_named(self, request: ListStreams | ListGroups | ListConsumers) -> list[Named]:
-        """Return the listed items by name, page by page.
+    async def list_streams(self, request: ListStreams) -> list[StreamInfo]:
+        """Describe streams by name, in pages; a large filter is used in parts."""
+        infos: list[StreamInfo] = []
+        for at, only in enumerate(parts_of(request.only)):
+            if at:
+                await asyncio.sleep(0)  # let other requests run
+            limit = request.limit - len(infos)
+            infos += await self._pages(replace(request, only=only, limit=limit))
+            if len(infos) >= request.limit:
+                break
+        return await self._executor.durable(infos)
 
-        Each page shows the state at its own moment.
-        """
+    async def list_named(self, request: ListGroups | ListConsumers) -> list[Named]:
+        """Describe groups or consumers by name, in pages."""
+        infos: list[Named] = await self._pages(request)
+        return await self._executor.durable(infos)
+
+    async def _pages(self, request: ListStreams | ListGroups | ListConsumers) -> list[Named]:
+        """Return the listed items; each page shows the state at its own moment."""
         executor, infos = self._executor, list[Named]()
         after, limit = request.after, request.limit
         while True:
@@ -49,7 +64,7 @@ class Lists:
             page: list[Named] = decision.reply
             infos += page
             if len(page) < LISTED_AT_ONCE_MAX:
-                return await executor.durable(infos)
+                return infos
             after = page[-1].name
             await asyncio.sleep(0)
 

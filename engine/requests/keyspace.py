@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.replies import KeyspaceInfo, NamePage, StreamDefaults, StreamInspection
 from headgate.engine.requests import Request
+from headgate.engine.requests.names import NameFilter
 
 
 class TellTime(Request[int], frozen=True):
@@ -18,26 +19,36 @@ class DescribeKeyspace(Request[KeyspaceInfo], frozen=True):
 
 
 class ListNames(Request[list[bytes]], frozen=True):
-    """Return the names of all streams, in byte order (KEYS)."""
+    """Return the names of all streams, in byte order (KEYS); of those that `only` shows, if given.
+
+    A filter with more than a thousand names and prefixes is used in parts.
+    """
+
+    only: NameFilter | None = None
 
 
 class ScanNames(Request[NamePage], frozen=True):
     """Return `count` names of streams after a cursor (SCAN).
 
-    The cursor is the number of names before it, in byte order.
+    The cursor is the number of names before it, in byte order. `only` says which names are shown
+    and counted; None: all. So streams that are not shown may come and go, and change nothing. A
+    filter with more than a thousand names and prefixes is used in parts.
     """
 
     cursor: int
     count: int
+    only: NameFilter | None = None
 
 
 class CountStreams(Request[int], frozen=True):
     """Return how many of the named streams exist (EXISTS). A name counts as often as it is given.
 
-    None counts all streams (DBSIZE).
+    None counts all streams (DBSIZE), or those that `only` shows. With streams given, `only` does
+    not apply. A filter with more than a thousand names and prefixes is used in parts.
     """
 
     streams: Sequence[bytes] | None = None
+    only: NameFilter | None = None
 
 
 class RequireGroups(Request[None], frozen=True):

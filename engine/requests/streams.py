@@ -5,18 +5,21 @@ from __future__ import annotations
 from headgate.engine.config import StreamConfig, StreamPatch
 from headgate.engine.replies import Created, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
+from headgate.engine.requests.names import NameFilter
 
 
 class ListStreams(Request[list[StreamInfo]], frozen=True):
     """Describe up to `limit` streams whose names start with `prefix`, in byte order.
 
     `after` is the last name of the previous page; None starts at the beginning. The streams are
-    read in pages; each page shows the state at its own moment.
+    read in pages; each page shows the state at its own moment. `only` says which streams the reply
+    may show; None: all.
     """
 
     prefix: bytes = b""
     after: bytes | None = None
     limit: int = 100
+    only: NameFilter | None = None
 
 
 class DescribeStream(Request[StreamInfo], frozen=True):

@@ -7,6 +7,8 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import IdNotGreater, LastIdMismatch, StreamExists, StreamNotFound
 from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
+from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from tests.contract.calls import S, drafts, entry_id, ids, numbers, read_after
 
@@ -77,6 +79,23 @@ async def test_streams_are_listed_by_name_a_page_at_a_time(backend: Backend) -> 
     second = await backend.perform(ListStreams(after=first[-1].name, limit=9))
     assert [info.name for info in [*first, *second]] == [b"a", b"b", b"c", b"x"]
     assert [info.name for info in await backend.perform(ListStreams(prefix=b"x"))] == [b"x"]
+
+
+async def test_lists_show_only_what_they_may(backend: Backend) -> None:
+    for name in (b"a", b"b1", b"b2", b"b3", b"c", b"d"):
+        await backend.perform(CreateStream(name))
+    only = NameFilter(frozenset({b"a", b"b2", b"none"}), (b"b", b"d"))
+    visible = [b"a", b"b1", b"b2", b"b3", b"d"]
+
+    first = await backend.perform(ListStreams(limit=3, only=only))
+    second = await backend.perform(ListStreams(after=first[-1].name, limit=3, only=only))
+    assert [info.name for info in [*first, *second]] == visible
+    assert await backend.perform(ListNames(only)) == visible
+    assert await backend.perform(ScanNames(0, 3, only)) == (visible[:3], 3)
+    assert await backend.perform(ScanNames(3, 3, only)) == (visible[3:], 0)
+    assert await backend.perform(CountStreams(only=only)) == 5
+    assert await backend.perform(CountStreams([b"c", b"c", b"none"], only)) == 2
+    assert await backend.perform(ListNames(NameFilter())) == []
 
 
 async def test_a_stream_that_comes_again_is_another_one(backend: Backend) -> None:

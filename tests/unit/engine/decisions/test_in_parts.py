@@ -18,9 +18,11 @@ from headgate.engine.limits import (
     ENTRY_FIELDS_MAX,
     LISTED_AT_ONCE_MAX,
     LOOKUPS_AT_ONCE_MAX,
+    NAME_RANGES_AT_ONCE_MAX,
     SETTLED_AT_ONCE_MAX,
 )
 from headgate.engine.replies import Deletion, Outcome
+from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import (
     Ack,
     Claim,
@@ -41,7 +43,13 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.keyspace import DeleteStreams
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    DeleteStreams,
+    ListNames,
+    ScanNames,
+)
+from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver, G, S, entry_id
@@ -229,6 +237,19 @@ async def test_listing_many_lets_others_have_their_turn(engine: Driver) -> None:
     assert [group.name for group in groups] == [*names[1:], G]
     assert [consumer.name for consumer in consumers] == names[:-1]
     assert min(for_streams, for_groups, for_consumers) >= 3
+
+
+@pytest.mark.parametrize(
+    "request_", [ListStreams(), ListNames(), ScanNames(0, 9), CountStreams()], ids=repr
+)
+async def test_a_large_filter_of_names_lets_others_have_their_turn(
+    engine: Driver, request_: Request[Any]
+) -> None:
+    only = NameFilter(frozenset(b"%05d" % at for at in range(3 * NAME_RANGES_AT_ONCE_MAX)))
+
+    _, turns = await turns_during(engine.perform(replace(request_, only=only)))
+
+    assert turns >= 3
 
 
 async def test_a_list_goes_on_although_what_is_listed_changes(engine: Driver) -> None:

@@ -1,0 +1,89 @@
+"""Ranges of names: which of all streams a filter shows, without a look at each of them.
+
+The names of all streams are sorted. A prefix shows neighbours, and a name shows itself. So each of
+them is a range of names, from the first name to before the name where the range ends. Two ranges
+are apart, or one holds the other. A filter with many of them is used in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from headgate.engine.limits import NAME_RANGES_AT_ONCE_MAX
+from headgate.engine.requests.names import NameFilter
+from headgate.engine.state.keyspace import Keyspace
+
+_BYTE_MAX = b"\xff"
+
+
+class NameRange(NamedTuple):
+    """The names from `start` to before `end`, in byte order; an `end` of None: all from `start`."""
+
+    start: bytes
+    end: bytes | None
+
+    def among(self, keyspace: Keyspace) -> Iterator[bytes]:
+        """Yield the names of the streams that are in the range, in byte order."""
+        return keyspace.streams.irange(self.start, self.end, inclusive=(True, False))
+
+    def places(self, keyspace: Keyspace) -> range:
+        """Return at which places among all names these are."""
+        streams = keyspace.streams
+        end = len(streams) if self.end is None else streams.bisect_left(self.end)
+        return range(streams.bisect_left(self.start), end)
+
+    def within(self, other: NameRange) -> NameRange | None:
+        """Return what is in both ranges; None: nothing is."""
+        start = max(self.start, other.start)
+        ends = [end for end in (self.end, other.end) if end is not None]
+        end = min(ends, default=None)
+        return None if end is not None and end <= start else NameRange(start, end)
+
+
+def beginning_with(prefix: bytes) -> NameRange:
+    """Return the range of the names that begin so."""
+    stem = prefix.rstrip(_BYTE_MAX)  # nothing follows b"\xff", so the byte before it is counted up
+    return NameRange(prefix, stem[:-1] + bytes((stem[-1] + 1,)) if stem else None)
+
+
+def following(name: bytes) -> bytes:
+    """Return the first name behind this one in byte order."""
+    return name + b"\0"
+
+
+def shown_by(only: NameFilter | None) -> list[NameRange]:
+    """Return the ranges that a filter shows, in byte order and apart from each other."""
+    if only is None:
+        return [beginning_with(b"")]
+    ranges = [beginning_with(prefix) for prefix in only.prefixes]
+    ranges += [NameRange(name, following(name)) for name in only.names]
+    ranges.sort(key=lambda names: names.start)  # a prefix stays before the name that equals it
+    apart: list[NameRange] = []
+    for names in ranges:
+        if not apart or not _holds(apart[-1], names):
+            apart.append(names)
+    return apart
+
+
+def _holds(outer: NameRange, later: NameRange) -> bool:
+    return outer.end is None or later.start < outer.end
+
+
+def parts_of(only: NameFilter | None) -> list[NameFilter | None]:
+    """Return filters that together show the same, in byte order, each of a size for one turn."""
+    if only is None or len(only.names) + len(only.prefixes) <= NAME_RANGES_AT_ONCE_MAX:
+        return [only]
+    starts = [names.start for names in shown_by(only)]
+    prefixes = frozenset(only.prefixes)
+    return [
+        _part(prefixes, starts[at : at + NAME_RANGES_AT_ONCE_MAX])
+        for at in range(0, len(starts), NAME_RANGES_AT_ONCE_MAX)
+    ]
+
+
+def _part(prefixes: frozenset[bytes], starts: list[bytes]) -> NameFilter:
+    return NameFilter(
+        frozenset(start for start in starts if start not in prefixes),
+        tuple(start for start in starts if start in prefixes),
+    )

@@ -1,0 +1,15 @@
+"""Names: which of the streams a reply may name."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class NameFilter(msgspec.Struct, frozen=True):
+    """Names that a reply may show: these, and all that begin with one of the prefixes.
+
+    The prefix `b""` shows all names. A filter with neither names nor prefixes shows none.
+    """
+
+    names: frozenset[bytes] = frozenset()
+    prefixes: tuple[bytes, ...] = ()
