@@ -7,7 +7,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from headgate.app.cli.remote import Remote, Utf8, json_option, stream_argument, url_option
+from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
+from headgate.app.cli.remote import Remote
 
 _JSON = "application/json"
 _READ_BYTES = 2**16
@@ -36,14 +37,14 @@ sent as they come. What was appended is told by its id, one per line.
 @click.option("--id", "entry_id", type=Utf8(), help="The entry's own id, instead of the next one.")
 @click.option("--keep-ids", is_flag=True, help="With -: append under the ids the lines have.")
 @json_option
-@url_option
+@gateway_options
 def command(
     stream: str,
     fields: tuple[str, ...],
     entry_id: str | None,
     keep_ids: bool,
     as_json: bool,
-    url: str,
+    gateway: Remote,
 ) -> None:
     """Append entries."""
     if fields == ("-",):
@@ -54,8 +55,7 @@ def command(
         if keep_ids:
             raise click.UsageError("--keep-ids is for entries from standard input.")
         batches = iter([[_entry(fields, entry_id)]])
-    with Remote(url) as gateway:
-        _send(gateway, stream, batches, as_json=as_json)
+    _send(gateway, stream, batches, as_json=as_json)
 
 
 def _send(

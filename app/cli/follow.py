@@ -14,6 +14,7 @@ from headgate.app.cli.words import one_line
 _WAITS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """How long to wait before each next try; the last one for all that follow."""
 
+_CLOSED = "it was closed"
 _BEATS = 3
 """So many heartbeats may be missing before a connection counts as broken."""
 
@@ -49,6 +50,7 @@ class Following:
         self._after = after
         self._state = "reading"
         self._come_back_s = 0.0  # if the gateway said how long; since the connection began
+        self._end = _CLOSED  # why the connection ends, as far as is known
         self._silence_s = _BEATS * gateway.get("v1", "limits")["heartbeat_ms"] / 1000
 
     def news(self) -> Iterator[News]:
@@ -66,8 +68,7 @@ class Following:
                 for news in self._connection():
                     failures, is_first = 0, False
                     yield news
-                wait_s = self._come_back_s
-                why = "the gateway is about to stop" if wait_s else "it was closed"
+                wait_s, why = self._come_back_s, self._end
             except httpx.TransportError as error:
                 if is_first:
                     raise self._gateway.unreachable(error) from None
@@ -83,7 +84,7 @@ class Following:
             failures += 1
 
     def _connection(self) -> Iterator[News]:
-        self._come_back_s = 0.0
+        self._come_back_s, self._end = 0.0, _CLOSED
         timeout = httpx.Timeout(self._silence_s, connect=5.0)
         headers = {"accept": "text/event-stream"}
         params = {"after": self._after}
@@ -118,8 +119,12 @@ class Following:
                     self._state = "caught up"
                 case "draining":
                     self._come_back_s = json.loads(event.data)["reconnect_after_ms"] / 1000
+                    self._end = "the gateway is about to stop"
                 case "problem":
                     problem: dict[str, Any] = json.loads(event.data)
+                    if problem["code"] == "unauthenticated":  # the next connection tells
+                        self._end = one_line(problem["detail"])
+                        continue
                     raise click.ClickException(one_line(f"{problem['detail']} ({problem['code']})"))
         return News(entries, self._state, notes)
 

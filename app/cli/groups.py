@@ -9,7 +9,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.cli.remote import Remote, json_option, stream_argument, url_option
+from headgate.app.cli.flags import gateway_options, json_option, stream_argument
+from headgate.app.cli.remote import Remote
 from headgate.app.cli.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
 
@@ -24,8 +25,8 @@ _COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id")
 @stream_argument
 @click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
 @json_option
-@url_option
-def command(stream: str, watch: bool, as_json: bool, url: str) -> None:
+@gateway_options
+def command(stream: str, watch: bool, as_json: bool, gateway: Remote) -> None:
     """Show the groups of a stream and their consumers.
 
     Pending entries were delivered and not acknowledged. The lag counts entries that the group has
@@ -33,16 +34,15 @@ def command(stream: str, watch: bool, as_json: bool, url: str) -> None:
     In a pipe: a header, then columns separated by tabs; the line of a group has no consumer.
     """
     console = screen()
-    with Remote(url) as gateway:
-        if watch:
-            if console is None or as_json:
-                raise click.UsageError("--watch needs a terminal.")
-            with Live(console=console, auto_refresh=False) as live:
-                while True:
-                    groups = _groups(gateway, stream)
-                    live.update(_table(groups, console.width), refresh=True)
-                    time.sleep(_WATCH_S)
-        groups = _groups(gateway, stream)
+    if watch:
+        if console is None or as_json:
+            raise click.UsageError("--watch needs a terminal.")
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                groups = _groups(gateway, stream)
+                live.update(_table(groups, console.width), refresh=True)
+                time.sleep(_WATCH_S)
+    groups = _groups(gateway, stream)
     if as_json:
         for group in groups:
             click.echo(json.dumps(group, ensure_ascii=False))

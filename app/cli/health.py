@@ -2,12 +2,12 @@
 
 import click
 
-from headgate.app.cli.remote import Remote, url_option
+from headgate.app.cli.flags import open_gateway_options
+from headgate.app.cli.remote import Remote
 
 
 @click.command("health")
-@url_option
-def command(url: str) -> None:
+@open_gateway_options
+def command(gateway: Remote) -> None:
     """Ask whether the gateway is ready; ends with 1 if it is not."""
-    with Remote(url) as gateway:
-        click.echo(gateway.get("readyz")["status"])
+    click.echo(gateway.get("readyz")["status"])

@@ -1,23 +1,19 @@
 """A running gateway, for the commands that use one."""
 
-import os
+import ssl
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 import click
 import httpx
-from click.shell_completion import CompletionItem
 
+from headgate.app.cli.credential import TOKEN_VARIABLE, Credential, is_loopback
 from headgate.app.cli.words import one_line
-from headgate.app.wire.name_rule import fault_of
 
-_URL = "http://127.0.0.1:8080"
 _CONNECT_S = 5.0
 _ANSWER_S = 60.0
-_COMPLETION_S = 0.5
-"""How long a key pressed for completion may take."""
-_COMPLETIONS_MAX = 100
 
 
 class Unreachable(click.ClickException):
@@ -27,25 +23,44 @@ class Unreachable(click.ClickException):
 class Refused(click.ClickException):
     """The gateway refused a request."""
 
-    def __init__(self, status: int, problem: dict[str, Any]) -> None:
-        """Keep the problem."""
-        super().__init__(one_line(f"{problem['detail']} ({status} {problem['code']})"))
+    def __init__(self, status: int, problem: dict[str, Any], hint: str = "") -> None:
+        """Keep the problem, and what the user may do about it."""
+        super().__init__(one_line(f"{problem['detail']} ({status} {problem['code']}){hint}"))
         self.is_retryable = bool(problem.get("retryable"))
 
 
 class Remote:
     """A running gateway."""
 
-    def __init__(self, url: str, *, answer_s: float = _ANSWER_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        credential: Credential | None = None,
+        *,
+        ca: Path | None = None,
+        answer_s: float = _ANSWER_S,
+    ) -> None:
         """Get ready to call it; nothing is sent yet.
 
         Args:
             url: where it is.
+            credential: who calls; None: nobody in particular.
+            ca: file of certificates to trust instead of the usual ones.
             answer_s: how long it may be silent before an answer, and within one, in seconds.
+
+        Raises:
+            click.ClickException: there are no certificates in `ca`.
         """
         self.url = url
-        timeout = httpx.Timeout(answer_s, connect=min(_CONNECT_S, answer_s))
-        self.http = httpx.Client(base_url=url, timeout=timeout)
+        self._credential = credential
+        self.http = httpx.Client(
+            base_url=url,
+            timeout=httpx.Timeout(answer_s, connect=min(_CONNECT_S, answer_s)),
+            auth=credential,
+            verify=True if ca is None else _trusting(ca),
+            # A proxy of the network has no part in what goes to this machine.
+            trust_env=not is_loopback(urlsplit(url).hostname or ""),
+        )
 
     def __enter__(self) -> Self:
         """Return it."""
@@ -88,12 +103,17 @@ class Remote:
             return
         try:
             problem = answer.json()
-            raise Refused(answer.status_code, problem)
+            raise Refused(answer.status_code, problem, self._hint(problem["code"]))
         except (ValueError, TypeError, KeyError):
             raise self.stranger(answer) from None
 
     def unreachable(self, error: httpx.TransportError) -> Unreachable:
         """Return the error for a URL where nobody answers."""
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return Unreachable(
+                f"the certificate of {self.url} is not trusted: {one_line(str(error))}. "
+                "--ca or SSL_CERT_FILE names a file of certificates to trust."
+            )
         return Unreachable(
             f"no gateway at {self.url}: {one_line(str(error)) or type(error).__name__}. Start one "
             "with `headgate serve`, or say where it is with --url or HEADGATE_URL."
@@ -102,6 +122,16 @@ class Remote:
     def stranger(self, answer: httpx.Response) -> Unreachable:
         """Return the error for a URL where something else answers."""
         return Unreachable(f"{self.url} answers {answer.status_code}, but is no gateway.")
+
+    def _hint(self, code: str) -> str:
+        """Return which credential was refused, if a problem is about that."""
+        if code not in ("unauthenticated", "forbidden"):
+            return ""
+        if self._credential is None:
+            return f". No token was sent: {TOKEN_VARIABLE} or --token-file gives one."
+        if self._credential.origin == TOKEN_VARIABLE:
+            return f". The token was that of {TOKEN_VARIABLE}."
+        return f". The token was that of {self._credential.origin}, before {TOKEN_VARIABLE}."
 
     def _ask(self, method: str, path: tuple[str, ...], **request: Any) -> Any:
         try:
@@ -133,74 +163,8 @@ def path_of(*segments: str) -> str:
     return "/" + "/".join(packed)
 
 
-class Utf8(click.ParamType[str]):
-    """An argument that is UTF-8."""
-
-    name = "text"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it."""
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            self.fail("it is not UTF-8", param, ctx)
-        return value
-
-
-class _Stream(Utf8):
-    """A name that a stream can have."""
-
-    name = "stream"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        stream = super().convert(value, param, ctx)
-        fault = fault_of(stream)
-        if fault is not None:
-            self.fail(f"{stream!r} cannot be the name of a stream: {fault}.", param, ctx)
-        return stream
-
-
-class _Url(click.ParamType[str]):
-    """The URL of a gateway; `localhost:8080` is enough."""
-
-    name = "url"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        url = value if "://" in value else f"http://{value}"
-        try:
-            parts = urlsplit(url)
-            is_good = parts.scheme in ("http", "https") and bool(parts.hostname)
-            httpx.URL(url)
-            _ = parts.port
-        except (ValueError, httpx.InvalidURL):
-            is_good = False
-        if not is_good:
-            self.fail(f"{value!r} is no URL such as http://127.0.0.1:8080", param, ctx)
-        return url.rstrip("/")
-
-
-def _stream_names(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the streams whose names begin so, if the gateway says so at once."""
-    del param
-    url = ctx.params.get("url") or os.environ.get("HEADGATE_URL") or _URL
+def _trusting(ca: Path) -> ssl.SSLContext:
     try:
-        with Remote(_Url().convert(url, None, ctx), answer_s=_COMPLETION_S) as gateway:
-            page = gateway.get("v1", "streams", prefix=incomplete, limit=_COMPLETIONS_MAX)
-        return [CompletionItem(stream["name"]) for stream in page["streams"]]
-    except click.ClickException:
-        return []
-
-
-url_option = click.option(
-    "--url",
-    type=_Url(),
-    envvar="HEADGATE_URL",
-    show_envvar=True,
-    default=_URL,
-    show_default=True,
-    help="Where the gateway is.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
-stream_argument = click.argument("stream", type=_Stream(), shell_complete=_stream_names)
+        return ssl.create_default_context(cafile=ca)
+    except (ssl.SSLError, OSError) as error:
+        raise click.ClickException(f"{ca} has no certificates: {error.strerror}") from None

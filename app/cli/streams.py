@@ -8,7 +8,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.cli.remote import Remote, Utf8, json_option, url_option
+from headgate.app.cli.flags import Utf8, gateway_options, json_option
+from headgate.app.cli.remote import Remote
 from headgate.app.cli.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
 
@@ -21,25 +22,24 @@ _ID_WIDTH = 24
 @click.command("streams")
 @click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
 @json_option
-@url_option
-def command(prefix: str, as_json: bool, url: str) -> None:
+@gateway_options
+def command(prefix: str, as_json: bool, gateway: Remote) -> None:
     """List the streams: how many entries and groups, and the last id.
 
     In a pipe: a header, then columns separated by tabs.
     """
     console = screen()
-    with Remote(url) as gateway:
-        streams = list(_streams(gateway, prefix))
-        if as_json:
-            for stream in streams:
-                click.echo(json.dumps(stream, ensure_ascii=False))
-        elif console is None:
-            click.echo("stream\tentries\tgroups\tlast_id")
-            for stream in streams:
-                cells = [word(stream["name"]), stream["length"], stream["groups"]]
-                click.echo("\t".join(map(str, [*cells, stream["last_id"]])))
-        else:
-            console.print(_table(streams, console.width) if streams else _NOTHING)
+    streams = list(_streams(gateway, prefix))
+    if as_json:
+        for stream in streams:
+            click.echo(json.dumps(stream, ensure_ascii=False))
+    elif console is None:
+        click.echo("stream\tentries\tgroups\tlast_id")
+        for stream in streams:
+            cells = [word(stream["name"]), stream["length"], stream["groups"]]
+            click.echo("\t".join(map(str, [*cells, stream["last_id"]])))
+    else:
+        console.print(_table(streams, console.width) if streams else _NOTHING)
 
 
 def _streams(gateway: Remote, prefix: str) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from headgate.app.cli.flags import gateway_options, json_option, stream_argument
 from headgate.app.cli.follow import Following, News
-from headgate.app.cli.remote import Remote, json_option, stream_argument, url_option
+from headgate.app.cli.remote import Remote
 from headgate.app.cli.screen import NARROW, screen
 from headgate.app.cli.words import line_of, one_line, pairs_of
 
@@ -49,7 +50,7 @@ _STYLE_OF = {"caught up": "green", "reading": "cyan", "lost": "bold red"}
 @click.option("--no-follow", is_flag=True, help="Show what is there, and end.")
 @click.option("--wrap", is_flag=True, help="On a terminal: show long entries whole.")
 @json_option
-@url_option
+@gateway_options
 def command(
     stream: str,
     after: str | None,
@@ -57,14 +58,14 @@ def command(
     no_follow: bool,
     wrap: bool,
     as_json: bool,
-    url: str,
+    gateway: Remote,
 ) -> None:
     """Follow a stream."""
     if after is None:
         after = "0" if no_follow else "$"
     console = screen()
     show = _plain(as_json) if as_json or console is None else _live(console, stream, wrap=wrap)
-    with Remote(url) as gateway, show as print_news:
+    with show as print_news:
         left = limit
         for news in Following(gateway, stream, after=after).news():
             print_news(news._replace(entries=news.entries[:left]))

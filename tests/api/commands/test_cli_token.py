@@ -1,0 +1,306 @@
+"""The token of a command: where it comes from, where it goes, and where it is never seen."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.api.commands.command_line import Ended, headgate
+
+TOKEN = "hg_reader_c2VjcmV0LW9mLWEta2V5"
+NEW = "hg_reader_YW5vdGhlci1zZWNyZXQ"
+LISTED: dict[str, object] = {"streams": [], "next_cursor": None}
+LIMITS = {"heartbeat_ms": 20_000}
+ENTRY = 'event: entry\ndata: {"id":"1-0","fields":{"n":"1"}}\n\n'
+
+
+class Doorkeeper:
+    """An HTTP server that answers to the tokens in `admitted`, and notes what it was sent."""
+
+    def __init__(self) -> None:
+        self.admitted = {TOKEN}
+        self.forbidden: set[str] = set()
+        self.heads: list[str] = []
+        self.url = ""
+        self.on_revoked: Callable[[], None] = lambda: None
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.heads.append(head)
+        authorization = [
+            line.partition(": ")[2]
+            for line in head.split("\r\n")
+            if line.lower().startswith("auth")
+        ]
+        sent = authorization[0].removeprefix("Bearer ") if authorization else None
+        if sent in self.forbidden:
+            self._refuse(writer, 403, "forbidden", "This needs `read` on 'orders'.")
+        elif sent not in self.admitted:
+            self._refuse(writer, 401, "unauthenticated", "This key is not known.")
+        elif "/events" in head:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+            writer.write(ENTRY.encode())
+            problem = {"code": "unauthenticated", "detail": "The key was revoked."}
+            self.admitted.discard(sent)
+            self.on_revoked()
+            writer.write(f"event: problem\ndata: {json.dumps(problem)}\n\n".encode())
+        else:
+            body = LIMITS if "/v1/limits" in head else LISTED
+            self._write(writer, "200 OK", json.dumps(body))
+        await writer.drain()
+        writer.close()
+
+    def _refuse(self, writer: asyncio.StreamWriter, status: int, code: str, detail: str) -> None:
+        problem = {"code": code, "detail": detail, "retryable": False}
+        self._write(writer, f"{status} X", json.dumps(problem))
+
+    def _write(self, writer: asyncio.StreamWriter, status: str, body: str) -> None:
+        head = f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        writer.write((head + body).encode())
+
+
+@asynccontextmanager
+async def keeping(tls: ssl.SSLContext | None = None) -> AsyncIterator[Doorkeeper]:
+    keeper = Doorkeeper()
+    async with await asyncio.start_server(keeper.answer, "127.0.0.1", 0, ssl=tls) as server:
+        scheme = "http" if tls is None else "https"
+        keeper.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield keeper
+
+
+@pytest.fixture
+async def keeper() -> AsyncIterator[Doorkeeper]:
+    async with keeping() as started:
+        yield started
+
+
+def is_one_line(ended: Ended) -> bool:
+    return ended.code == 1 and ended.output == "" and ended.error.count("\n") == 1
+
+
+async def test_the_token_of_the_variable_is_sent(keeper: Doorkeeper) -> None:
+    assert (await headgate(keeper.url, "streams", HEADGATE_TOKEN=TOKEN)).code == 0
+
+    [head] = keeper.heads
+    assert f"\r\nAuthorization: Bearer {TOKEN}\r\n" in head
+    assert TOKEN not in head.splitlines()[0]
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", " \n"])
+@pytest.mark.parametrize("by_variable", [False, True])
+async def test_the_token_of_a_file_goes_before_that_of_the_variable(
+    keeper: Doorkeeper, tmp_path: Path, ending: str, by_variable: bool
+) -> None:
+    file = tmp_path / "token"
+    file.write_bytes((TOKEN + ending).encode())
+    words = [] if by_variable else ["--token-file", str(file)]
+    variables = {"HEADGATE_TOKEN_FILE": str(file)} if by_variable else {}
+
+    ended = await headgate(keeper.url, "streams", *words, HEADGATE_TOKEN="other", **variables)
+
+    assert ended.code == 0, ended.error
+
+
+async def test_an_empty_variable_is_no_token(keeper: Doorkeeper) -> None:
+    ended = await headgate(keeper.url, "streams", HEADGATE_TOKEN="")
+
+    assert is_one_line(ended)
+    assert "uthorization" not in keeper.heads[0]
+
+
+async def test_a_missing_token_is_told_with_what_to_do(keeper: Doorkeeper) -> None:
+    ended = await headgate(keeper.url, "streams")
+
+    assert is_one_line(ended)
+    assert ended.error == (
+        "Error: This key is not known. (401 unauthenticated). No token was sent: HEADGATE_TOKEN "
+        "or --token-file gives one.\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["streams"], ["tail", "a"], ["append", "a", "b=1"]])
+async def test_a_refused_token_is_told_and_not_shown(
+    keeper: Doorkeeper, command: list[str]
+) -> None:
+    keeper.admitted.clear()
+    unknown = await headgate(keeper.url, *command, HEADGATE_TOKEN=TOKEN)
+    keeper.forbidden.add(TOKEN)
+    denied = await headgate(keeper.url, *command, HEADGATE_TOKEN=TOKEN)
+
+    assert is_one_line(unknown)
+    assert "(401 unauthenticated). The token was that of HEADGATE_TOKEN." in unknown.error
+    assert is_one_line(denied)
+    assert "(403 forbidden). The token was that of HEADGATE_TOKEN." in denied.error
+    assert "hg_reader" not in unknown.error + denied.error
+
+
+@pytest.mark.parametrize(
+    "token", [f"{TOKEN}\nHost: x", f"{TOKEN}\r", f"{TOKEN} x", f"{TOKEN}ä", f"{TOKEN}\x7f", " "]
+)
+async def test_what_no_header_can_hold_is_never_sent(keeper: Doorkeeper, token: str) -> None:
+    ended = await headgate(keeper.url, "streams", HEADGATE_TOKEN=token)
+
+    assert is_one_line(ended)
+    assert "the token of HEADGATE_TOKEN is not one word of ASCII characters" in ended.error
+    assert "hg_reader" not in ended.error
+    assert keeper.heads == []
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "No such file"),
+        (b"\n", "has no token"),
+        (b"\xff", "is no text"),
+        (b"a b", "one word"),
+    ],
+)
+async def test_what_is_wrong_with_a_file_is_told(
+    keeper: Doorkeeper, tmp_path: Path, content: bytes | None, fault: str
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+
+    ended = await headgate(keeper.url, "streams", "--token-file", str(file))
+
+    assert is_one_line(ended)
+    assert fault in ended.error
+    assert str(file) in ended.error
+    assert keeper.heads == []
+
+
+async def test_there_is_no_flag_that_would_stand_in_the_list_of_processes(
+    keeper: Doorkeeper,
+) -> None:
+    ended = await headgate(keeper.url, "streams", "--token", TOKEN)
+
+    assert ended.code == 2
+    assert "flag for the token itself" in " ".join(
+        (await headgate(keeper.url, "streams", "--help")).output.split()
+    )
+
+
+@pytest.mark.parametrize("url", ["http://gateway.example", "http://10.1.2.3:8080", "gateway"])
+async def test_a_token_does_not_cross_a_network_in_plain_text(url: str) -> None:
+    for command in (["streams"], ["tail", "a"], ["append", "a", "b=1"], ["groups", "a"]):
+        ended = await headgate(url, *command, HEADGATE_TOKEN=TOKEN)
+
+        assert is_one_line(ended), command
+        assert "plain http" in ended.error
+        assert "--insecure" in ended.error
+
+
+async def test_a_token_crosses_it_all_the_same_if_the_user_says_so() -> None:
+    words = ["streams", "--url", "http://nowhere.invalid"]
+    for ended in (
+        await headgate("", *words, "--insecure", HEADGATE_TOKEN=TOKEN),
+        await headgate("", *words, HEADGATE_TOKEN=TOKEN, HEADGATE_INSECURE="1"),
+        await headgate("", *words),
+        await headgate("", "health", *words[1:], HEADGATE_TOKEN=TOKEN),
+    ):
+        assert "no gateway at http://nowhere.invalid" in ended.error
+
+
+async def test_a_proxy_of_the_network_does_not_see_what_stays_on_this_machine(
+    keeper: Doorkeeper,
+) -> None:
+    proxy = {"HTTP_PROXY": "http://nowhere.invalid:3128", "NO_PROXY": ""}
+
+    assert (await headgate(keeper.url, "streams", HEADGATE_TOKEN=TOKEN, **proxy)).code == 0
+
+
+async def test_a_name_and_password_in_the_url_are_refused_and_not_shown() -> None:
+    ended = await headgate("http://me:hidden@127.0.0.1:1", "streams")
+
+    assert ended.code == 2
+    assert "HEADGATE_TOKEN has the token" in ended.error
+    assert "hidden" not in ended.error
+
+
+async def test_names_are_completed_with_the_token(keeper: Doorkeeper) -> None:
+    ended = await headgate(
+        keeper.url,
+        HEADGATE_TOKEN=TOKEN,
+        _HEADGATE_COMPLETE="bash_complete",
+        COMP_WORDS="headgate tail o",
+        COMP_CWORD="2",
+    )
+
+    assert (ended.code, ended.error) == (0, "")
+    assert f"Bearer {TOKEN}" in keeper.heads[0]
+
+
+# A token that ends while a command goes on
+
+
+async def test_a_tail_takes_the_new_token_of_its_file(keeper: Doorkeeper, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+
+    def roll() -> None:
+        file.write_text(NEW)
+        keeper.admitted.add(NEW)
+
+    keeper.on_revoked = roll
+
+    ended = await headgate(keeper.url, "tail", "a", "--limit", "2", "--token-file", str(file))
+
+    assert (ended.code, ended.output) == (0, "1-0 n=1\n1-0 n=1\n")
+    assert ended.error == "connection lost (The key was revoked.); going on when it is back\n"
+    assert f"Bearer {NEW}" in keeper.heads[-1]
+
+
+async def test_a_tail_whose_token_ends_says_so_and_ends(keeper: Doorkeeper) -> None:
+    ended = await headgate(keeper.url, "tail", "a", HEADGATE_TOKEN=TOKEN)
+
+    assert (ended.code, ended.output) == (1, "1-0 n=1\n")
+    assert ended.error.splitlines() == [
+        "connection lost (The key was revoked.); going on when it is back",
+        (
+            "Error: This key is not known. (401 unauthenticated). The token was that of "
+            "HEADGATE_TOKEN."
+        ),
+    ]
+
+
+# TLS
+
+
+@pytest.mark.parametrize("way", ["--ca", "SSL_CERT_FILE", "neither"])
+async def test_a_private_certificate_authority_is_trusted_if_it_is_named(
+    tmp_path: Path, way: str
+) -> None:
+    authority = trustme.CA()
+    file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(file))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    words = ["--ca", str(file)] if way == "--ca" else []
+    variables = {"SSL_CERT_FILE": str(file)} if way == "SSL_CERT_FILE" else {}
+
+    async with keeping(tls) as keeper:
+        ended = await headgate(keeper.url, "streams", *words, HEADGATE_TOKEN=TOKEN, **variables)
+
+    if way != "neither":
+        assert ended.code == 0, ended.error
+    else:
+        assert is_one_line(ended)
+        assert f"the certificate of {keeper.url} is not trusted" in ended.error
+        assert "--ca or SSL_CERT_FILE" in ended.error
+        assert keeper.heads == []
+
+
+async def test_a_file_without_certificates_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("none")
+
+    ended = await headgate("https://127.0.0.1:1", "streams", "--ca", str(file))
+
+    assert is_one_line(ended)
+    assert f"{file} has no certificates" in ended.error
