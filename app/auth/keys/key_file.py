@@ -54,12 +54,32 @@ def change_keys(path: Path, change: Callable[[dict[str, ApiKey]], None]) -> None
         with lock_of(path):
             keys = dict(read_keys(path)) if path.exists() else {}
             change(keys)
-            text = _text_with(keys)
-            if len(text) > SIZE_BYTES_MAX:
-                raise KeyFileFault(f"{path}: the file would be larger than {_size()}")
-            write_private(path, text)
+            _write(path, keys)
     except OSError as error:
         raise KeyFileFault(f"{path}: {error.strerror}") from None
+
+
+def create_keys(path: Path, keys: Keys) -> bool:
+    """Make a keys file, unless there is one; tells whether it was made.
+
+    Raises:
+        KeyFileFault: it cannot be written.
+    """
+    try:
+        with lock_of(path):
+            if path.exists():
+                return False
+            _write(path, keys)
+            return True
+    except OSError as error:
+        raise KeyFileFault(f"{path}: {error.strerror}") from None
+
+
+def _write(path: Path, keys: Keys) -> None:
+    text = _text_with(keys)
+    if len(text) > SIZE_BYTES_MAX:
+        raise KeyFileFault(f"{path}: the file would be larger than {_size()}")
+    write_private(path, text)
 
 
 def _text_of(path: Path) -> str:

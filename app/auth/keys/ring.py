@@ -30,14 +30,19 @@ class KeyRing:
     """
 
     def __init__(self, keys: Mapping[str, ApiKey] | None = None) -> None:
-        """Make a ring of the keys by their ids."""
+        """Make a ring of the keys by their ids; None: there is no keys file."""
         self._keys: Mapping[str, ApiKey] = keys or {}
+        self.is_configured = keys is not None  # then requests need a credential
         self._principals: dict[_Secret, Principal] = {}
         self.used_at_ms: dict[str, int] = {}  # by id of the key
 
     def __len__(self) -> int:
         """Return how many keys there are, with those that were revoked or have expired."""
         return len(self._keys)
+
+    def __contains__(self, key_id: object) -> bool:
+        """Tell whether there is a key of this id."""
+        return key_id in self._keys
 
     def verify(self, token: str, now_ms: int) -> Principal:
         """Return whose key this is: the same object each time.
@@ -62,10 +67,14 @@ class KeyRing:
         self.used_at_ms[key.id] = now_ms
         return self._principal(key, matching[0])
 
-    def note_use(self, principal: Principal, now_ms: int) -> None:
-        """Note that a key was used, where its principal was remembered instead of verified."""
-        if principal.key is not None and principal.key in self._keys:
-            self.used_at_ms[principal.key] = now_ms
+    def principal_of(self, key_id: str, now_ms: int) -> Principal | None:
+        """Return the principal of the present secret of a key; None: the key opens nothing."""
+        key = self._keys.get(key_id)
+        if key is None or key.revoked_at_ms is not None:
+            return None
+        if key.expires_at_ms is not None and key.expires_at_ms <= now_ms:
+            return None
+        return self._principal(key, key.sha256)
 
     def replace(self, keys: Mapping[str, ApiKey]) -> None:
         """Take the keys of a file that has changed.
@@ -74,6 +83,7 @@ class KeyRing:
         be used for longer or shorter than before. All others end.
         """
         before, self._keys = self._keys, keys
+        self.is_configured = True
         for secret, principal in list(self._principals.items()):
             key = keys.get(secret.key)
             reason = _ending(secret, before[secret.key], key)
@@ -81,7 +91,7 @@ class KeyRing:
                 principal.expires_at_ms = key.expiry_of(secret.sha256)
             else:
                 del self._principals[secret]
-                principal.end(reason or "the key was revoked")
+                principal.end(reason or "The API key was revoked.")
         for key_id in self.used_at_ms.keys() - keys.keys():
             del self.used_at_ms[key_id]
 
@@ -94,7 +104,7 @@ class KeyRing:
         for secret, principal in list(self._principals.items()):
             if principal.expires_at_ms is not None and principal.expires_at_ms <= now_ms:
                 del self._principals[secret]
-                principal.end("the key has expired")
+                principal.end(_EXPIRED)
 
     def _principal(self, key: ApiKey, sha256_text: str) -> Principal:
         secret = _Secret(key.id, sha256_text)
@@ -114,9 +124,9 @@ class KeyRing:
 def _ending(secret: _Secret, before: ApiKey, key: ApiKey | None) -> str | None:
     """Return why a secret of a key does not open any more what it opened; None: it does."""
     if key is None or key.revoked_at_ms is not None:
-        return "the key was revoked"
+        return "The API key was revoked."
     if secret.sha256 not in key.hashes:
-        return "the key was replaced"
+        return "The API key was replaced by a new one."
     if (key.name, key.grants, key.limits) != (before.name, before.grants, before.limits):
-        return "the key was changed"
+        return "The API key was changed."
     return None

@@ -177,14 +177,14 @@ class TestReplaced:
         self.replace()
 
         assert self.ended == [self.principal]
-        assert self.principal.ending == "the key was revoked"
+        assert self.principal.ending == "The API key was revoked."
         assert refusal(self.ring, str(self.text)) == "The API key is not valid."
 
     def test_a_revoked_key_ends(self) -> None:
         self.replace(stored(self.text, revoked_at_ms=NOW_MS))
 
         assert self.ended == [self.principal]
-        assert self.principal.ending == "the key was revoked"
+        assert self.principal.ending == "The API key was revoked."
 
     @pytest.mark.parametrize(
         "change", [{"name": "new"}, {"grants": []}, {"limits": {"waiters_max": 1}}]
@@ -193,14 +193,14 @@ class TestReplaced:
         self.replace(stored(self.text, **change))
 
         assert self.ended == [self.principal]
-        assert self.principal.ending == "the key was changed"
+        assert self.principal.ending == "The API key was changed."
         assert self.ring.verify(str(self.text), NOW_MS) is not self.principal
 
     def test_a_secret_that_is_replaced_without_overlap_ends(self) -> None:
         self.replace(stored(make_key(self.text.id)))
 
         assert self.ended == [self.principal]
-        assert self.principal.ending == "the key was replaced"
+        assert self.principal.ending == "The API key was replaced by a new one."
 
     def test_a_secret_that_is_replaced_goes_on_until_the_overlap_ends(self) -> None:
         overlap = {"sha256": self.text.sha256, "expires_at_ms": NOW_MS + 10}
@@ -218,21 +218,38 @@ class TestReplaced:
         self.replace(stored(self.text, expires_at_ms=NOW_MS))
         self.ring.end_expired(NOW_MS)
         assert self.ended == [self.principal]
-        assert self.principal.ending == "the key has expired"
+        assert self.principal.ending == "The API key has expired."
 
         self.replace(stored(self.text, expires_at_ms=NOW_MS + 1))
 
         assert self.ring.verify(str(self.text), NOW_MS).ending is None
 
     def test_a_use_is_noted_until_the_key_is_gone(self) -> None:
-        self.ring.note_use(self.principal, NOW_MS + 3)
+        self.ring.verify(str(self.text), NOW_MS + 3)
         assert self.ring.used_at_ms == {self.text.id: NOW_MS + 3, self.other.id: NOW_MS}
 
         self.replace()
 
         assert self.ring.used_at_ms == {self.other.id: NOW_MS}
-        self.ring.note_use(self.principal, NOW_MS + 4)
-        assert self.ring.used_at_ms == {self.other.id: NOW_MS}
+
+
+def test_the_owner_of_a_ticket_is_the_principal_of_its_key() -> None:
+    text, expiring, revoked = make_key(), make_key(), make_key()
+    keys = stored(text), stored(expiring, expires_at_ms=NOW_MS), stored(revoked, revoked_at_ms=0)
+    ring = ring_of(*keys)
+
+    assert ring.principal_of(text.id, NOW_MS) is ring.verify(str(text), NOW_MS)
+    assert ring.principal_of(expiring.id, NOW_MS) is None
+    assert ring.principal_of(revoked.id, NOW_MS) is None
+    assert ring.principal_of("unknown", NOW_MS) is None
+
+
+def test_a_ring_is_configured_once_there_was_a_file() -> None:
+    ring = KeyRing()
+    assert not ring.is_configured
+
+    ring.replace({})
+    assert ring.is_configured
 
 
 @given(st.text() | st.from_regex(r"hg_[a-z0-9_]{0,80}"))

@@ -1,0 +1,99 @@
+"""Watched file: read at the start, and read again whenever it has changed."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+log = logging.getLogger("headgate")
+
+T = TypeVar("T")
+
+LOOK_INTERVAL_S = 0.25
+_LOOKS_BEFORE_RETRY = 20
+"""A file that could not be read is read again after so many looks, even if it looks the same."""
+
+_MISSING = "there is no such file any more"
+
+_Stamp = tuple[int, ...] | str | None
+"""Changes when the file does; a text where it cannot be looked at; None where there is none."""
+
+
+class WatchedFile(Generic[T]):
+    """A file whose content is taken each time it has changed.
+
+    Once it was read, a file that vanishes or has a fault changes nothing: what was taken last
+    stays, and `warning` says so until the file is well again.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Path], T], take: Callable[[T], None]) -> None:
+        """Watch a file.
+
+        Args:
+            path: of the file, or of a link to it: Kubernetes exchanges the link.
+            read: reads it, in a thread; raises a ValueError that names the file.
+            take: takes what was read, on the event loop.
+        """
+        self._path = path
+        self._read = read
+        self._take = take
+        self._stamp: _Stamp = None
+        self._looks_before_retry = 0
+        self.is_taken = False
+        self.warning: str | None = None
+
+    def load(self) -> None:
+        """Read the file for the first time, before the event loop runs; it may be missing.
+
+        Raises:
+            ValueError: it has a fault.
+        """
+        self._stamp = _stamp_of(self._path)
+        if self._stamp is not None:
+            self._take(self._read(self._path))
+            self.is_taken = True
+
+    async def look(self) -> None:
+        """Take the file if it has changed."""
+        stamp = await asyncio.to_thread(_stamp_of, self._path)
+        self._looks_before_retry -= 1
+        is_retry = self.warning is not None and self._looks_before_retry <= 0
+        if stamp == self._stamp and not is_retry:
+            return
+        self._stamp = stamp  # taken before reading: a change during that is noticed next time
+        self._looks_before_retry = _LOOKS_BEFORE_RETRY
+        if stamp is None:
+            self._warn(f"{self._path}: {_MISSING}" if self.is_taken else None)
+            return
+        try:
+            content = await asyncio.to_thread(self._read, self._path)
+        except ValueError as error:
+            self._warn(str(error))
+            return
+        self._warn(None)
+        self._take(content)
+        self.is_taken = True
+        log.info("file taken", extra={"file": str(self._path)})
+
+    def _warn(self, fault: str | None) -> None:
+        warning = fault and f"{fault}; what was read before stays in use"
+        if warning is not None and warning != self.warning:
+            log.error("file not taken", extra={"reason": warning})
+        self.warning = warning
+
+
+def _stamp_of(path: Path) -> _Stamp:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return str(error)
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )

@@ -1,0 +1,232 @@
+"""A gateway follows its keys file, whatever happens to it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from headgate.app.auth.keys.key import ApiKey, KeyText, make_key
+from headgate.app.auth.keys.key_file import KeyFileFault, change_keys
+from headgate.app.auth.keys.use import read_use
+from headgate.app.auth.keys.watch import KeyWatch
+from headgate.app.auth.principal import Principal, Unauthenticated
+
+NOW_MS = 1_700_000_000_000
+
+
+class Gateway:
+    """A key watch that runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "keys.json"
+        self.data_dir = folder / "data"
+        self.data_dir.mkdir()
+        self.now_ms = NOW_MS
+        self.appeared = 0
+        self.watch = self.new_watch()
+        self.task: asyncio.Task[None] | None = None
+
+    def new_watch(self) -> KeyWatch:
+        return KeyWatch(
+            self.path,
+            data_dir=self.data_dir,
+            now_ms=lambda: self.now_ms,
+            on_appear=self.appear,
+        )
+
+    def appear(self) -> None:
+        self.appeared += 1
+
+    def start(self) -> None:
+        self.watch.load()
+        self.task = asyncio.create_task(self.watch.run())
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.task
+
+    def add(self, **more: object) -> KeyText:
+        text = make_key()
+        values = {"id": text.id, "name": "a", "sha256": text.sha256, "grants": []}
+        key = ApiKey.model_validate({**values, "created_at_ms": NOW_MS, **more})
+        change_keys(self.path, lambda keys: keys.update({text.id: key}))
+        return text
+
+    def remove(self, text: KeyText) -> None:
+        change_keys(self.path, lambda keys: keys.__delitem__(text.id))
+
+    def principal(self, text: KeyText) -> Principal:
+        return self.watch.ring.verify(str(text), self.now_ms)
+
+    def takes(self, text: KeyText) -> bool:
+        with suppress(Unauthenticated):
+            return self.principal(text) is not None
+        return False
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    gateway = Gateway(tmp_path)
+    yield gateway
+    await gateway.stop()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_key_that_is_added_opens_and_one_that_is_removed_ends(gateway: Gateway) -> None:
+    text = gateway.add()
+    gateway.start()
+    principal = gateway.principal(text)
+
+    other = gateway.add()
+    await until(lambda: gateway.takes(other))
+    assert gateway.principal(text) is principal
+
+    gateway.remove(text)
+    await until(lambda: principal.ending)
+    assert not gateway.takes(text)
+    assert gateway.takes(other)
+
+
+async def test_a_file_that_becomes_unreadable_keeps_the_last_keys(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = gateway.add()
+    gateway.start()
+    principal, good = gateway.principal(text), gateway.path.read_bytes()
+
+    for fault in b"", good[:-4], b"\xff":
+        gateway.path.write_bytes(fault)
+        await until(lambda: gateway.watch.warning)
+        assert gateway.principal(text) is principal
+        gateway.path.write_bytes(good)
+        await until(lambda: gateway.watch.warning is None)
+    assert gateway.principal(text) is principal
+    assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == 3
+
+
+async def test_a_fault_is_logged_once_and_named(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.add()
+    gateway.start()
+
+    gateway.path.write_bytes(b"{\n7")
+    await until(lambda: gateway.watch.warning)
+    gateway.path.write_bytes(b"{\n7 ")
+    gateway.path.unlink()
+    await until(lambda: "no such file" in str(gateway.watch.warning))
+
+    reasons = [str(record.__dict__["reason"]) for record in caplog.records]
+    assert reasons == [
+        f"{gateway.path}, line 2: expected the name of a member; what was read before stays in use",
+        f"{gateway.path}: there is no such file any more; what was read before stays in use",
+    ]
+
+
+async def test_a_file_that_vanishes_keeps_the_last_keys(gateway: Gateway) -> None:
+    text = gateway.add()
+    gateway.start()
+    good = gateway.path.read_bytes()
+
+    gateway.path.unlink()
+    await until(lambda: gateway.watch.warning)
+    assert gateway.takes(text)
+    assert gateway.watch.ring.is_configured
+
+    gateway.path.write_bytes(good)
+    await until(lambda: gateway.watch.warning is None)
+    assert gateway.appeared == 0
+
+
+async def test_a_file_that_appears_is_taken(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.start()
+    assert not gateway.watch.ring.is_configured
+    assert gateway.watch.warning is None
+
+    text = gateway.add()
+    await until(lambda: gateway.takes(text))
+
+    assert gateway.appeared == 1
+    assert gateway.watch.ring.is_configured
+    assert "asks for credentials" in caplog.text
+
+
+async def test_a_link_that_is_exchanged_is_followed(gateway: Gateway, tmp_path: Path) -> None:
+    """Kubernetes keeps the files of a secret behind a link to a folder."""
+    text = gateway.add()
+    first = tmp_path / "..2026_01"
+    second = tmp_path / "..2026_02"
+    for folder in first, second:
+        folder.mkdir()
+    gateway.path.rename(first / "keys.json")
+    (tmp_path / "..data").symlink_to(first)
+    gateway.path.symlink_to("..data/keys.json")
+    gateway.start()
+    assert gateway.takes(text)
+
+    (second / "keys.json").write_text('{"version": 1, "keys": []}')
+    (tmp_path / "..new").symlink_to(second)
+    (tmp_path / "..new").rename(tmp_path / "..data")
+
+    await until(lambda: not gateway.takes(text))
+
+
+async def test_a_key_that_expires_ends_its_principal(gateway: Gateway) -> None:
+    text = gateway.add(expires_at_ms=NOW_MS + 1)
+    gateway.start()
+    principal = gateway.principal(text)
+
+    gateway.now_ms += 1
+
+    await until(lambda: principal.ending)
+
+
+async def test_the_time_of_use_is_there_after_a_restart(gateway: Gateway) -> None:
+    text, unused = gateway.add(), gateway.add()
+    gateway.start()
+    gateway.now_ms += 5
+    gateway.principal(text)
+    await gateway.stop()
+    await gateway.watch.close()
+    assert read_use(gateway.data_dir) == {text.id: NOW_MS + 5}
+
+    again = gateway.new_watch()
+    again.load()
+
+    assert again.ring.used_at_ms == {text.id: NOW_MS + 5}
+    assert unused.id not in again.ring.used_at_ms
+
+
+async def test_a_time_of_use_that_cannot_be_kept_stops_nothing(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = gateway.add()
+    (gateway.data_dir / "keys-used.json").mkdir()
+    gateway.start()
+    gateway.principal(text)
+    await gateway.stop()
+
+    await gateway.watch.close()
+
+    assert "times of use of keys not saved" in caplog.text
+    assert gateway.takes(text)
+
+
+def test_a_file_with_a_fault_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text("{\n}")
+    watch = KeyWatch(tmp_path / "keys.json", data_dir=None, now_ms=lambda: NOW_MS)
+
+    with pytest.raises(KeyFileFault, match="line 1: the file should have"):
+        watch.load()
