@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from headgate.app.auth.grants import Grants, Right, UsageLimits
+from headgate.app.auth.grants import Grants, Right, UnboundClaim, UsageLimits
 
 PREFIX = "hg_"
 """How each key begins, so that a scanner of sources for secrets can tell what it is."""
@@ -107,7 +107,10 @@ class ApiKey(BaseModel):
 
     @model_validator(mode="after")
     def _check_claims(self) -> "ApiKey":
-        self.rights()
+        try:
+            self.rights()
+        except UnboundClaim as error:
+            raise ValueError(f"{error}; the only claim of a key is sub, its name") from None
         return self
 
     def rights(self) -> tuple[Right, ...]:

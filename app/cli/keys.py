@@ -1,0 +1,224 @@
+"""`headgate keys`."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from headgate.app.auth.keys.key import ApiKey, KeyText, PreviousSecret, make_key, parse_key
+from headgate.app.auth.keys.key_file import KeyFileFault, Keys, change_keys, read_keys
+from headgate.app.auth.keys.use import read_use
+from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.flags import json_option
+from headgate.app.cli.key_input import GRANT_EXAMPLE, Duration, grant_of, key_of, limits_of
+from headgate.app.cli.key_list import columns_of, json_of, table_of
+from headgate.app.cli.screen import screen
+from headgate.app.cli.words import one_line
+from headgate.app.settings import MEMORY
+
+
+class KeyPlace:
+    """Where the keys are: the file that `serve` reads with the same settings."""
+
+    def __init__(self, config: Path | None, flags: dict[str, Any]) -> None:
+        """Read the settings.
+
+        Raises:
+            click.ClickException: they are wrong, or there is no place for a file.
+        """
+        settings = settings_from(config, flags)
+        self.data_dir = settings.data_dir
+        if settings.keys_file is None and settings.data_dir == MEMORY:
+            raise click.ClickException("Nothing is kept in :memory:. --keys-file names a file.")
+        self.path = settings.keys_file or settings.data_dir / "keys.json"
+
+    def read(self) -> Keys:
+        """Return the keys; none if there is no file."""
+        try:
+            return read_keys(self.path) if self.path.exists() else {}
+        except (KeyFileFault, OSError) as error:
+            raise click.ClickException(str(error)) from None
+
+    def change(self, change: Callable[[dict[str, ApiKey]], None]) -> None:
+        """Change the keys. A data directory that is missing is made, as `serve` makes it."""
+        try:
+            if self.path.parent == self.data_dir:
+                self.data_dir.mkdir(0o700, parents=True, exist_ok=True)
+            change_keys(self.path, change)
+        except (KeyFileFault, OSError) as error:
+            raise click.ClickException(str(error)) from None
+
+
+def _in_place(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags that say where the keys are."""
+    options = (
+        config_option,
+        setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path)),
+        setting_option("keys_file", type=click.Path(dir_okay=False, path_type=Path)),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("keys")
+def command() -> None:
+    """Add, list, revoke and rotate API keys.
+
+    They are kept in the file that serve reads with the same settings: keys.json in the data
+    directory, unless HEADGATE_KEYS_FILE names another. A running gateway takes each change within
+    a second.
+    """
+
+
+@command.command("add", short_help="Make a key, and print it.")
+@click.argument("name")
+@click.option(
+    "--grant",
+    "grants",
+    multiple=True,
+    required=True,
+    metavar="JSON",
+    help=f"What the key may do, such as {GRANT_EXAMPLE}. May be repeated.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="How much it may use, such as requests_per_s_max=100. May be repeated.",
+)
+@click.option("--expires", type=Duration(), help="How long it is valid, such as 90d or 12h.")
+@_in_place
+def add(
+    name: str,
+    grants: tuple[str, ...],
+    limits: tuple[str, ...],
+    expires: int | None,
+    config: Path | None,
+    **flags: Any,
+) -> None:
+    """Make a key, and print it. It is shown this once.
+
+    The verbs of a grant are read, append, consume, manage and admin. A pattern is the name of a
+    stream, or the beginning of names and *. {sub} in a pattern stands for the name of the key.
+    """
+    text, now_ms = make_key(), _now_ms()
+    key = key_of(
+        {
+            "id": text.id,
+            "name": name,
+            "sha256": text.sha256,
+            "grants": [grant_of(grant) for grant in grants],
+            "limits": limits_of(limits),
+            "created_at_ms": now_ms,
+            "expires_at_ms": None if expires is None else now_ms + expires,
+        }
+    )
+    place = KeyPlace(config, flags)
+
+    def put(keys: dict[str, ApiKey]) -> None:
+        if text.id in keys:
+            raise click.ClickException("By chance there is a key of this id: try again.")
+        keys[text.id] = key
+
+    place.change(put)
+    _show(text, f"This is the key {text.id} of {one_line(name)}, in {place.path}.")
+
+
+@command.command("list", short_help="List the keys: what they may do, and until when.")
+@json_option
+@_in_place
+def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
+    """List the keys: what they may do, until when, and when they were last used.
+
+    A gateway notes once a minute, in its data directory, when a key was used.
+    In a pipe: a header, then columns separated by tabs.
+    """
+    place, now_ms = KeyPlace(config, flags), _now_ms()
+    keys = place.read().values()
+    used_at_ms = read_use(place.data_dir)
+    console = screen()
+    if as_json:
+        for key in keys:
+            click.echo(json_of(key, used_at_ms.get(key.id), now_ms))
+    elif console is None:
+        for cells in columns_of(keys, used_at_ms, now_ms):
+            click.echo("\t".join(cells))
+    elif keys:
+        console.print(table_of(keys, used_at_ms, now_ms, console.width))
+    else:
+        text = f"There is no key yet: headgate keys add NAME --grant {GRANT_EXAMPLE}"
+        console.print(Text(text))
+
+
+@command.command("revoke", short_help="Revoke a key, for good.")
+@click.argument("key_id", metavar="ID")
+@_in_place
+def revoke(key_id: str, config: Path | None, **flags: Any) -> None:
+    """Revoke a key, for good. Connections that were opened with it end."""
+    place, now_ms = KeyPlace(config, flags), _now_ms()
+
+    def change(keys: dict[str, ApiKey]) -> None:
+        key = _key_in(keys, key_id, place.path)
+        if key.revoked_at_ms is None:
+            keys[key_id] = key.model_copy(update={"revoked_at_ms": now_ms, "previous": None})
+
+    place.change(change)
+    click.echo(f"The key {key_id} is revoked.", err=True)
+
+
+@command.command("rotate", short_help="Make a new secret for a key, and print the key.")
+@click.argument("key_id", metavar="ID")
+@click.option(
+    "--overlap", type=Duration(), help="How long the key of before stays valid, such as 1h."
+)
+@_in_place
+def rotate(key_id: str, overlap: int | None, config: Path | None, **flags: Any) -> None:
+    """Make a new secret for a key, and print the key. It is shown this once.
+
+    Without --overlap the key of before ends at once, and so do connections that it opened.
+    """
+    place, now_ms = KeyPlace(config, flags), _now_ms()
+
+    def change(keys: dict[str, ApiKey]) -> None:
+        key = _key_in(keys, key_id, place.path)
+        if key.revoked_at_ms is not None or (key.expires_at_ms or now_ms) < now_ms:
+            raise click.ClickException(f"The key {key_id} has ended: headgate keys add makes one.")
+        previous = None
+        if overlap is not None:
+            previous = PreviousSecret(sha256=key.sha256, expires_at_ms=now_ms + overlap)
+        keys[key_id] = key.model_copy(update={"sha256": text.sha256, "previous": previous})
+
+    text = make_key(key_id)
+    place.change(change)
+    end = "has ended" if overlap is None else "stays valid until the overlap ends"
+    _show(text, f"This is the key {key_id} from now on, in {place.path}. That of before {end}.")
+
+
+def _show(text: KeyText, explanation: str) -> None:
+    """Print a key alone on standard output, and what it is on standard error."""
+    click.echo(
+        f"{explanation}\n"
+        "Keep it: it is not shown again. Clients send it as `Authorization: Bearer KEY`; "
+        "the commands of headgate read HEADGATE_TOKEN.",
+        err=True,
+    )
+    click.echo(str(text))
+
+
+def _key_in(keys: Keys, key_id: str, path: Path) -> ApiKey:
+    if key_id in keys:
+        return keys[key_id]
+    given = parse_key(key_id)
+    if given is not None:  # the text would repeat a secret
+        raise click.ClickException(f"The id alone is enough: {given.id}")
+    text = f"{path} has no key {one_line(key_id)!r}: headgate keys list shows all."
+    raise click.ClickException(text)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

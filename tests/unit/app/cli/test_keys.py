@@ -1,0 +1,214 @@
+"""An operator makes keys that open what they should, and every mistake is one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.keys.key_file import read_keys
+from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.keys.use import write_use
+from headgate.app.auth.principal import Need, Principal, Unauthenticated
+from headgate.app.cli import main
+
+READ = '{"streams": ["news*"], "do": ["read"]}'
+NOW_MS = 1_800_000_000_000
+
+
+class Operator:
+    """Runs commands on a data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.path = data_dir / "keys.json"
+
+    def run(self, *words: str) -> Result:
+        variables = {"HEADGATE_DATA_DIR": str(self.data_dir)}
+        return CliRunner().invoke(main, ["keys", *words], env=variables)
+
+    def add(self, *words: str) -> str:
+        ended = self.run("add", "bob", "--grant", READ, *words)
+        assert ended.exit_code == 0, ended.stderr
+        [key] = ended.stdout.splitlines()
+        return key
+
+    def fault(self, *words: str) -> str:
+        ended = self.run(*words)
+        assert (ended.exit_code, ended.stdout) == (1, "")
+        [line] = ended.stderr.splitlines()
+        return line
+
+    def principal(self, key: str, now_ms: int = NOW_MS) -> Principal:
+        return KeyRing(read_keys(self.path)).verify(key, now_ms)
+
+    def listed(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.run("list", "--json").stdout.splitlines()]
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Operator:
+    return Operator(tmp_path / "data")
+
+
+def id_of(key: str) -> str:
+    return key.split("_")[1]
+
+
+def test_a_key_is_printed_alone_and_may_what_its_grants_say(operator: Operator) -> None:
+    write = '{"streams": ["log.{sub}"], "do": ["append"], "create": true}'
+
+    principal = operator.principal(operator.add("--grant", write, "--limit", "waiters_max=3"))
+
+    assert (principal.id, principal.limits.waiters_max) == ("bob", 3)
+    assert principal.may(Need((Verb.READ,), b"news1"))
+    assert principal.may_create(b"log.bob")
+    assert not principal.may(Need((Verb.APPEND,), b"news1"))
+
+
+def test_a_key_expires_when_it_should(operator: Operator) -> None:
+    key = operator.add("--expires", "90d")
+
+    [listed] = operator.listed()
+
+    days = 90 * 24 * 60 * 60 * 1000
+    created_at_ms, expires_at_ms = listed["created_at_ms"], listed["expires_at_ms"]
+    assert isinstance(created_at_ms, int)
+    assert expires_at_ms == created_at_ms + days
+    with pytest.raises(Unauthenticated, match="expired"):
+        operator.principal(key, created_at_ms + days)
+
+
+def test_a_file_elsewhere_is_changed_where_the_setting_names_it(
+    operator: Operator, tmp_path: Path
+) -> None:
+    elsewhere, config = tmp_path / "elsewhere.json", tmp_path / "headgate.toml"
+    config.write_text(f'keys_file = "{tmp_path / "configured.json"}"')
+
+    operator.add("--keys-file", str(elsewhere))
+    operator.add("--config", str(config))
+
+    assert len(read_keys(elsewhere)) == len(read_keys(tmp_path / "configured.json")) == 1
+    assert not operator.data_dir.exists()
+    assert "no directory" not in operator.run("list").stderr
+    assert "--keys-file" in operator.fault("list", "--data-dir", ":memory:")
+
+
+def test_a_revoked_key_opens_nothing_and_stays_in_the_list(operator: Operator) -> None:
+    key, other = operator.add(), operator.add()
+
+    assert operator.run("revoke", id_of(key)).exit_code == 0
+    assert operator.run("revoke", id_of(key)).exit_code == 0
+
+    with pytest.raises(Unauthenticated):
+        operator.principal(key)
+    assert operator.principal(other).id == "bob"
+    assert [each["state"] for each in operator.listed()] == ["revoked", "active"]
+    assert "has ended" in operator.fault("rotate", id_of(key))
+
+
+def test_a_rotated_key_opens_with_its_new_secret_only(operator: Operator) -> None:
+    key = operator.add()
+
+    [rotated] = operator.run("rotate", id_of(key)).stdout.splitlines()
+
+    assert id_of(rotated) == id_of(key)
+    assert operator.principal(rotated).key == id_of(key)
+    with pytest.raises(Unauthenticated):
+        operator.principal(key)
+
+
+def test_both_secrets_open_until_the_overlap_ends(operator: Operator) -> None:
+    key = operator.add()
+
+    [rotated] = operator.run("rotate", id_of(key), "--overlap", "1h").stdout.splitlines()
+
+    end_ms = operator.principal(key, 0).expires_at_ms
+    assert end_ms is not None
+    assert operator.principal(rotated, end_ms).expires_at_ms is None
+    with pytest.raises(Unauthenticated, match="expired"):
+        operator.principal(key, end_ms)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_list_shows_no_hash_and_no_secret(operator: Operator, words: list[str]) -> None:
+    key = operator.add()
+    [rotated] = operator.run("rotate", id_of(key), "--overlap", "1h").stdout.splitlines()
+    [stored] = read_keys(operator.path).values()
+    assert stored.previous is not None
+
+    shown = operator.run("list", *words).output
+
+    assert id_of(key) in shown
+    for secret in key, rotated, key.split("_")[2], stored.sha256, stored.previous.sha256:
+        assert secret not in shown
+
+
+def test_a_list_in_a_pipe_has_columns(operator: Operator) -> None:
+    key = operator.add(
+        "--grant", '{"streams":["jobs"],"groups":["g"],"consumer":"a b","do":["consume"]}'
+    )
+    write_use(operator.data_dir, {id_of(key): NOW_MS})
+
+    header, line = (row.split("\t") for row in operator.run("list").stdout.splitlines())
+    shown = dict(zip(header, line, strict=True))
+
+    assert (shown["id"], shown["name"], shown["state"]) == (id_of(key), "bob", "active")
+    assert shown["expires_at"] == "-"
+    assert shown["last_used_at"] == "2027-01-15T08:00:00Z"
+    assert shown["grants"] == '"read news*; consume jobs (groups g) (as a b)"'
+
+
+def test_a_list_of_no_keys_is_empty(operator: Operator) -> None:
+    assert operator.listed() == []
+    assert not operator.data_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["bob", "--grant", "{streams: 1}"], "--grant: Invalid JSON"),
+        (["bob", "--grant", "[]"], "--grant: should be an object"),
+        (["bob", "--grant", '{"streams": ["a"], "do": ["write"]}'], "--grant: do[0]: should be"),
+        (["bob", "--grant", '{"streams": ["a*b"], "do": ["read"]}'], "--grant: streams[0]: `*`"),
+        (["bob", "--grant", '{"streams": ["{x}"], "do": ["read"]}'], "only claim of a key is sub"),
+        (["b*", "--grant", '{"streams": ["{sub}"], "do": ["read"]}'], "no pattern takes"),
+        (["", "--grant", READ], "name: String should have at least 1"),
+        (["a\nb", "--grant", READ], "name: a name has no control characters"),
+        (["bob", "--grant", READ, "--limit", "request_s=1"], "requests_per_s_max is one"),
+        (["bob", "--grant", READ, "--limit", "waiters_max"], "such as waiters_max=100"),
+        (["bob", "--grant", READ, "--limit", "waiters_max=-1"], "such as waiters_max=100"),
+        (["bob", "--grant", READ, "--limit", "waiters_max=0"], "greater than or equal to 1"),
+    ],
+)
+def test_a_mistake_is_one_line_and_changes_nothing(
+    operator: Operator, words: list[str], text: str
+) -> None:
+    assert text in operator.fault("add", *words)
+    assert not operator.path.exists()
+
+
+@pytest.mark.parametrize("duration", ["", "90", "5m", "-1d", "0d", "1.5h", "9999999d"])
+def test_a_duration_has_a_unit(operator: Operator, duration: str) -> None:
+    ended = operator.run("add", "bob", "--grant", READ, "--expires", duration)
+
+    assert ended.exit_code == 2
+    assert "such as 90d, 12h, 30min or 45s" in ended.stderr
+
+
+def test_an_id_that_is_unknown_is_named_and_a_secret_is_not(operator: Operator) -> None:
+    key = operator.add()
+
+    assert "no key 'x'" in operator.fault("revoke", "x")
+    assert "no key 'x'" in operator.fault("rotate", "x")
+    assert operator.fault("revoke", key) == f"Error: The id alone is enough: {id_of(key)}"
+
+
+def test_a_file_with_a_fault_is_named_with_its_line(operator: Operator) -> None:
+    operator.add()
+    operator.path.write_text('{"version": 1,\n"keys": [7]}')
+
+    for words in ["list"], ["revoke", "x"], ["add", "bob", "--grant", READ]:
+        assert f"{operator.path}, line 2: keys[0]" in operator.fault(*words)
+    assert operator.path.read_text() == '{"version": 1,\n"keys": [7]}'
