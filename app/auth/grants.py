@@ -161,6 +161,11 @@ class UsageLimits(BaseModel):
         own = self.model_dump(exclude_none=True)
         return UsageLimits.model_validate({**defaults.model_dump(), **own})
 
+    @property
+    def are_any(self) -> bool:
+        """Tell whether there is a limit at all."""
+        return any(limit is not None for _, limit in self)
+
 
 def verbs_of(rights: Sequence[Right]) -> frozenset[Verb]:
     """Return what is allowed with some stream at least."""

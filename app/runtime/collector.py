@@ -53,7 +53,7 @@ _THRESHOLDS = (5_000, 1, 1_000)
 which is the last: fifteen thousand take 3 to 7 ms, and 15 if they are entries of 250 fields."""
 
 
-class Usage(NamedTuple):
+class MemoryUse(NamedTuple):
     """The memory of the process, how much of it is free, and how much the streams take."""
 
     resident_bytes: int
@@ -69,14 +69,14 @@ class Usage(NamedTuple):
 class Keeper:
     """Decides when to collect garbage, and when to give free memory back."""
 
-    def __init__(self, usage: Usage) -> None:
+    def __init__(self, usage: MemoryUse) -> None:
         """Begin with what is used now."""
         self._collected_at_bytes = usage.resident_bytes
         self._unaccounted_bytes_max = usage.unaccounted_bytes  # when all was looked at
         self._unaccounted_looks = 0  # that have found far more, one after the other
         self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
 
-    def must_collect(self, usage: Usage) -> bool:
+    def must_collect(self, usage: MemoryUse) -> bool:
         """Tell whether memory has grown since the last collection, so that another one is due."""
         before = self._collected_at_bytes
         if usage.resident_bytes < before + max(GROWTH_BYTES_MIN, GROWTH_SHARE * before):
@@ -85,7 +85,7 @@ class Keeper:
         self._collected_at_bytes = usage.resident_bytes
         return True
 
-    def must_look_at_all(self, usage: Usage) -> bool:
+    def must_look_at_all(self, usage: MemoryUse) -> bool:
         """Tell whether far more memory is unaccounted for than ever, so that a full one is due."""
         before, now = self._unaccounted_bytes_max, usage.unaccounted_bytes
         if now < before + max(UNACCOUNTED_BYTES_MIN, UNACCOUNTED_SHARE * before):
@@ -97,7 +97,7 @@ class Keeper:
         self._unaccounted_bytes_max, self._unaccounted_looks = now, 0
         return True
 
-    def must_give_back(self, usage: Usage) -> bool:
+    def must_give_back(self, usage: MemoryUse) -> bool:
         """Tell whether enough was freed since memory was last given back, so that it is due."""
         if usage.free_bytes < self._given_back_bytes + FREE_BYTES_MIN:
             # What was given back and is used again can be given back again.
@@ -155,9 +155,11 @@ async def keep_low(streams_bytes: Callable[[], int]) -> None:
             await asyncio.to_thread(libc.malloc_trim, 0)
 
 
-def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int]) -> Usage:
+def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int]) -> MemoryUse:
     resident_pages = int(_STATM.read_text().split()[1])
-    return Usage(resident_pages * os.sysconf("SC_PAGESIZE"), mallinfo().fordblks, streams_bytes())
+    return MemoryUse(
+        resident_pages * os.sysconf("SC_PAGESIZE"), mallinfo().fordblks, streams_bytes()
+    )
 
 
 def look_at_the_new_only() -> None:

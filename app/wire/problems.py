@@ -87,6 +87,7 @@ class GatewayError(Exception):
         super().__init__(detail)
         self.code = code
         self.pointer = pointer
+        self.retry_after_ms: int | None = None  # when to try again, if that is known
 
 
 _STATUS: dict[Code, int] = {
@@ -198,6 +199,8 @@ def problem_of(error: Exception, instance: str) -> Problem:
         problem = make_problem(code, f"{pointer}: {detail}", instance, errors_found)
     if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
         problem.last_id = str(error.last_id)
+    if isinstance(error, GatewayError) and error.retry_after_ms is not None:
+        problem.retry_after_ms = error.retry_after_ms
     return problem
 
 

@@ -13,63 +13,63 @@ from headgate.app.runtime.collector import (
     UNACCOUNTED_BYTES_MIN,
     UNACCOUNTED_LOOKS,
     Keeper,
-    Usage,
+    MemoryUse,
 )
 
 MIB = 2**20
 
 
 def test_it_is_collected_once_memory_has_grown_by_a_share_and_by_so_much() -> None:
-    keeper = Keeper(Usage(60 * MIB, 0))
-    assert not keeper.must_collect(Usage(60 * MIB + GROWTH_BYTES_MIN - 1, 0))
-    assert keeper.must_collect(Usage(60 * MIB + GROWTH_BYTES_MIN, 0))
-    assert not keeper.must_collect(Usage(60 * MIB + GROWTH_BYTES_MIN, 0))
-    keeper = Keeper(Usage(1000 * MIB, 0))
-    assert not keeper.must_collect(Usage(1249 * MIB, 0))
-    assert keeper.must_collect(Usage(1250 * MIB, 0))
+    keeper = Keeper(MemoryUse(60 * MIB, 0))
+    assert not keeper.must_collect(MemoryUse(60 * MIB + GROWTH_BYTES_MIN - 1, 0))
+    assert keeper.must_collect(MemoryUse(60 * MIB + GROWTH_BYTES_MIN, 0))
+    assert not keeper.must_collect(MemoryUse(60 * MIB + GROWTH_BYTES_MIN, 0))
+    keeper = Keeper(MemoryUse(1000 * MIB, 0))
+    assert not keeper.must_collect(MemoryUse(1249 * MIB, 0))
+    assert keeper.must_collect(MemoryUse(1250 * MIB, 0))
 
 
 def test_growth_counts_from_the_least_there_was_since() -> None:
-    keeper = Keeper(Usage(1000 * MIB, 0))
-    assert not keeper.must_collect(Usage(100 * MIB, 0))
-    assert keeper.must_collect(Usage(140 * MIB, 0))
+    keeper = Keeper(MemoryUse(1000 * MIB, 0))
+    assert not keeper.must_collect(MemoryUse(100 * MIB, 0))
+    assert keeper.must_collect(MemoryUse(140 * MIB, 0))
 
 
-def look_at_all(keeper: Keeper, usage: Usage, count: int = UNACCOUNTED_LOOKS) -> list[bool]:
+def look_at_all(keeper: Keeper, usage: MemoryUse, count: int = UNACCOUNTED_LOOKS) -> list[bool]:
     return [keeper.must_look_at_all(usage) for _ in range(count)]
 
 
 def test_all_is_looked_at_once_far_more_stays_than_streams_account_for() -> None:
-    keeper = Keeper(Usage(100 * MIB, 10 * MIB))
+    keeper = Keeper(MemoryUse(100 * MIB, 10 * MIB))
     edge = 90 * MIB + UNACCOUNTED_BYTES_MIN
-    assert not any(look_at_all(keeper, Usage(edge - 1, 0)))
-    assert not any(look_at_all(keeper, Usage(edge + 50 * MIB, 51 * MIB)))
-    assert not any(look_at_all(keeper, Usage(edge + 1300 * MIB, 0, 1001 * MIB)))
-    *before, last = look_at_all(keeper, Usage(edge, 0))
+    assert not any(look_at_all(keeper, MemoryUse(edge - 1, 0)))
+    assert not any(look_at_all(keeper, MemoryUse(edge + 50 * MIB, 51 * MIB)))
+    assert not any(look_at_all(keeper, MemoryUse(edge + 1300 * MIB, 0, 1001 * MIB)))
+    *before, last = look_at_all(keeper, MemoryUse(edge, 0))
     assert last
     assert not any(before)
-    assert not any(look_at_all(keeper, Usage(edge, 0)))
+    assert not any(look_at_all(keeper, MemoryUse(edge, 0)))
 
 
 def test_what_comes_and_goes_is_no_reason_to_look_at_all() -> None:
-    keeper = Keeper(Usage(0, 0))
-    assert not any(look_at_all(keeper, Usage(1000 * MIB, 0), UNACCOUNTED_LOOKS - 1))
-    assert not keeper.must_look_at_all(Usage(0, 0))
-    assert not keeper.must_look_at_all(Usage(1000 * MIB, 0))
+    keeper = Keeper(MemoryUse(0, 0))
+    assert not any(look_at_all(keeper, MemoryUse(1000 * MIB, 0), UNACCOUNTED_LOOKS - 1))
+    assert not keeper.must_look_at_all(MemoryUse(0, 0))
+    assert not keeper.must_look_at_all(MemoryUse(1000 * MIB, 0))
 
 
 def test_it_is_given_back_once_enough_was_freed() -> None:
-    keeper = Keeper(Usage(0, 2 * MIB))
-    assert not keeper.must_give_back(Usage(0, 2 * MIB + FREE_BYTES_MIN - 1))
-    assert keeper.must_give_back(Usage(0, 2 * MIB + FREE_BYTES_MIN))
+    keeper = Keeper(MemoryUse(0, 2 * MIB))
+    assert not keeper.must_give_back(MemoryUse(0, 2 * MIB + FREE_BYTES_MIN - 1))
+    assert keeper.must_give_back(MemoryUse(0, 2 * MIB + FREE_BYTES_MIN))
 
 
 def test_what_was_given_back_is_not_given_back_again_until_it_was_used() -> None:
-    keeper = Keeper(Usage(0, 0))
-    assert keeper.must_give_back(Usage(0, 100 * MIB))
-    assert not keeper.must_give_back(Usage(0, 100 * MIB))
-    assert not keeper.must_give_back(Usage(0, 10 * MIB))  # it is used again
-    assert keeper.must_give_back(Usage(0, 100 * MIB))
+    keeper = Keeper(MemoryUse(0, 0))
+    assert keeper.must_give_back(MemoryUse(0, 100 * MIB))
+    assert not keeper.must_give_back(MemoryUse(0, 100 * MIB))
+    assert not keeper.must_give_back(MemoryUse(0, 10 * MIB))  # it is used again
+    assert keeper.must_give_back(MemoryUse(0, 100 * MIB))
 
 
 class Node:

@@ -1,0 +1,328 @@
+"""Usage: nobody uses more than it may for long, and who keeps to its limits never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.auth.grants import UsageLimits
+from headgate.app.auth.usage import (
+    SLOWED_S_MAX,
+    UNLIMITED,
+    Patience,
+    RateLimited,
+    Usage,
+    Usages,
+    network_of,
+)
+from headgate.app.http.handlers import problem_response
+from headgate.app.wire.problems import GatewayError, problem_of
+
+
+class Now:
+    """Monotonic time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+def charged(usage: Usage, amount: int, count: int) -> int:
+    """Return how many of so many requests pass at this moment."""
+    passed = 0
+    for _ in range(count):
+        try:
+            usage.charge(requests=1, entries=amount)
+        except RateLimited:
+            continue
+        passed += 1
+    return passed
+
+
+def refusal(usage: Usage, size_bytes: int) -> RateLimited | None:
+    try:
+        usage.charge(size_bytes=size_bytes)
+    except RateLimited as error:
+        return error
+    return None
+
+
+def test_requests_pass_as_often_as_they_may(now: Now) -> None:
+    usage = Usage(UsageLimits(requests_per_s_max=10), now)
+
+    assert charged(usage, 1, 25) == 10
+    now.s += 0.25
+    assert charged(usage, 1, 25) == 2
+    now.s += 60
+    assert charged(usage, 1, 25) == 10
+
+
+def test_a_large_batch_passes_once_and_the_next_waits(now: Now) -> None:
+    usage = Usage(UsageLimits(entries_per_s_max=100), now)
+
+    usage.charge(entries=1_000)
+    with pytest.raises(RateLimited) as refused:
+        usage.charge(entries=1)
+    assert refused.value.retry_after_ms == 9_010
+    now.s += 9
+    with pytest.raises(RateLimited, match=r"at most 100 entries a second \(entries_per_s_max\)"):
+        usage.charge(entries=1)
+    now.s += 0.011
+    usage.charge(entries=1)
+
+
+def test_what_is_charged_afterwards_makes_the_next_wait(now: Now) -> None:
+    usage = Usage(UsageLimits(entries_per_s_max=10), now)
+
+    usage.charge(requests=1, entries=0)
+    assert usage.delay_s(entries=20) == 0
+    with pytest.raises(RateLimited):
+        usage.charge(requests=1, entries=0)
+    usage.charge(requests=1)  # the rate of entries does not concern it
+
+
+def test_a_request_that_is_refused_takes_nothing(now: Now) -> None:
+    usage = Usage(UsageLimits(requests_per_s_max=5, bytes_per_s_max=1), now)
+
+    usage.charge(requests=1, size_bytes=2)
+    for _ in range(9):
+        with pytest.raises(RateLimited, match="bytes"):
+            usage.charge(requests=1, size_bytes=1)
+    for _ in range(4):
+        usage.charge(requests=1)
+
+
+@given(
+    st.integers(1, 50),
+    st.lists(st.tuples(st.floats(0, 3), st.integers(1, 200)), min_size=1, max_size=60),
+)
+def test_over_any_time_no_more_passes_than_a_burst_the_rate_and_one_debt(
+    rate_per_s: int, requests: list[tuple[float, int]]
+) -> None:
+    now = Now()
+    usage = Usage(UsageLimits(entries_per_s_max=rate_per_s), now)
+    passed: list[tuple[float, int]] = []
+    for pause_s, amount in requests:
+        now.s += pause_s
+        with suppress(RateLimited):
+            usage.charge(entries=amount)
+            passed.append((now.s, amount))
+
+    for begin, (start_s, _) in enumerate(passed):
+        for end in range(begin, len(passed)):
+            amounts = [amount for _, amount in passed[begin : end + 1]]
+            allowed = rate_per_s * (1 + passed[end][0] - start_s) + amounts[-1]
+            assert sum(amounts) <= allowed + 1e-3
+
+
+@given(st.integers(1, 50), st.lists(st.floats(1.001, 3), max_size=30))
+def test_who_keeps_to_its_rate_is_never_refused(rate_per_s: int, pauses: list[float]) -> None:
+    now = Now()
+    usage = Usage(UsageLimits(requests_per_s_max=rate_per_s), now)
+    for pause in pauses:
+        usage.charge(requests=1)
+        now.s += pause / rate_per_s
+
+
+@given(st.integers(1, 50), st.lists(st.integers(1, 200), min_size=1, max_size=30))
+def test_who_waits_as_long_as_it_is_told_passes(rate_per_s: int, amounts: list[int]) -> None:
+    now = Now()
+    usage = Usage(UsageLimits(bytes_per_s_max=rate_per_s), now)
+    for amount in amounts:
+        refused = refusal(usage, amount)
+        if refused is not None:
+            assert refused.retry_after_ms is not None
+            now.s += refused.retry_after_ms / 1000
+            usage.charge(size_bytes=amount)
+
+
+def test_what_is_not_refused_is_slowed_to_its_rate(now: Now) -> None:
+    usage, start_s = Usage(UsageLimits(requests_per_s_max=10), now), now.s
+
+    for _ in range(60):
+        now.s += usage.delay_s(requests=1)
+
+    assert now.s - start_s == pytest.approx(5)
+
+
+def test_two_connections_that_are_slowed_wait_behind_each_other(now: Now) -> None:
+    usage = Usage(UsageLimits(requests_per_s_max=1), now)
+
+    assert [usage.delay_s(requests=1) for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_counts_are_bounded_and_given_back(now: Now) -> None:
+    usage = Usage(UsageLimits(connections_max=2, waiters_max=1, subscriptions_max=1), now)
+
+    with usage.connections.held(), usage.connections.held(), pytest.raises(GatewayError) as error:
+        usage.connections.take()
+    assert error.value.code == "too_many_connections"
+    assert "at most 2 event streams and WebSockets" in str(error.value)
+    assert "principal_connections_max" in str(error.value)
+    usage.connections.take()
+    with usage.waiters.held(), pytest.raises(GatewayError, match="1 blocked reads"):
+        usage.waiters.take()
+    with usage.subscriptions.held(), pytest.raises(GatewayError, match="1 subscriptions"):
+        usage.subscriptions.take()
+
+
+def test_a_refusal_says_when_to_try_again(now: Now) -> None:
+    usage = Usage(UsageLimits(entries_per_s_max=2), now)
+    usage.charge(entries=7)
+    with pytest.raises(RateLimited) as refused:
+        usage.charge(entries=1)
+
+    problem = problem_of(refused.value, "/v1/streams/s/entries")
+    answer = problem_response(problem)
+
+    assert (problem.status, problem.code, problem.retryable) == (429, "rate_limited", True)
+    assert problem.retry_after_ms == 3_000
+    assert answer.headers["Retry-After"] == "3"
+
+
+def test_the_headers_are_those_of_the_draft(now: Now) -> None:
+    limits = UsageLimits(requests_per_s_max=100, entries_per_s_max=10, bytes_per_s_max=2_000)
+    usage = Usage(limits, now)
+    usage.charge(requests=50, entries=25, size_bytes=0)
+
+    assert usage.headers() == {
+        "RateLimit-Policy": '"requests";q=100;w=1, "entries";q=10;w=1, '
+        '"bytes";q=2000;w=1;qu="content-bytes"',
+        "RateLimit": '"requests";r=50;t=1, "entries";r=0;t=3, "bytes";r=2000;t=0',
+    }
+    assert Usage(UsageLimits(connections_max=1), now).headers() == {}
+
+
+def test_a_client_that_goes_on_although_it_is_slowed_tries_patience() -> None:
+    patience = Patience()
+
+    assert not patience.is_over(0.5, 100)
+    assert not patience.is_over(0.5, 100 + SLOWED_S_MAX)
+    assert patience.is_over(0.5, 100.5 + SLOWED_S_MAX)
+
+
+def test_a_pause_gives_patience_back() -> None:
+    patience = Patience()
+
+    assert not patience.is_over(0.5, 100)
+    assert not patience.is_over(0, 105)
+    assert not patience.is_over(0.5, 112)
+    assert not patience.is_over(0.5, 121)
+
+
+def test_all_credentials_of_a_principal_share_its_usage(now: Now) -> None:
+    usages = Usages(UsageLimits(requests_per_s_max=5), now)
+
+    usages.of("ana", UsageLimits()).charge(requests=5)
+
+    with pytest.raises(RateLimited):
+        usages.of("ana", UsageLimits()).charge(requests=1)
+    usages.of("ben", UsageLimits()).charge(requests=1)
+    with pytest.raises(RateLimited, match="at most 7 requests"):
+        usages.of("ana", UsageLimits(requests_per_s_max=7)).charge(requests=1)
+
+
+def test_other_limits_do_not_make_what_was_used_forgotten(now: Now) -> None:
+    usages = Usages(UsageLimits(), now)
+    usage = usages.of("ana", UsageLimits(requests_per_s_max=5, connections_max=1))
+    usage.charge(requests=5)
+    usage.connections.take()
+
+    same = usages.of("ana", UsageLimits(requests_per_s_max=50, connections_max=2))
+
+    assert same is usage
+    with pytest.raises(RateLimited):
+        same.charge(requests=1)
+    same.connections.take()
+    with pytest.raises(GatewayError):
+        same.connections.take()
+    now.s += 0.1
+    same.charge(requests=5)
+
+
+def test_who_has_no_limit_has_nothing_to_count(now: Now) -> None:
+    usages = Usages(UsageLimits(), now)
+
+    assert usages.of("ana", UsageLimits()) is UNLIMITED
+    assert usages.of_address("127.0.0.1") is UNLIMITED
+    assert not UNLIMITED.is_rated
+    assert len(usages) == 0
+    assert usages.of("ana", UsageLimits(waiters_max=1)) is not UNLIMITED
+
+
+def test_an_address_is_no_principal(now: Now) -> None:
+    usages = Usages(UsageLimits(requests_per_s_max=1), now)
+    usages.of_address("10.0.0.1").charge(requests=1)
+
+    usages.of("10.0.0.1", UsageLimits()).charge(requests=1)
+    usages.of_address("10.0.0.2").charge(requests=1)
+    with pytest.raises(RateLimited):
+        usages.of_address("10.0.0.1").charge(requests=1)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("::1", "::"),
+        ("/run/headgate.sock", "/run/headgate.sock"),
+    ],
+)
+def test_a_client_is_known_by_its_network(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+def names(prefix: str, count: int) -> Iterator[str]:
+    return (f"{prefix}{number}" for number in range(count))
+
+
+def test_idle_principals_are_forgotten_first(now: Now) -> None:
+    usages = Usages(UsageLimits(requests_per_s_max=1, connections_max=1), now, count_max=10)
+    usages.of("owes", UsageLimits()).charge(requests=100)
+    usages.of("holds", UsageLimits()).connections.take()
+    for name in names("idle", 100):
+        usages.of(name, UsageLimits())
+
+    assert len(usages) <= 10
+    with pytest.raises(RateLimited):
+        usages.of("owes", UsageLimits()).charge(requests=1)
+    with pytest.raises(GatewayError):
+        usages.of("holds", UsageLimits()).connections.take()
+
+
+def test_of_those_who_owe_a_bounded_number_is_kept(now: Now) -> None:
+    usages = Usages(UsageLimits(requests_per_s_max=1), now, count_max=100)
+    for name in names("owes", 1_000):
+        usages.of(name, UsageLimits()).charge(requests=100)
+
+    assert len(usages) == 100
+    with pytest.raises(RateLimited):
+        usages.of("owes999", UsageLimits()).charge(requests=1)
+
+
+def test_who_holds_something_is_never_forgotten(now: Now) -> None:
+    usages = Usages(UsageLimits(connections_max=1), now, count_max=10)
+    for name in names("holds", 200):
+        usages.of(name, UsageLimits()).connections.take()
+    for name in names("holds", 200):
+        with pytest.raises(GatewayError):
+            usages.of(name, UsageLimits()).connections.take()
+    for name in names("holds", 200):
+        usages.of(name, UsageLimits()).connections.give_back()
+    for name in names("idle", 200):
+        usages.of(name, UsageLimits())
+
+    assert len(usages) <= 10
