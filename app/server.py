@@ -1,15 +1,19 @@
 """Server: uvicorn as this gateway runs it, the same for `headgate serve` and for tests."""
 
+import asyncio
 import socket
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from headgate.app.http.dependencies import Gateway
 from headgate.app.settings import LogLevel, Settings
+from headgate.app.transport.certificate import Certificate
+from headgate.app.transport.handshake import over_tls
 from headgate.app.transport.intake import BoundedWebSocket
 from headgate.app.transport.requests import in_time
 
@@ -29,8 +33,12 @@ class Server(uvicorn.Server):
             app: the gateway.
             settings: what the operator chose.
             on_listening: told the URL once connections are accepted.
+
+        Raises:
+            UnusableCertificate: TLS is chosen, and its files cannot be used.
         """
-        super().__init__(_config(app, settings))
+        self._certificate = certificate_of(settings)
+        super().__init__(_config(app, settings, self._certificate))
         self._settings = settings
         self._gateway: Gateway = app.state.gateway
         self._on_listening = on_listening
@@ -49,13 +57,24 @@ class Server(uvicorn.Server):
         if self._on_listening is not None and self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
             host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-            self._on_listening(f"http://{host}:{port}")
+            scheme = "http" if self._certificate is None else "https"
+            self._on_listening(f"{scheme}://{host}:{port}")
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop; ends the process with 1 if something else was the reason."""
         super().run(sockets)
         if self._gateway.died.is_set() or not self.started:
             sys.exit(1)
+
+    async def main_loop(self) -> None:
+        """Serve; new certificates are used meanwhile."""
+        if self._certificate is None:
+            await super().main_loop()
+            return
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._certificate.watch())
+            await super().main_loop()
+            watching.cancel()
 
     async def on_tick(self, counter: int) -> bool:
         """Do what is to be done now and then; tells whether to stop."""
@@ -66,6 +85,17 @@ class Server(uvicorn.Server):
         self._gateway.draining.set()
         self._gateway.backend.drain()
         await super().shutdown(sockets)
+
+
+def certificate_of(settings: Settings) -> Certificate | None:
+    """Return what the settings say of TLS; None: there is none.
+
+    Raises:
+        UnusableCertificate: its files cannot be used.
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return Certificate(settings.tls_cert, settings.tls_key)
 
 
 def _notice_who_vanishes(listening: socket.socket, settings: Settings) -> None:
@@ -84,12 +114,20 @@ def _notice_who_vanishes(listening: socket.socket, settings: Settings) -> None:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
 
 
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -> uvicorn.Config:
+    http: Any = in_time(settings.request_ms_max)
+    if certificate is not None:
+        http = over_tls(
+            http,
+            certificate,
+            handshake_ms_max=settings.request_ms_max,
+            closing_ms_max=2 * settings.send_ms_max,
+        )
     return uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=in_time(settings.request_ms_max),
+        http=http,
         ws=BoundedWebSocket,
         ws_max_size=settings.frame_bytes_max,
         ws_ping_interval=settings.ping_interval_ms / 1000,

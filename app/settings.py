@@ -9,9 +9,9 @@ import re
 from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import from_json
 from pydantic_settings import (
     BaseSettings,
@@ -262,6 +262,13 @@ class NetworkChoices(BaseModel):
 
 class Settings(ChosenLimits, NetworkChoices, CredentialChoices, Choices):
     """Everything an operator can choose. The fields of `Choices` come first."""
+
+    @model_validator(mode="after")
+    def _has_both_files_of_tls(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            present, missing = ("tls_cert", "tls_key")[:: 1 if self.tls_cert else -1]
+            raise ValueError(f"{present} is set, and {missing} is not: TLS needs both")
+        return self
 
 
 def read_settings(file: Path | None, flags: dict[str, Any]) -> Settings:

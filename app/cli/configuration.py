@@ -85,11 +85,13 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
     """Return what is wrong with a setting, and the flag, the variable or the file that says it."""
+    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if not error["loc"]:  # two settings that do not fit
+        return text
     name = str(error["loc"][0])
     if error["type"] == "extra_forbidden":
         return f"{config}: {name} is no setting{_hint(name)}"
     given = "" if error["input"] is None else f" = {error['input']!r}"
-    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{_place(name, config, flags)}{given}: {text}"
 
 

@@ -11,7 +11,7 @@ import click
 import httpx
 from click.shell_completion import CompletionItem
 
-from headgate.app.cli.credential import TOKEN_VARIABLE, Credential, check_way
+from headgate.app.cli.credential import TOKEN_VARIABLE, Credential, check_way, is_loopback
 from headgate.app.cli.remote import Remote
 from headgate.app.wire.name_rule import fault_of
 
@@ -114,24 +114,37 @@ def _stream_names(
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_WHERE = [
-    click.option(
-        "--url",
-        type=_Url(),
-        envvar="HEADGATE_URL",
-        show_envvar=True,
-        default=_URL,
-        show_default=True,
-        help="Where the gateway is.",
-    ),
-    click.option(
-        "--ca",
-        type=_FILE,
-        envvar="SSL_CERT_FILE",
-        show_envvar=True,
-        help="Trust the certificates of this file, as those of a private CA.",
-    ),
-]
+
+
+def _where(default: str | Callable[[], str]) -> list[Callable[..., Callable[..., None]]]:
+    """Return the flags that say where the gateway is; `default` is its URL unless given."""
+    return [
+        click.option(
+            "--url",
+            type=_Url(),
+            envvar="HEADGATE_URL",
+            show_envvar=True,
+            default=default,
+            show_default=_URL,
+            help="Where the gateway is.",
+        ),
+        click.option(
+            "--ca",
+            type=_FILE,
+            envvar="SSL_CERT_FILE",
+            show_envvar=True,
+            help="Trust the certificates of this file, as those of a private CA.",
+        ),
+    ]
+
+
+def _own_url() -> str:
+    """Return where a gateway with the variables of this process is, as in a container."""
+    port = os.environ.get("HEADGATE_PORT", "")
+    scheme = "https" if os.environ.get("HEADGATE_TLS_CERT") else "http"
+    return f"{scheme}://127.0.0.1:{port if port.isdecimal() else 8080}"
+
+
 _WHO = [
     click.option(
         "--token-file",
@@ -161,18 +174,22 @@ def gateway_options(command: Callable[..., None]) -> Callable[..., None]:
         with _remote(url, token_file=token_file, ca=ca, insecure=insecure) as gateway:
             command(gateway=gateway, **words)
 
-    return _with(with_gateway, [*_WHERE, *_WHO])
+    return _with(with_gateway, [*_where(_URL), *_WHO])
 
 
 def open_gateway_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that needs no token the flags that say where the gateway is."""
+    """Give a command that needs no token the flags that say where the gateway is.
+
+    On this machine any certificate will do, as hardly any is made out to 127.0.0.1.
+    """
 
     @functools.wraps(command)
     def with_gateway(*, url: str, ca: Path | None, **words: Any) -> None:
-        with Remote(url, ca=ca) as gateway:
+        is_own = is_loopback(urlsplit(url).hostname or "")
+        with Remote(url, ca=None if is_own else ca, verifies=not is_own) as gateway:
             command(gateway=gateway, **words)
 
-    return _with(with_gateway, _WHERE)
+    return _with(with_gateway, _where(_own_url))
 
 
 def _with(

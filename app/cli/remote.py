@@ -38,6 +38,7 @@ class Remote:
         credential: Credential | None = None,
         *,
         ca: Path | None = None,
+        verifies: bool = True,
         answer_s: float = _ANSWER_S,
     ) -> None:
         """Get ready to call it; nothing is sent yet.
@@ -46,6 +47,7 @@ class Remote:
             url: where it is.
             credential: who calls; None: nobody in particular.
             ca: file of certificates to trust instead of the usual ones.
+            verifies: whether its certificate must be good, if it has one.
             answer_s: how long it may be silent before an answer, and within one, in seconds.
 
         Raises:
@@ -57,7 +59,7 @@ class Remote:
             base_url=url,
             timeout=httpx.Timeout(answer_s, connect=min(_CONNECT_S, answer_s)),
             auth=credential,
-            verify=True if ca is None else _trusting(ca),
+            verify=verifies if ca is None else _trusting(ca),
             # A proxy of the network has no part in what goes to this machine.
             trust_env=not is_loopback(urlsplit(url).hostname or ""),
         )

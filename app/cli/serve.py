@@ -13,9 +13,10 @@ from headgate.app.cli.loading import show_progress
 from headgate.app.main import create_app, open_backend
 from headgate.app.runtime import collector
 from headgate.app.runtime.telemetry import set_up_logging
-from headgate.app.server import Server
+from headgate.app.server import Server, certificate_of
 from headgate.app.settings import MEMORY, LogLevel
 from headgate.app.transport import listening
+from headgate.app.transport.certificate import UnusableCertificate
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import FsyncPolicy
 
@@ -34,6 +35,8 @@ def _take_all_descriptors() -> None:
 @setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path))
 @setting_option("fsync", type=click.Choice([policy.value for policy in FsyncPolicy]))
 @setting_option("log_level", type=click.Choice([level.value for level in LogLevel]))
+@setting_option("tls_cert", type=click.Path(dir_okay=False, path_type=Path))
+@setting_option("tls_key", type=click.Path(dir_okay=False, path_type=Path))
 @setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
 @setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
 def command(config: Path | None, **flags: Any) -> None:
@@ -44,7 +47,10 @@ def command(config: Path | None, **flags: Any) -> None:
     """
     settings = settings_from(config, flags)
     try:  # before the data is loaded, which may take minutes
+        certificate_of(settings)
         sockets = listening.bind(settings.host, settings.port)
+    except UnusableCertificate as error:
+        raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "

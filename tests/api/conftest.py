@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Live:
 
     @property
     def ws_url(self) -> str:
-        return self.url.replace("http://", "ws://")
+        return f"ws{self.url.removeprefix('http')}"
 
     @property
     def waiter_count(self) -> int:
@@ -101,8 +102,16 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
 
 
 @asynccontextmanager
-async def running(settings: Settings, backend: Backend | None = None) -> AsyncIterator[Live]:
-    """Run a gateway with these settings while the context lasts; it keeps nothing unless told."""
+async def running(
+    settings: Settings, backend: Backend | None = None, trust: ssl.SSLContext | None = None
+) -> AsyncIterator[Live]:
+    """Run a gateway with these settings while the context lasts; it keeps nothing unless told.
+
+    Args:
+        settings: of the gateway.
+        backend: what keeps the streams; memory unless given.
+        trust: which certificates the client takes, if the gateway has one.
+    """
     if "data_dir" not in settings.model_fields_set:
         settings = settings.model_copy(update={"data_dir": MEMORY})
     app = await asyncio.to_thread(create_app, settings, backend)
@@ -110,11 +119,13 @@ async def running(settings: Settings, backend: Backend | None = None) -> AsyncIt
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen(4096)
-    server = Server(app, settings)
+    server = await asyncio.to_thread(Server, app, settings)  # it reads the certificate
     serving = asyncio.create_task(server.serve(sockets=[listening]))
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    scheme = "http" if trust is None else "https"
+    url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}"
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits) as http:
+    verify = True if trust is None else trust
+    async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits, verify=verify) as http:
         try:
             yield Live(url, http, app.state.gateway)
         finally:

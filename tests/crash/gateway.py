@@ -130,7 +130,7 @@ class Gateway:
         assert self._process.stderr is not None
         async for line in self._process.stderr:
             self.log_lines.append(line.decode().rstrip("\n"))
-            match = re.search(r"Headgate is at (http://\S+),", self.log_lines[-1])
+            match = re.search(r"Headgate is at (https?://\S+),", self.log_lines[-1])
             if match and not self._greeting.done():
                 self.url = match[1]
                 self._greeting.set_result(None)

@@ -77,6 +77,7 @@ CALLS: dict[Any, dict[str, str]] = {
     uvicorn.Server: {
         "__init__": "config",
         "handle_exit": "sig frame",
+        "main_loop": "",
         "on_tick": "counter",
         "run": "sockets",
         "shutdown": "sockets",

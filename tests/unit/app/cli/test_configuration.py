@@ -48,7 +48,8 @@ _ANY_TEXT = frozenset(
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_a_bad_variable_is_one_line_that_names_it(name: str) -> None:
     variable = f"HEADGATE_{name.upper()}"
-    ended = check_config(**{variable: "[no such,"})
+    pair = {"HEADGATE_TLS_CERT": "cert.pem", "HEADGATE_TLS_KEY": "key.pem"}  # only both make sense
+    ended = check_config(**pair | {variable: "[no such,"})
 
     if name in _ANY_TEXT:
         assert ended.exit_code == 0
@@ -91,6 +92,29 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, text: bytes) -> None:
     assert (ended.exit_code, ended.stdout) == (1, "")
     [line] = ended.stderr.splitlines()
     assert line.startswith(f"Error: {file}: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("HEADGATE_TLS_CERT", "tls_cert is set, and tls_key is not: TLS needs both"),
+        ("HEADGATE_TLS_KEY", "tls_key is set, and tls_cert is not: TLS needs both"),
+    ],
+)
+def test_half_of_tls_is_a_line(given: str, line: str) -> None:
+    ended = check_config(**{given: "file.pem"})
+
+    assert (ended.exit_code, ended.stderr) == (1, f"Error: {line}\n")
+
+
+def test_a_file_of_tls_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = ["serve", "--tls-cert", str(certificate), "--tls-key", str(key), "--port", "0"]
+
+    ended = CliRunner().invoke(main, words)
+
+    expected = f"Error: {certificate}: No such file or directory\n"
+    assert (ended.exit_code, ended.stderr) == (1, expected)
 
 
 def test_a_variable_that_is_no_setting_is_named() -> None:
