@@ -40,22 +40,21 @@ _IPV6_HOST_BITS = 64
 
 
 class Bucket:
-    """Tokens that come evenly with time. It holds as many as come in one second."""
+    """Tokens that come evenly with time."""
 
-    __slots__ = ("_filled_at_s", "_level", "place", "rate_per_s", "unit")
+    __slots__ = ("_filled_at_s", "_level", "burst", "rate_per_s")
 
-    def __init__(self, place: int, rate_per_s: int, now_s: float) -> None:
+    def __init__(self, rate_per_s: int, now_s: float, *, burst: int) -> None:
         """Begin with a full bucket.
 
         Args:
-            place: of what its tokens are, among `UNITS`.
             rate_per_s: how many tokens come in a second.
             now_s: monotonic time in seconds, as everywhere here.
+            burst: how many tokens the bucket holds.
         """
-        self.place = place
-        self.unit = UNITS[place]
         self.rate_per_s = rate_per_s
-        self._level = float(rate_per_s)
+        self.burst = burst
+        self._level = float(burst)
         self._filled_at_s = now_s
 
     def wait_s(self, now_s: float) -> float:
@@ -69,32 +68,50 @@ class Bucket:
 
     def full_in_s(self, now_s: float) -> float:
         """Return in how many seconds the bucket is full; 0: now."""
-        return (self.rate_per_s - self._fill(now_s)) / self.rate_per_s
+        return (self.burst - self._fill(now_s)) / self.rate_per_s
 
     def left(self, now_s: float) -> int:
         """Return how many tokens there are."""
         return max(floor(self._fill(now_s) + 1 - _TOKEN), 0)
 
-    def change_rate(self, rate_per_s: int, now_s: float) -> None:
-        """Let tokens come faster or more slowly from now on."""
-        self._fill(now_s)
-        self.rate_per_s = rate_per_s
-        self._level = min(self._level, rate_per_s)
-
     def _fill(self, now_s: float) -> float:
         level = self._level + (now_s - self._filled_at_s) * self.rate_per_s
-        self._level = level = min(level, self.rate_per_s)
+        self._level = level = min(level, self.burst)
         self._filled_at_s = now_s
         return level
+
+
+class Rate(Bucket):
+    """What a principal may use in a second, and at once if it has used nothing for a second."""
+
+    __slots__ = ("place", "unit")
+
+    def __init__(self, place: int, rate_per_s: int, now_s: float) -> None:
+        """Begin with nothing used.
+
+        Args:
+            place: of what, among `UNITS`.
+            rate_per_s: how many of them.
+            now_s: monotonic time in seconds.
+        """
+        super().__init__(rate_per_s, now_s, burst=rate_per_s)
+        self.place = place
+        self.unit = UNITS[place]
+
+    def change(self, rate_per_s: int, now_s: float) -> None:
+        """Allow more or less from now on."""
+        self._fill(now_s)
+        self.rate_per_s = self.burst = rate_per_s
+        self._level = min(self._level, rate_per_s)
 
 
 class RateLimited(GatewayError):
     """A principal has asked for too much in too short a time. Nothing was done."""
 
-    def __init__(self, bucket: Bucket, wait_s: float) -> None:
+    def __init__(self, rate: Rate, wait_s: float) -> None:
         """Say which rate is meant, and when to try again."""
         retry_after_ms = max(ceil(wait_s * 1000), 1)
-        text = f"at most {bucket.rate_per_s} {bucket.unit} a second ({bucket.unit}_per_s_max)"
+        text = f"at most {rate.rate_per_s} {rate.unit} a second ({rate.unit}_per_s_max)"
         super().__init__("rate_limited", f"{text}; try again in {retry_after_ms} ms")
         self.retry_after_ms = retry_after_ms
 
@@ -146,8 +163,8 @@ class Usage:
     """
 
     __slots__ = (
-        "_buckets",
         "_clock",
+        "_rates",
         "connections",
         "is_rated",
         "limits",
@@ -163,7 +180,7 @@ class Usage:
             clock: returns monotonic time in seconds.
         """
         self._clock = clock
-        self._buckets: tuple[Bucket, ...] = ()
+        self._rates: tuple[Rate, ...] = ()
         self.connections = Count(
             "too_many_connections", "event streams and WebSockets", "principal_connections_max"
         )
@@ -175,16 +192,16 @@ class Usage:
 
     def adopt(self, limits: UsageLimits) -> None:
         """Go by these limits from now on. What was used stays used."""
-        now_s, before = self._clock(), {bucket.unit: bucket for bucket in self._buckets}
-        rates = (limits.requests_per_s_max, limits.entries_per_s_max, limits.bytes_per_s_max)
-        buckets = []
-        for place, rate_per_s in enumerate(rates):
+        now_s, before = self._clock(), {rate.unit: rate for rate in self._rates}
+        bounds = (limits.requests_per_s_max, limits.entries_per_s_max, limits.bytes_per_s_max)
+        rates = []
+        for place, rate_per_s in enumerate(bounds):
             if rate_per_s is not None:
-                bucket = before.get(UNITS[place]) or Bucket(place, rate_per_s, now_s)
-                bucket.change_rate(rate_per_s, now_s)
-                buckets.append(bucket)
-        self._buckets = tuple(buckets)
-        self.is_rated = bool(self._buckets)  # or amounts need not be said
+                rate = before.get(UNITS[place]) or Rate(place, rate_per_s, now_s)
+                rate.change(rate_per_s, now_s)
+                rates.append(rate)
+        self._rates = tuple(rates)
+        self.is_rated = bool(self._rates)  # or amounts need not be said
         self.connections.limit = limits.connections_max
         self.waiters.limit = limits.waiters_max
         self.subscriptions.limit = limits.subscriptions_max
@@ -203,11 +220,11 @@ class Usage:
             RateLimited: it has to come later; nothing was taken.
         """
         now_s, amounts = self._clock(), (requests, entries, size_bytes)
-        for bucket in self._buckets:
-            if amounts[bucket.place] is not None:
-                wait_s = bucket.wait_s(now_s)
+        for rate in self._rates:
+            if amounts[rate.place] is not None:
+                wait_s = rate.wait_s(now_s)
                 if wait_s:
-                    raise RateLimited(bucket, wait_s)
+                    raise RateLimited(rate, wait_s)
         self._take(amounts)
 
     def delay_s(
@@ -219,22 +236,22 @@ class Usage:
     ) -> float:
         """Take account of what is not refused; return how long it has to wait, 0: not at all."""
         now_s, amounts, longest_s = self._clock(), (requests, entries, size_bytes), 0.0
-        for bucket in self._buckets:
-            if amounts[bucket.place] is not None:
-                longest_s = max(longest_s, bucket.wait_s(now_s))
+        for rate in self._rates:
+            if amounts[rate.place] is not None:
+                longest_s = max(longest_s, rate.wait_s(now_s))
         self._take(amounts)
         return longest_s
 
     def headers(self) -> dict[str, str]:
         """Return what HTTP answers say of the rates (draft-ietf-httpapi-ratelimit-headers)."""
-        if not self._buckets:
+        if not self._rates:
             return {}
         now_s, policies, states = self._clock(), [], []
-        for bucket in self._buckets:
-            kind = ';qu="content-bytes"' if bucket.unit == "bytes" else ""
-            policies.append(f'"{bucket.unit}";q={bucket.rate_per_s};w=1{kind}')
-            left, full_in_s = bucket.left(now_s), ceil(bucket.full_in_s(now_s))
-            states.append(f'"{bucket.unit}";r={left};t={full_in_s}')
+        for rate in self._rates:
+            kind = ';qu="content-bytes"' if rate.unit == "bytes" else ""
+            policies.append(f'"{rate.unit}";q={rate.rate_per_s};w=1{kind}')
+            left, full_in_s = rate.left(now_s), ceil(rate.full_in_s(now_s))
+            states.append(f'"{rate.unit}";r={left};t={full_in_s}')
         return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(states)}
 
     @property
@@ -245,17 +262,17 @@ class Usage:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether a new one would be the same: nothing is in use, and all buckets are full."""
+        """Tell whether a new one would be the same: nothing is in use, and all rates are full."""
         if self.is_held:
             return False
         now_s = self._clock()
-        return all(bucket.full_in_s(now_s) <= 0 for bucket in self._buckets)
+        return all(rate.full_in_s(now_s) <= 0 for rate in self._rates)
 
     def _take(self, amounts: tuple[int | None, ...]) -> None:
-        for bucket in self._buckets:
-            amount = amounts[bucket.place]
+        for rate in self._rates:
+            amount = amounts[rate.place]
             if amount:
-                bucket.take(amount)
+                rate.take(amount)
 
 
 class Patience:

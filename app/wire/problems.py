@@ -182,15 +182,12 @@ _TEXTS = {
 
 def problem_of(error: Exception, instance: str) -> Problem:
     """Return what to answer for an error of the engine or the gateway."""
+    code = code_of(error)
     if isinstance(error, GatewayError):
-        code = error.code
         pointer = error.pointer
     else:
-        code = next(_CODE_OF[kind] for kind in type(error).__mro__ if kind in _CODE_OF)
         location = error.location if isinstance(error, errors.StreamError) else ()
         pointer = pointer_to("body", *location) if location else None
-    if isinstance(error, errors.GroupNotFound) and not error.stream_exists:
-        code = "stream_not_found"
     detail = _detail(error)
     if pointer is None:
         problem = make_problem(code, detail, instance)
@@ -202,6 +199,15 @@ def problem_of(error: Exception, instance: str) -> Problem:
     if isinstance(error, GatewayError) and error.retry_after_ms is not None:
         problem.retry_after_ms = error.retry_after_ms
     return problem
+
+
+def code_of(error: Exception) -> Code:
+    """Return the code of the problem of an error of the engine or the gateway."""
+    if isinstance(error, GatewayError):
+        return error.code
+    if isinstance(error, errors.GroupNotFound) and not error.stream_exists:
+        return "stream_not_found"
+    return next(_CODE_OF[kind] for kind in type(error).__mro__ if kind in _CODE_OF)
 
 
 def make_problem(

@@ -1,0 +1,173 @@
+"""Audit: a line in the log for each act of management, and for each denial.
+
+A line says who (`principal`, `key`), what (`what`, and the names it is about), from where
+(`client`), and the outcome: `ok`, or the code of the problem. Reads and appends leave no line. A
+name is shortened, and its control characters are escaped. No line has a secret or a value in it.
+
+The number of lines is bounded. Where there are too many, a line tells how many were left out.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
+from typing import Any, Final
+
+from starlette.types import Scope
+
+from headgate.app.auth.principal import Principal
+from headgate.app.auth.usage import Bucket
+from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError, code_of
+from headgate.engine.errors import StreamError
+from headgate.engine.requests import Request
+
+log = logging.getLogger("headgate.audit")
+
+LINES_PER_S_MAX: Final = 100
+BURST_MAX: Final = 1_000
+"""Lines that may come at once."""
+
+SHOWN_BYTES_MAX: Final = 256
+"""Of a name."""
+
+_LISTED_MAX = 10
+"""Names of one line."""
+
+_REPORT_S = 1.0
+"""How long after a line that was left out a line tells how many there were."""
+
+_NAMES = ("stream", "group", "consumer", "to")
+"""What requests call their names, and the log as well."""
+
+Later = Callable[[float, Callable[[], None]], object]
+"""Calls something in so many seconds."""
+
+_served: ContextVar[Scope | None] = ContextVar("served", default=None)
+
+
+def serve(scope: Scope) -> None:
+    """Note which request or connection this task serves, so that its lines say from where."""
+    _served.set(scope)
+
+
+class Audit:
+    """Writes the lines."""
+
+    def __init__(self, clock: Callable[[], float], later: Later | None = None) -> None:
+        """Begin with nothing written.
+
+        Args:
+            clock: returns monotonic time in seconds.
+            later: calls something after a time; the event loop does, unless given.
+        """
+        self._clock = clock
+        self._later = later
+        self._lines = Bucket(LINES_PER_S_MAX, clock(), burst=BURST_MAX)
+        self._left_out_count = 0
+
+    @contextmanager
+    def act(self, principal: Principal, what: Request[Any] | str) -> Iterator[None]:
+        """Write a line when an act is over: that it was done, or why not.
+
+        Args:
+            principal: who acts.
+            what: a request, or the name of an operation that makes none.
+        """
+        outcome = "ok"
+        try:
+            yield
+        except (StreamError, GatewayError) as error:
+            outcome = code_of(error)
+            raise
+        except asyncio.CancelledError:
+            outcome = "unknown"  # the client has gone; it may have happened
+            raise
+        except BaseException:
+            outcome = "internal"
+            raise
+        finally:
+            self._write("act", principal, what, outcome)
+
+    def denial(
+        self, error: GatewayError, principal: Principal | None, what: Request[Any] | str | None
+    ) -> None:
+        """Write that somebody was denied something.
+
+        Args:
+            error: what they are answered.
+            principal: who it was; None: the credential was bad.
+            what: what they asked for; None: nobody had looked yet.
+        """
+        self._write("denied", principal, what, error.code)
+
+    def _write(
+        self, event: str, principal: Principal | None, what: Request[Any] | str | None, outcome: str
+    ) -> None:
+        if not log.isEnabledFor(logging.INFO):
+            return
+        if self._lines.wait_s(self._clock()):
+            self._leave_out()
+            return
+        self._lines.take(1)
+        fields: dict[str, object] = {}
+        if principal is not None:
+            fields["principal"] = shown(principal.id)
+            if principal.key is not None:
+                fields["key"] = shown(principal.key)
+        if isinstance(what, Request):
+            fields |= _described(what)
+        elif what is not None:
+            fields["what"] = what
+        log.info(event, extra=fields | _origin() | {"outcome": outcome})
+
+    def _leave_out(self) -> None:
+        if not self._left_out_count:
+            later = self._later or asyncio.get_running_loop().call_later
+            later(_REPORT_S, self._report)
+        self._left_out_count += 1
+
+    def _report(self) -> None:
+        count, self._left_out_count = self._left_out_count, 0
+        log.info("lines left out", extra={"left_out": count})
+
+
+def shown(name: bytes | str) -> str:
+    """Return a name as a line shows it: short, in one line, with its control characters escaped."""
+    raw = name if isinstance(name, bytes) else name.encode(errors="replace")
+    text = text_of(raw[:SHOWN_BYTES_MAX])
+    plain = "".join(
+        char if char.isprintable() and char != "\\" else _escaped(char) for char in text
+    )
+    return plain if len(raw) <= SHOWN_BYTES_MAX else f"{plain}…"
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def _described(request: Request[Any]) -> dict[str, object]:
+    fields: dict[str, object] = {"what": type(request).__name__}
+    for field in _NAMES:
+        name = getattr(request, field, None)
+        if isinstance(name, bytes):
+            fields[field] = shown(name)
+    streams = getattr(request, "streams", None)
+    if streams is not None:
+        fields["streams"] = [shown(stream) for stream in islice(streams, _LISTED_MAX)]
+        fields["stream_count"] = len(streams)
+    return fields
+
+
+def _origin() -> dict[str, object]:
+    """Return from where the request of this task comes, and which operation it is."""
+    scope = _served.get()
+    if scope is None:
+        return {}
+    fields: dict[str, object] = {"client": (scope.get("client") or ("unknown",))[0]}
+    operation = getattr(scope.get("route"), "operation_id", None)
+    if operation is not None:
+        fields["operation"] = operation
+    return fields

@@ -1,0 +1,189 @@
+"""Audit: each act and each denial leaves a line, which says enough, and never too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pythonjsonlogger.json import JsonFormatter
+
+from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, serve, shown
+from headgate.app.auth.principal import Forbidden, Principal, Unauthenticated
+from headgate.engine.errors import GroupNotFound, StreamNotFound
+from headgate.engine.requests.groups import DestroyGroup
+from headgate.engine.requests.keyspace import DeleteStreams, RenameStream
+from headgate.engine.requests.streams import DeleteStream
+
+ANA = Principal("ana", (), key="k1")
+DELETE = DeleteStream(b"jobs")
+
+
+class Times:
+    """A clock, and what is to be called later; both moved by hand."""
+
+    def __init__(self) -> None:
+        self.s = 50.0
+        self.calls: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self) -> float:
+        return self.s
+
+    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+        self.calls.append((self.s + delay_s, call))
+
+    def pass_s(self, seconds: float) -> None:
+        self.s += seconds
+        due = [call for at_s, call in self.calls if at_s <= self.s]
+        self.calls = [(at_s, call) for at_s, call in self.calls if at_s > self.s]
+        for call in due:
+            call()
+
+
+@pytest.fixture
+def times() -> Times:
+    return Times()
+
+
+@pytest.fixture
+def audit(times: Times, caplog: pytest.LogCaptureFixture) -> Audit:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    return Audit(times, times.later)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """Return what the lines say, as JSON."""
+    formatter = JsonFormatter("%(name)s %(message)s", rename_fields={"message": "event"})
+    return [json.loads(formatter.format(record)) for record in caplog.records]
+
+
+def test_an_act_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
+    with audit.act(ANA, DELETE):
+        assert caplog.records == []  # the outcome is not known yet
+
+    assert lines(caplog) == [
+        {
+            "name": "headgate.audit",
+            "event": "act",
+            "principal": "ana",
+            "key": "k1",
+            "what": "DeleteStream",
+            "stream": "jobs",
+            "outcome": "ok",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (StreamNotFound(b"jobs"), "stream_not_found"),
+        (GroupNotFound(b"jobs", b"g", stream_exists=True), "group_not_found"),
+        (GroupNotFound(b"jobs", b"g", stream_exists=False), "stream_not_found"),
+        (Forbidden("manage"), "forbidden"),
+        (asyncio.CancelledError(), "unknown"),
+        (OSError("disk"), "internal"),
+    ],
+)
+def test_an_act_that_fails_says_why(
+    audit: Audit, caplog: pytest.LogCaptureFixture, error: BaseException, outcome: str
+) -> None:
+    with pytest.raises(type(error)), audit.act(ANA, DestroyGroup(b"jobs", b"g")):
+        raise error
+
+    [line] = lines(caplog)
+    assert line["outcome"] == outcome
+    assert (line["stream"], line["group"]) == ("jobs", "g")
+
+
+def test_a_denial_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
+    audit.denial(Forbidden("manage on 'jobs'"), ANA, DELETE)
+    audit.denial(Unauthenticated("The credential is not valid."), None, None)
+
+    first, second = lines(caplog)
+    assert (first["event"], first["principal"], first["outcome"]) == ("denied", "ana", "forbidden")
+    assert second == {"name": "headgate.audit", "event": "denied", "outcome": "unauthenticated"}
+
+
+async def test_a_line_says_from_where(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
+    class Route:
+        operation_id = "rewriteJournal"
+
+    async def serving(address: str) -> None:
+        serve({"type": "http", "client": (address, 4711), "route": Route()})
+        await asyncio.sleep(0)
+        with audit.act(ANA, "rewrite"):
+            await asyncio.sleep(0)
+
+    await asyncio.gather(serving("10.0.0.1"), serving("10.0.0.2"))
+
+    assert [(line["client"], line["operation"], line["what"]) for line in lines(caplog)] == [
+        ("10.0.0.1", "rewriteJournal", "rewrite"),
+        ("10.0.0.2", "rewriteJournal", "rewrite"),
+    ]
+
+
+def test_a_line_shows_both_names_and_a_few_of_many(
+    audit: Audit, caplog: pytest.LogCaptureFixture
+) -> None:
+    with audit.act(ANA, RenameStream(b"old", b"new")):
+        pass
+    with audit.act(ANA, DeleteStreams([b"%d" % number for number in range(1_000)])):
+        pass
+
+    first, second = lines(caplog)
+    assert (first["stream"], first["to"]) == ("old", "new")
+    assert second["streams"] == [str(number) for number in range(10)]
+    assert second["stream_count"] == 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"plain/\xc3\xa9", "plain/é"),
+        (b"\n\r\t\x1b[31m\x00\x7f", r"\n\r\t\x1b[31m\x00\x7f"),
+        ("\u202eevil\u2028", r"\u202eevil\u2028"),
+        (b"a\\n", r"a\\n"),
+        (b"\xff", "�"),
+        ("\ud800", "?"),
+        (b"x" * 256, "x" * 256),
+        (b"x" * 257, "x" * 256 + "…"),
+    ],
+)
+def test_a_name_cannot_forge_a_line(name: bytes | str, text: str) -> None:
+    assert shown(name) == text
+
+
+def test_too_many_lines_are_left_out_and_counted(
+    audit: Audit, times: Times, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(BURST_MAX + 500):
+        audit.denial(Forbidden("manage"), ANA, DELETE)
+    assert len(caplog.records) == BURST_MAX
+
+    times.pass_s(1)
+    assert lines(caplog)[-1]["event"] == "lines left out"
+    assert lines(caplog)[-1]["left_out"] == 500
+
+    caplog.clear()
+    for _ in range(500):
+        audit.denial(Forbidden("manage"), ANA, DELETE)
+    assert len(caplog.records) == LINES_PER_S_MAX
+    times.pass_s(60)
+    assert lines(caplog)[-1]["left_out"] == 400
+    times.pass_s(60)
+    assert len(caplog.records) == LINES_PER_S_MAX + 1
+
+
+def test_a_log_without_these_lines_costs_nothing(
+    audit: Audit, times: Times, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "headgate.audit")
+    for _ in range(BURST_MAX + 500):
+        audit.denial(Forbidden("manage"), ANA, DELETE)
+
+    assert caplog.records == []
+    assert times.calls == []
