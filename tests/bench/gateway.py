@@ -3,12 +3,20 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from time import time
 from typing import NamedTuple
 
+import jwt
+
+from headgate.app.auth.grants import Grant, Verb
 from tests.bench import peers
 from tests.bench.load import Load, get, post
 from tests.bench.servers import cpu_s, serving_process
 from tests.bench.table import Figure
+from tests.key_files import key_in
 
 BATCH = 1000
 ROUNDS = 5
@@ -18,8 +26,12 @@ CPU_RATIO_MAX = 1.67
 are as many as the load can send, and whatever else runs on that core hides the difference."""
 
 
+CREDENTIAL_CPU_RATIOS_MAX = {"a key": 1 / 0.95, "a token": 1 / 0.93}
+"""At 0.95 and 0.93 requests for each one without a credential."""
+
 _BODY = b'{"fields":{"temp":"39","hum":"71","site":"s1"}}'
-SINGLE = post("/v1/streams/bench/entries", _BODY)
+_PATH = "/v1/streams/bench/entries"
+SINGLE = post(_PATH, _BODY)
 _BATCH = post(
     "/v1/streams/bench/entries/batch", b"\n".join([_BODY] * BATCH), "application/x-ndjson"
 )
@@ -72,6 +84,20 @@ async def measure() -> list[Figure]:
             many, entries, "entries/s", "Webdis, XADD, its best round",
             best if rates["Webdis"] else [], **targets,
         ),
+        *(
+            figure
+            for credential, ratio_max in CREDENTIAL_CPU_RATIOS_MAX.items()
+            for figure in (
+                rounds(
+                    f"one append per request with {credential}", rates[credential], unit,
+                    "without a credential", append,
+                ),
+                rounds(
+                    f"CPU of one append with {credential}", cpu_us[credential], "µs",
+                    "without a credential", cpu_us["headgate"], ratio_at_most=ratio_max,
+                ),
+            )
+        ),
     ]  # fmt: skip
 
 
@@ -83,6 +109,7 @@ def _places() -> Iterator[dict[str, _Place]]:
             for name in ("bare uvicorn", "the least", "plain FastAPI", "headgate")
         }
         places["healthz"] = places["headgate"]._replace(request=get("/healthz"))
+        places |= _with_credentials(servers)
         # A gateway of their own: a journal that grows by so much is rewritten now and then.
         batches = servers.enter_context(serving_process("headgate"))
         places["batches"] = _Place(*batches, request=_BATCH, connections=4)
@@ -91,3 +118,26 @@ def _places() -> Iterator[dict[str, _Place]]:
         if port is not None:
             places["Webdis"] = _Place(port, None, _XADD)
         yield places
+
+
+def _with_credentials(servers: ExitStack) -> dict[str, _Place]:
+    """Start a gateway that asks for a credential; both kinds of it are sent in turns."""
+    keys_file = Path(servers.enter_context(TemporaryDirectory())) / "keys.json"
+    grant = Grant(streams=["bench*"], do=[Verb.APPEND], create=True)
+    secret = token_hex(32)
+    claims = {
+        "sub": "bench",
+        "exp": int(time()) + 3600,
+        "headgate": [grant.model_dump(mode="json", exclude_defaults=True)],
+    }
+    credentials = {
+        "a key": key_in(keys_file, "bench", [grant]),
+        "a token": jwt.encode(claims, secret, algorithm="HS256"),
+    }
+    port, process_id = servers.enter_context(
+        serving_process("headgate", keys_file=keys_file, jwt_secret=secret, jwt_algorithms="HS256")
+    )
+    return {
+        name: _Place(port, process_id, post(_PATH, _BODY, token=token))
+        for name, token in credentials.items()
+    }

@@ -33,9 +33,13 @@ class Load:
         writer.close()
 
 
-def post(path: str, body: bytes, media_type: str = "application/json") -> bytes:
-    """Return the bytes of a POST."""
+def post(
+    path: str, body: bytes, media_type: str = "application/json", token: str | None = None
+) -> bytes:
+    """Return the bytes of a POST, with a credential if there is one."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n"
+    if token is not None:
+        head += f"Authorization: Bearer {token}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
