@@ -19,6 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from tests.crash.chaos_checker import FAILING
+from tests.crash.credentials import CREDENTIALS
 from tests.crash.history import Id, Settling, id_of
 from tests.crash.ledger import Channel, Ledger
 from tests.crash.wire import AT_ONCE, Wire
@@ -293,7 +294,10 @@ class SocketReader(Consumer):
     async def serve(self, url: str) -> None:
         at = url.replace("http://", "ws://") + "/v1/ws"
         opened_at = self.ledger.tick()
-        async with connect(at, compression=None, ping_interval=None, close_timeout=1) as socket:
+        headers = CREDENTIALS.headers
+        async with connect(
+            at, additional_headers=headers, compression=None, ping_interval=None, close_timeout=1
+        ) as socket:
             self.socket = socket
             self._sent_after = opened_at
             self._channel_of: dict[str, Channel] = {}

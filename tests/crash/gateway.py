@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from tests.crash.credentials import CREDENTIALS
+
 ROOT = Path(__file__).parent.parent.parent
 START_S_MAX = 30.0
 END_S_MAX = 30.0
@@ -68,7 +70,10 @@ class Gateway:
             sys.executable,
             *("-m", "headgate.app.cli", "serve", "--data-dir", str(data_dir)),
             cwd=ROOT,
-            env={**os.environ, **_variables({"port": 0, **(settings or {})})},
+            env={
+                **os.environ,
+                **_variables({"port": 0, **CREDENTIALS.settings, **(settings or {})}),
+            },
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

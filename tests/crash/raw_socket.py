@@ -9,6 +9,7 @@ import struct
 import zlib
 from typing import Any, NamedTuple
 
+from tests.crash.credentials import CREDENTIALS
 from tests.crash.wire import AT_ONCE
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
@@ -74,6 +75,7 @@ class RawSocket:
         """
         raw = cls(end)
         more = "Sec-WebSocket-Extensions: permessage-deflate\r\n" if is_small else ""
+        more += CREDENTIALS.header_lines
         await raw.send(_HANDSHAKE.format(path=path, more=more).encode())
         head = await raw._until(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 101 "), head

@@ -17,11 +17,15 @@ from socket import SO_LINGER, SOL_SOCKET, socket
 
 import pytest
 
+from tests.crash.credentials import CREDENTIALS
 from tests.crash.gateway import Gateway
 from tests.crash.raw_socket import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, deflated, frame
 from tests.crash.wire import AT_ONCE, Wire, connected
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),
+    pytest.mark.usefixtures("credentials"),
+]
 
 WARM_UPS = 2
 ROUNDS = 2
@@ -357,11 +361,16 @@ async def a_socket_that_is_not_read(gateway: Watched) -> None:
     raw.close()
 
 
+def request_of(path: str, headers: str = "") -> str:
+    """Return a request of somebody who may ask."""
+    headers += CREDENTIALS.header_lines
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
+
+
 async def events_that_are_not_read(gateway: Watched) -> None:
     await gateway.append(ENTRIES, ENTRY_BYTES)
     path = f"{GROUP}/events?consumer=slow&credit={ENTRIES}"
-    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
-    end = await gateway.asked(head)
+    end = await gateway.asked(request_of(path, "Accept: text/event-stream\r\n"))
     await gateway.take_all(ENTRIES)
     end.close()
 
@@ -371,7 +380,7 @@ async def an_answer_that_is_not_read(gateway: Watched) -> None:
     await gateway.append(ENTRIES, ENTRY_BYTES)
     path = f"/v1/streams/jobs/entries?limit={ENTRIES}"
     file_count = gateway.file_count
-    end = await gateway.asked(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    end = await gateway.asked(request_of(path))
     await gateway.take_all(ENTRIES)
     await gateway.until_alone(file_count)
     end.close()
@@ -408,6 +417,12 @@ async def handshakes_and_gone(gateway: Watched) -> None:
             raw.reset()
 
 
+WITH_KEY = [
+    pytest.param(abuse, marks=pytest.mark.with_key, id=f"{abuse.__name__}-with_key")
+    for abuse in (acks_of_what_was_never_delivered, events_that_are_not_read, handshakes_and_gone)
+]
+
+
 @pytest.mark.parametrize(
     "abuse",
     [
@@ -433,6 +448,7 @@ async def handshakes_and_gone(gateway: Watched) -> None:
         connections_that_say_nothing,
         half_handshakes,
         handshakes_and_gone,
+        *WITH_KEY,
     ],
 )
 async def test_it_is_as_if_they_had_not_been(watched: Watched, abuse: Abuse) -> None:

@@ -41,7 +41,7 @@ from tests.crash.ledger import DeadLetter, Ledger, Left
 from tests.crash.wire import Wire
 
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "50000"))
-RESTARTS = 4 if ENTRIES <= 5000 else 12
+ENTRIES_WITH_KEY = 3000
 BATCH_ENTRIES = 100
 BACKLOG_MAX = 1500
 """A writer that is so many entries ahead waits for the consumers."""
@@ -56,12 +56,14 @@ POLICY = {
     "backoff_ms": [10, 20, 40],
 }
 SETTINGS = {"log_level": "warning", "heartbeat_ms": 200}
-WITHIN_S = 60 + ENTRIES / 200
 LEAVE_S = 10.0
 """How long the gateway may take to notice that nobody is there any more."""
 
 LOOK_S = 0.05
 """How often an operator looks whether all is done."""
+
+
+pytestmark = pytest.mark.usefixtures("credentials")
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def rng() -> random.Random:
 class Chaos:
     """A gateway with its writer, its consumers and an operator who restarts it."""
 
-    def __init__(self, data_dir: Path, rng: random.Random) -> None:
+    def __init__(self, data_dir: Path, rng: random.Random, entry_count: int) -> None:
         self.ledger = Ledger()
         self.place = Place()
         # The same entries for two other groups, whose consumers acknowledge nothing by request.
@@ -85,6 +87,8 @@ class Chaos:
             *listeners(self.place, self.receipts, self.returns, rng, Chances()),
         ]
         self.endings: Counter[str] = Counter()
+        self.entry_count = entry_count
+        self._restart_count = 4 if entry_count <= 5000 else 12
         self._data_dir = data_dir
         self._random = rng
         self._gateway: Gateway
@@ -119,7 +123,7 @@ class Chaos:
 
     async def write(self) -> None:
         """Append in batches; one whose answer is lost is sent again under its key."""
-        for start in range(0, ENTRIES, BATCH_ENTRIES):
+        for start in range(0, self.entry_count, BATCH_ENTRIES):
             await self._until_read(start - BACKLOG_MAX)
             values = [self._value(number) for number in range(start, start + BATCH_ENTRIES)]
             body = [{"fields": {"v": value}} for value in values]
@@ -132,10 +136,10 @@ class Chaos:
 
     async def operate(self) -> None:
         """Restart the gateway as the work goes on, gently and not."""
-        kinds = ["SIGKILL", "SIGTERM"] * (RESTARTS // 2)
+        kinds = ["SIGKILL", "SIGTERM"] * (self._restart_count // 2)
         self._random.shuffle(kinds)
         for number, kind in enumerate(kinds, 1):
-            await self._until_read(number * ENTRIES // (RESTARTS + 1))
+            await self._until_read(number * self.entry_count // (self._restart_count + 1))
             await self.end(kind)
             await self.start()
 
@@ -191,10 +195,13 @@ class Chaos:
             after = page["next_after"]
 
 
+@pytest.mark.parametrize(
+    "entry_count", [ENTRIES, pytest.param(ENTRIES_WITH_KEY, marks=pytest.mark.with_key)]
+)
 async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
-    tmp_path: Path, rng: random.Random
+    tmp_path: Path, rng: random.Random, entry_count: int
 ) -> None:
-    chaos = Chaos(tmp_path, rng)
+    chaos = Chaos(tmp_path, rng, entry_count)
     started = time.perf_counter()
     await chaos.start()
     body = {"start": "0", "create_stream": True, "policy": POLICY}
@@ -204,7 +211,7 @@ async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
     consuming = [asyncio.create_task(consumer.run()) for consumer in chaos.consumers]
     working = asyncio.create_task(chaos.work())
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(60 + entry_count / 200):
             done, _ = await asyncio.wait([working, *consuming], return_when=FIRST_COMPLETED)
             for ended in done:
                 await ended  # a consumer only ends by failing
@@ -247,7 +254,7 @@ def is_chaos(chaos: Chaos) -> bool:
     """Tell whether there was something to survive."""
     happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
     return (
-        len(chaos.ledger.appended) == ENTRIES
+        len(chaos.ledger.appended) == chaos.entry_count
         and happened["killed"] + happened["killed_in_ack"] + happened["killed_waiting"] > 10
         and happened["stalled"] > 0
     )

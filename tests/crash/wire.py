@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.crash.credentials import CREDENTIALS
+
 AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER: the other side gets a reset, and nothing of what was still to be sent."""
 
@@ -60,7 +62,9 @@ class Wire:
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
         if "/events" in path:
             lines.append("Accept: text/event-stream")
-        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        lines += [
+            f"{name}: {value}" for name, value in {**CREDENTIALS.headers, **(headers or {})}.items()
+        ]
         content = b"" if body is None else json.dumps(body).encode()
         if content:
             lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
