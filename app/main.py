@@ -14,6 +14,9 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from starlette.middleware import Middleware
 
+from headgate.app.auth.credentials import CredentialOptions, Credentials
+from headgate.app.auth.grants import ANYBODY
+from headgate.app.auth.rights import undecided
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
@@ -22,6 +25,8 @@ from headgate.app.http import document, handlers
 from headgate.app.http.dependencies import Gateway
 from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
+from headgate.app.http.parameters import Unsupported
+from headgate.app.live.frames import undeclared
 from headgate.app.live.subscriber import remove_stranded
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
@@ -36,6 +41,7 @@ from headgate.app.routes import (
     operations,
     socket,
     streams,
+    tickets,
     welcome,
 )
 from headgate.app.runtime import collector, machine
@@ -45,6 +51,7 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import proxy_headers
 from headgate.app.transport.sockets import Sockets, sockets_max_of
 from headgate.app.wire.schemas.limits import Limits
+from headgate.engine.clock import Clock
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import Growth
@@ -90,6 +97,7 @@ _ROUTERS = (
     groups.patches,
     events.router,
     operations.router,
+    tickets.router,
     admin.router,
     commands.router,
     commands.paths,
@@ -109,14 +117,21 @@ _READ_BY_PAGES = [
 ]
 
 
-def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, backend: Backend | None = None, credentials: Credentials | None = None
+) -> FastAPI:
     """Return the gateway as an ASGI app.
 
     Args:
         settings: what the operator chose.
         backend: what keeps the streams; the engine of this process unless given.
+        credentials: who may come in; those that the settings name unless given.
+
+    Raises:
+        ValueError: a file of credentials has a fault; the text names it.
     """
-    gateway = _gateway(settings, backend or open_backend(settings))
+    credentials = credentials or open_credentials(settings)
+    gateway = _gateway(settings, backend or open_backend(settings), credentials)
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -134,6 +149,7 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     app.state.loop_delay = LoopDelay(
         gateway.metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
     )
+    _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
     mimetypes.init()  # it reads files: not during the first request for /docs
@@ -143,7 +159,31 @@ def create_app(settings: Settings, backend: Backend | None = None) -> FastAPI:
     return app
 
 
-def _gateway(settings: Settings, backend: Backend) -> Gateway:
+def open_credentials(settings: Settings, clock: Clock | None = None) -> Credentials:
+    """Read the files of the credentials.
+
+    Raises:
+        ValueError: one of them has a fault; the text names it.
+    """
+    secret = settings.ticket_secret
+    anonymous = settings.anonymous if settings.allow_anonymous else None
+    if settings.allow_anonymous and anonymous is None:
+        anonymous = [ANYBODY]
+    credentials = Credentials(
+        CredentialOptions(
+            data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
+            keys_file=settings.keys_file,
+            ticket_secret=None if secret is None else secret.get_secret_value(),
+            anonymous=anonymous,
+            opened=["open_metrics"] if settings.open_metrics else [],
+        ),
+        clock,
+    )
+    credentials.load()
+    return credentials
+
+
+def _gateway(settings: Settings, backend: Backend, credentials: Credentials) -> Gateway:
     """Return what an app is made of, counted in its metrics."""
     bounds = _memory_bounds(settings)
     metrics = Metrics()
@@ -166,7 +206,19 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
         unsent_bytes_max=limits.unsent_bytes_max,
     )
     sockets.watch(metrics.registry)
-    return Gateway(backend, limits, metrics, sockets, random.Random())
+    auth = credentials.authenticator(backend)
+    return Gateway(backend, limits, metrics, sockets, auth, credentials, random.Random())
+
+
+def _check_declared() -> None:
+    """Refuse to start with a request or a frame for which nobody has said what it needs.
+
+    Raises:
+        Unsupported: naming them.
+    """
+    missing = [*undecided(), *undeclared()]
+    if missing:
+        raise Unsupported(f"nobody has said what these need: {', '.join(missing)}")
 
 
 def _in_front(settings: Settings, metrics: Metrics) -> list[Middleware]:
@@ -239,6 +291,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     async with asyncio.TaskGroup() as tasks:
         measuring = tasks.create_task(_watched(loop_delay.run(), gateway))
         tasks.create_task(_watched(backend.run(), gateway))
+        following = tasks.create_task(_watched(gateway.credentials.run(), gateway))
         sweeping = tasks.create_task(_watched(staging.run(), gateway))
         keeping = tasks.create_task(
             _watched(collector.keep_low(lambda: sum(backend.memory_bytes().values())), gateway)
@@ -249,6 +302,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             yield {"gateway": gateway, "staging": staging, "arrow": arrow}
         finally:
             sweeping.cancel()
+            following.cancel()
+            await gateway.credentials.close()
             keeping.cancel()
             await staging.close()
             await arrow.close()

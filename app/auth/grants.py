@@ -139,6 +139,9 @@ def _bound(text: str, claims: Mapping[str, object]) -> Pattern:
 EVERYTHING = Right(frozenset(Verb), (Pattern(b"", is_prefix=True),), create=True)
 """All rights there are."""
 
+ANYBODY = Grant(streams=["*"], do=[verb for verb in Verb if verb is not Verb.ADMIN], create=True)
+"""What requests without a credential may do where they are allowed, unless said otherwise."""
+
 Limit = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 
 
@@ -150,9 +153,7 @@ class UsageLimits(BaseModel):
     requests_per_s_max: Limit | None = Field(None, description="Requests, frames and commands.")
     entries_per_s_max: Limit | None = Field(None, description="Entries appended and delivered.")
     bytes_per_s_max: Limit | None = Field(None, description="Of bodies and frames received.")
-    connections_max: Limit | None = Field(
-        None, description="Event streams and WebSockets of the principal."
-    )
+    connections_max: Limit | None = Field(None, description="Event streams and WebSockets.")
     waiters_max: Limit | None = Field(None, description="Blocked reads of the principal.")
     subscriptions_max: Limit | None = Field(None, description="Subscriptions at once.")
 

@@ -1,11 +1,16 @@
 """Principal: who asks. Every way in makes one of a credential, and asks it what it may do."""
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import NamedTuple
+from weakref import WeakSet
 
 from headgate.app.auth.grants import EVERYTHING, Right, UsageLimits, Verb, verbs_of
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.clock import Clock
+from headgate.engine.requests.names import NameFilter
 
 _ALLOWED_MAX = 10_000
 """Answers that a principal remembers."""
@@ -28,6 +33,9 @@ class Need(NamedTuple):
         return text if self.consumer is None else f"{text}, as consumer {_shown(self.consumer)}"
 
 
+_READ_EVERYTHING = Need((Verb.READ,))
+
+
 def _shown(name: bytes | None) -> str:
     return "'*'" if name is None else repr(text_of(name))
 
@@ -45,18 +53,22 @@ class Forbidden(GatewayError):
 
     def __init__(self, need: Need | str) -> None:
         """Say what was missing."""
-        super().__init__("forbidden", f"The credential does not allow this: it needs {need}.")
+        super().__init__("forbidden", f"This needs {need}, and the credential does not allow it.")
 
 
 class Principal:
     """Somebody with rights, until the credential ends."""
 
     __slots__ = (
+        "__weakref__",
         "_allowed",
+        "_creates",
         "_on_end",
+        "_tickets",
         "ending",
         "expires_at_ms",
         "id",
+        "is_anonymous",
         "key",
         "limits",
         "parent",
@@ -73,6 +85,7 @@ class Principal:
         expires_at_ms: int | None = None,
         key: str | None = None,
         parent: "Principal | None" = None,
+        is_anonymous: bool = False,
     ) -> None:
         """Make a principal.
 
@@ -83,6 +96,7 @@ class Principal:
             expires_at_ms: unix time at which the credential ends by itself; None: never.
             key: which key signed or is the credential, for the log; never the secret.
             parent: whose rights bound these, as a ticket allows no more than its owner may.
+            is_anonymous: nobody has said who asks.
         """
         self.id = id
         self.rights = tuple(rights)
@@ -91,9 +105,12 @@ class Principal:
         self.expires_at_ms = expires_at_ms
         self.key = key
         self.parent = parent
+        self.is_anonymous = is_anonymous
         self.ending: str | None = None  # why the credential is no longer valid
         self._allowed: dict[Need, bool] = {}
-        self._on_end: set[Callable[[], None]] = set()
+        self._creates: dict[bytes, bool] = {}
+        self._on_end: set[Callable[[], object]] = set()
+        self._tickets: WeakSet[Principal] | None = None
 
     def may(self, need: Need) -> bool:
         """Tell whether the rights are enough."""
@@ -112,19 +129,71 @@ class Principal:
 
         Raises:
             Forbidden: saying what was missing.
+            Unauthenticated: likewise, and nobody has said who asks.
         """
         if not self.may(need):
-            raise Forbidden(need)
+            raise self._refusal(str(need))
+
+    def check_any(self, verbs: AbstractSet[Verb]) -> None:
+        """Refuse what needs one of these verbs, on whatever stream. No verb: any will do.
+
+        Raises:
+            Forbidden: there is none of them among the rights.
+            Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
+        """
+        self.check_valid()
+        if self.verbs.isdisjoint(verbs or Verb):
+            raise self._refusal(" or ".join(sorted(verbs or ("a grant",))))
+
+    def check_valid(self) -> None:
+        """Refuse everything once the credential has ended.
+
+        Raises:
+            Unauthenticated: saying why it has ended.
+        """
+        if self.ending is not None:
+            raise Unauthenticated(self.ending)
+
+    def is_expired(self, clock: Clock) -> bool:
+        """Tell whether the time of the credential is over."""
+        return self.expires_at_ms is not None and clock.wall_ms() >= self.expires_at_ms
+
+    @property
+    def readable(self) -> NameFilter | None:
+        """Return which streams a list may show; None: all."""
+        if self.may(_READ_EVERYTHING):
+            return None
+        patterns = {
+            pattern
+            for right in self.rights
+            if Verb.READ in right.verbs and right.groups is None and right.consumer is None
+            for pattern in right.streams
+        }
+        names = frozenset(pattern.text for pattern in patterns if not pattern.is_prefix)
+        if self.parent is not None:  # a ticket has names only
+            names = frozenset(name for name in names if self.may(Need((Verb.READ,), name)))
+        return NameFilter(names, tuple(pattern.text for pattern in patterns if pattern.is_prefix))
 
     def may_create(self, stream: bytes) -> bool:
         """Tell whether an append may create this stream."""
-        if self.may(Need((Verb.MANAGE,), stream)):
-            return True
-        own = any(
-            right.create and Verb.APPEND in right.verbs and _names(right, stream)
-            for right in self.rights
-        )
-        return own and (self.parent is None or self.parent.may_create(stream))
+        known = self._creates.get(stream)
+        if known is None:
+            if len(self._creates) >= _ALLOWED_MAX:
+                self._creates.clear()
+            known = self.may(Need((Verb.MANAGE,), stream)) or (
+                any(
+                    right.create and Verb.APPEND in right.verbs and _names(right, stream)
+                    for right in self.rights
+                )
+                and (self.parent is None or self.parent.may_create(stream))
+            )
+            self._creates[stream] = known
+        return known
+
+    def _refusal(self, what: str) -> GatewayError:
+        if self.is_anonymous:
+            return Unauthenticated(f"This needs {what}: send a key or a token as `Bearer`.")
+        return Forbidden(what)
 
     def end(self, reason: str) -> None:
         """End the credential, and call those who wait for that. It happens once."""
@@ -132,15 +201,22 @@ class Principal:
             self.ending = reason
             for callback in list(self._on_end):
                 callback()
+            for ticket in list(self._tickets or ()):
+                ticket.end(reason)
 
-    def at_end(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back when the credential ends before its time; returns how to cancel that."""
+    def at_end(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call back when the credential is ended; returns how to cancel that.
+
+        See `Authenticator.at_end`, which also ends it in time.
+        """
         self._on_end.add(callback)
+        return partial(self._on_end.discard, callback)
 
-        def forget() -> None:
-            self._on_end.discard(callback)
-
-        return forget
+    def own(self, ticket: "Principal") -> None:
+        """Let a ticket end with this principal."""
+        if self._tickets is None:
+            self._tickets = WeakSet()
+        self._tickets.add(ticket)
 
     @property
     def has_connections(self) -> bool:
@@ -171,4 +247,4 @@ def _allows(right: Right, need: Need) -> bool:
 
 def home() -> Principal:
     """Return the principal of everybody, where no credentials are configured."""
-    return Principal("anonymous", (EVERYTHING,))
+    return Principal("anonymous", (EVERYTHING,), is_anonymous=True)

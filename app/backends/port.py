@@ -29,10 +29,11 @@ by looking at the value.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
@@ -154,8 +155,28 @@ Reply = None | int | bytes | Status | Sequence["Reply"]
 """RESP2: null, integer, bulk string, simple string, array."""
 
 
+class Caller(Protocol):
+    """Who runs commands: has rights, and carries out requests within them."""
+
+    def check(self, verbs: AbstractSet[Any]) -> None:
+        """Raise an error of the shell if the caller has none of these verbs."""
+        ...
+
+    def admit(self, request: Request[T]) -> Request[T]:
+        """Return the request as the caller may make it, or raise an error of the shell."""
+        ...
+
+    def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
+        """Carry out a request that the caller may make, as `Backend.perform` does."""
+        ...
+
+
 class Commands(Protocol):
     """An ability: Redis commands, given as words. A command that fails raises a `StreamError`."""
+
+    def by(self, caller: Caller) -> Self:
+        """Return the same, which runs commands in the name of a caller."""
+        ...
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take a long time."""

@@ -7,11 +7,12 @@ import logging
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from headgate.app.backends.port import Backend
+from headgate.app.auth.access import Access
 from headgate.app.bulk import arrow
 from headgate.app.http.streaming import BrokenOff
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import StreamError, StreamNotFound
 from headgate.engine.replies import StreamInfo
@@ -37,7 +38,7 @@ class BulkRange:
 
     def __init__(
         self,
-        backend: Backend,
+        access: Access,
         info: StreamInfo,
         low: EntryId,
         high: EntryId,
@@ -47,14 +48,14 @@ class BulkRange:
         """Describe the range.
 
         Args:
-            backend: where the stream is.
+            access: where the stream is.
             info: the stream as it is now; entries that come later are not read.
             low: lowest id.
             high: highest id.
             limit: entries at most; None: all.
             threads: where its batches are made.
         """
-        self._backend = backend
+        self._access = access
         self._stream = info.name
         self._epoch = info.epoch
         self._trimmed_through = info.trimmed_through
@@ -82,7 +83,7 @@ class BulkRange:
                     yield data[at : at + _PIECE_BYTES]
                 delivered.inc(len(rows))
             yield await self._threads.run(encoder.finish)
-        except StreamError as error:
+        except (StreamError, GatewayError) as error:
             facts = {"stream": text_of(self._stream), "reason": str(error)}
             log.info("bulk read broken off", extra=facts)
             raise BrokenOff from None
@@ -104,7 +105,7 @@ class BulkRange:
             self._is_over = True
             return []
         bounds = self._stream, self._low, self._high
-        entries = await self._backend.perform(
+        entries = await self._access.perform(
             Range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
         )
         await self._check_whole()
@@ -120,7 +121,7 @@ class BulkRange:
         Raises:
             StreamNotFound: the stream is gone, another has its name, or it was trimmed up to here.
         """
-        info = await self._backend.perform(DescribeStream(self._stream))
+        info = await self._access.perform(DescribeStream(self._stream))
         seen = max(self._low.previous(), self._trimmed_through)
         if info.epoch != self._epoch or info.trimmed_through > seen:
             raise StreamNotFound(self._stream)

@@ -10,7 +10,7 @@ import click
 
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.loading import show_progress
-from headgate.app.main import create_app, open_backend
+from headgate.app.main import create_app, open_backend, open_credentials
 from headgate.app.runtime import collector
 from headgate.app.runtime.telemetry import set_up_logging
 from headgate.app.server import Server, certificate_of
@@ -47,9 +47,10 @@ def command(config: Path | None, **flags: Any) -> None:
     """
     settings = settings_from(config, flags)
     try:  # before the data is loaded, which may take minutes
+        credentials = open_credentials(settings)
         certificate_of(settings)
         sockets = listening.bind(settings.host, settings.port)
-    except UnusableCertificate as error:
+    except (UnusableCertificate, ValueError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(
@@ -74,4 +75,4 @@ def command(config: Path | None, **flags: Any) -> None:
         if settings.data_dir == MEMORY:
             click.echo("Nothing is kept: streams live in memory only.", err=True)
 
-    Server(create_app(settings, backend), settings, on_listening=greet).run(sockets)
+    Server(create_app(settings, backend, credentials), settings, on_listening=greet).run(sockets)

@@ -3,13 +3,16 @@
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
+from headgate.app.auth.access import Access
+from headgate.app.auth.authenticator import Authenticator
+from headgate.app.auth.credentials import Credentials
+from headgate.app.auth.principal import Principal
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.http.parameters import pure
 from headgate.app.runtime.telemetry import Metrics
@@ -45,6 +48,8 @@ class Gateway:
     limits: Limits
     metrics: Metrics
     sockets: Sockets
+    auth: Authenticator
+    credentials: Credentials
     random: random.Random  # for jitter and the names of nameless consumers
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
@@ -69,12 +74,26 @@ class Gateway:
             text = f"too many open connections: the limit is {limit}"
             raise GatewayError("too_many_connections", text)
 
-    async def wait_connection_end(self) -> None:
-        """Return when a connection that begins now must end: its time is over, or the gateway's."""
-        longest_ms = self.limits.connection_ms_max
-        with suppress(TimeoutError):
-            async with asyncio.timeout(None if longest_ms is None else longest_ms / 1000):
-                await self.draining.wait()
+    async def wait_connection_end(self, principal: Principal) -> None:
+        """Return when a connection that begins now must end: its time is over, or the gateway's.
+
+        Raises:
+            Unauthenticated: the credential has ended.
+        """
+        ended = asyncio.get_running_loop().create_future()
+
+        def on_end() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        forget = self.at_connection_end(on_end)
+        forget_principal = self.auth.at_end(principal, on_end)
+        try:
+            await ended
+        finally:
+            forget()
+            forget_principal()
+        principal.check_valid()
 
     def at_connection_end(self, on_end: Callable[[], None]) -> Callable[[], None]:
         """Call `on_end` when a connection that begins now must end; returns how to cancel that."""
@@ -103,9 +122,10 @@ def gateway_of(connection: HTTPConnection) -> Gateway:
     return gateway
 
 
-def backend_of(connection: HTTPConnection) -> Backend:
-    """Return the backend."""
-    return gateway_of(connection).backend
+def access_of(connection: HTTPConnection) -> Access:
+    """Return the backend as the one who asks may use it."""
+    access: Access = connection.scope["access"]
+    return access
 
 
 def limits_of(connection: HTTPConnection) -> Limits:
@@ -172,7 +192,7 @@ def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]
     return consumer
 
 
-BackendDep = Annotated[Backend, Depends(backend_of)]
+AccessDep = Annotated[Access, Depends(access_of)]
 LimitsDep = Annotated[Limits, Depends(limits_of)]
 StreamDep = Annotated[bytes, Depends(stream_name)]
 GroupDep = Annotated[bytes, Depends(group_name)]

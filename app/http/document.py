@@ -7,10 +7,14 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import iter_route_contexts
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.routing import Route
 
+from headgate.app.auth.needs import Needs
+from headgate.app.http.credentials import COOKIE, TICKET
+from headgate.app.http.operation import Operation
 from headgate.app.wire.problems import Problem, responses
 from headgate.app.wire.schemas.entries import EntryInput
 
@@ -27,6 +31,29 @@ _EVERYWHERE = responses(
     "unavailable",
     "draining",
 )
+SECURITY_SCHEMES: dict[str, dict[str, str]] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "hg_<id>_<secret>, or a JWT",
+        "description": "An API key, or a token of the issuer that the gateway trusts. A gateway "
+        "without credentials, which serves its own machine only, needs none.",
+    },
+    "ticket": {
+        "type": "apiKey",
+        "in": "query",
+        "name": TICKET,
+        "description": "A ticket from `POST /v1/tickets`, where a browser can send no header.",
+    },
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "A key or a token, where a browser can send no header.",
+    },
+}
+"""How a request says who asks. Rights stand as scopes at each operation."""
+
 _REF = "#/components/schemas/{model}"
 _SERVERS = [
     # First: what is tried out on /docs goes to the gateway that serves the page, by its own name.
@@ -41,7 +68,7 @@ def install(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _complete(generate())
+            _complete(generate(), _needs(app))
         document: dict[str, Any] = app.openapi_schema or {}
         return document
 
@@ -67,10 +94,21 @@ def _serve_from_thread(app: FastAPI) -> None:
     routes[place] = Route(url, serve, include_in_schema=False)
 
 
-def _complete(document: dict[str, Any]) -> None:
+def _needs(app: FastAPI) -> dict[str, Needs]:
+    """Return what each operation needs, by its id."""
+    operations = (context.original_route for context in iter_route_contexts(app.routes))
+    return {
+        operation.operation_id: operation.declared
+        for operation in operations
+        if isinstance(operation, Operation) and operation.operation_id is not None
+    }
+
+
+def _complete(document: dict[str, Any], needs: dict[str, Needs]) -> None:
     document["servers"] = _SERVERS
-    document["security"] = []  # none is needed
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    components = document.setdefault("components", {})
+    components["securitySchemes"] = SECURITY_SCHEMES
+    schemas = components.setdefault("schemas", {})
     _, schema = models_json_schema(
         [(Problem, "serialization"), (EntryInput, "validation")], ref_template=_REF
     )
@@ -86,7 +124,22 @@ def _complete(document: dict[str, Any]) -> None:
                 known = operation["responses"].get(str(status), {})
                 operation["responses"][str(status)] = _merged(known, response)
             operation["summary"] = _first_sentence(operation["description"])
+            _say_needs(operation, needs[operation["operationId"]])
             _show(operation, examples.get(operation["operationId"], {}))
+
+
+def _say_needs(operation: dict[str, Any], needs: Needs) -> None:
+    """Put into an operation which credentials it takes, and which right it needs."""
+    if needs.is_open:
+        operation["security"] = []
+        return
+    schemes = list(SECURITY_SCHEMES) if needs.by_url else ["bearer"]
+    verbs = sorted(needs.verbs)
+    operation["security"] = [{scheme: [verb]} for scheme in schemes for verb in verbs] or [
+        {scheme: []} for scheme in schemes
+    ]
+    named = " or ".join(f"`{verb}`" for verb in verbs)
+    operation["description"] += f"\n\nNeeds {named or 'any right'}."
 
 
 def _examples() -> dict[str, Any]:

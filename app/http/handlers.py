@@ -33,6 +33,8 @@ Handlers = dict[Any, Callable[..., Any]]
 
 _CODE_OF_STATUS: dict[int, Code] = {
     400: "malformed",
+    401: "unauthenticated",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
 }
@@ -43,6 +45,8 @@ def problem_response(problem: Problem) -> Response:
     headers = {}
     if problem.retry_after_ms is not None:
         headers["Retry-After"] = str(-(-problem.retry_after_ms // 1000))
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="headgate"'
     if problem.last_id is not None and problem.status == 412:
         headers["ETag"] = f'"{problem.last_id}"'
     return Response(

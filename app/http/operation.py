@@ -19,7 +19,9 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import Receive, Scope
 
+from headgate.app.auth.needs import Needs, needs_of
 from headgate.app.http.answers import AnswerModel, OpenAnswer
+from headgate.app.http.credentials import TICKET, access_of_request
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.parameters import (
     Errors,
@@ -41,11 +43,12 @@ _NOTHING = object()
 class CompiledOperation:
     """An operation, compiled: its parameters, its dependencies and its answer.
 
-    1. A bad path, query or media type is refused.
-    2. The body arrives, within its bound, and is read as JSON.
-    3. The dependencies are called, in order.
-    4. The body becomes the model that the operation takes.
-    5. The operation is called, and what it returns becomes the answer.
+    1. The credential is verified, and refused if it allows nothing of the kind.
+    2. A bad path, query or media type is refused.
+    3. The body arrives, within its bound, and is read as JSON.
+    4. The dependencies are called, in order.
+    5. The body becomes the model that the operation takes.
+    6. The operation is called, and what it returns becomes the answer.
     """
 
     def __init__(self, operation: "Operation", route: Any) -> None:
@@ -67,6 +70,7 @@ class CompiledOperation:
             _check_route(route)
             self._parameters = Parameters(route.dependant)
             self._model = AnswerModel(route)
+            self.needs = _needs_of(operation)
         except Unsupported as error:
             raise Unsupported(f"{self}: this is not supported: {error}") from None
         self._call = route.endpoint
@@ -75,6 +79,7 @@ class CompiledOperation:
         self._content_types = {text.encode() for text in self._media_types or ()}
         self._body: Any = route.body_field
         self._body_name = self._body and route.dependant.body_params[0].name
+        self._known_of_url = {TICKET} if self.needs.by_url else set()
 
     def __str__(self) -> str:
         return f"{' '.join(sorted(self.methods))} {self.route.path}"
@@ -86,8 +91,11 @@ class CompiledOperation:
         if overrides:
             parameters = Parameters(self.route.dependant, overrides)
         request = WholeRequest(scope, receive)
+        auth = gateway_of(request).auth
+        scope["access"] = access_of_request(auth, scope, request.sent, self.needs)
         if self._media_types is not None:
-            self._check(request, self._media_types, parameters.query_names)
+            known = parameters.query_names | self._known_of_url
+            self._check(request, self._media_types, known)
         await request.arrive()
         body = _NOTHING
         if self._body is not None and request.content:
@@ -132,6 +140,18 @@ class CompiledOperation:
             values[self._body_name] = deepcopy(field.default)
 
 
+def _needs_of(operation: "Operation") -> Needs:
+    """Return what an operation needs.
+
+    Raises:
+        Unsupported: it does not say.
+    """
+    needs = needs_of(operation.endpoint) or operation.needs
+    if needs is None:
+        raise Unsupported("an operation that does not say what it needs: @needs(Verb.READ)")
+    return needs
+
+
 def _check_route(route: Any) -> None:
     """Refuse options of a FastAPI route that are not supported here.
 
@@ -163,6 +183,9 @@ class Operation(APIRoute):
     media_types: frozenset[str] | None = JSON
     """Media types of a body; None: the operation reads path, query and body by itself."""
 
+    needs: Needs | None = None
+    """What an operation needs that does not say it."""
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Take a path and what answers there, with what FastAPI knows of routes.
 
@@ -171,6 +194,11 @@ class Operation(APIRoute):
         """
         super().__init__(path, endpoint, **options)
         self._compiled = CompiledOperation(self, self)
+
+    @property
+    def declared(self) -> Needs:
+        """Return what it needs."""
+        return self._compiled.needs
 
     def compiled(self, context: RouteContext) -> CompiledOperation:
         """Return how it is run as part of an app, with what an including router adds.

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from headgate.app.http.dependencies import access_of, gateway_of
+
 T = TypeVar("T")
 
 
@@ -14,7 +16,7 @@ async def while_present(
     reading: Coroutine[Any, Any, T],
     give_back: Callable[[T], Awaitable[object]] | None = None,
 ) -> T:
-    """Return what `reading` brings, or stop it as soon as the client is gone.
+    """Return what `reading` brings, or stop it as soon as the client or its credential is gone.
 
     Args:
         request: whose client is meant; its body has been read.
@@ -23,17 +25,22 @@ async def while_present(
 
     Raises:
         ClientDisconnect: nobody is there to be answered.
+        Unauthenticated: the credential has ended.
     """
     read = asyncio.ensure_future(reading)
     gone = asyncio.ensure_future(_wait_gone(request))
+    principal = access_of(request).principal
+    forget = gateway_of(request).auth.at_end(principal, gone.cancel)
     try:
         await asyncio.wait({read, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not gone.done():
             return await read
         if read.done() and give_back is not None and read.exception() is None:
             await give_back(read.result())
+        principal.check_valid()
         raise ClientDisconnect
     finally:
+        forget()
         read.cancel()
         gone.cancel()
         await asyncio.gather(read, gone, return_exceptions=True)

@@ -1,18 +1,26 @@
 """AsyncAPI: the document of the WebSocket conversation, made of the frame models."""
 
+import inspect
 from importlib.metadata import version
 from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from headgate.app.live.frames import AnyClientFrame, ServerFrame
+from headgate.app.http.document import SECURITY_SCHEMES
+from headgate.app.live.frames import AnyClientFrame, ClientFrame, ServerFrame
 
 _DESCRIPTION = """\
 Frames are JSON objects in text, one object a frame, each with a `type`. A frame with a `rid` is
 answered exactly once, with that `rid`. Close codes: 1000 normal, 1001 and 1012 going away, 1009 too
-big, 1011 failed, 1013 too much at once, 4400 bad frame, 4404 the stream or group is gone, 4508 the
-client took nothing for too long. Come back with a random delay, but not after 4400 to 4499.
+big, 1011 failed, 1013 too much at once, 4400 bad frame, 4401 the credential is missing, bad or has
+ended, 4403 it does not allow this, 4404 the stream or group is gone, 4508 the client took nothing
+for too long, 4529 it used too much. Come back with a random delay, but not after 4400 to 4499;
+after 4401 with a new credential.
+
+A handshake says who is there by `Authorization`, by the subprotocol `headgate.bearer.` and a token
+behind it, by a ticket in the URL, or by a cookie; or the first frame is `auth`. `welcome` comes
+once it is known.
 """
 
 _CHANNELS = {
@@ -41,6 +49,9 @@ _SERVERS = {
     }
 }
 
+_ASYNC_TYPES = {"http": "http", "apiKey": "httpApiKey"}
+"""What AsyncAPI calls the types of OpenAPI."""
+
 _Models = dict[str, type[BaseModel]]
 _Messages = dict[str, tuple[str, type[BaseModel]]]
 """By name: the action that it is a message of, and its model."""
@@ -54,7 +65,10 @@ def document() -> dict[str, Any]:
     return {
         "asyncapi": "3.1.0",
         "info": _info(),
-        "servers": _SERVERS,
+        "servers": {
+            name: server | {"security": [_scheme(name) for name in SECURITY_SCHEMES]}
+            for name, server in _SERVERS.items()
+        },
         "defaultContentType": "application/json",
         "channels": {
             name: _channel(address, text, messages) for name, (address, text) in _CHANNELS.items()
@@ -67,8 +81,16 @@ def document() -> dict[str, Any]:
         "components": {
             "messages": {name: _message(name, model) for name, (_, model) in messages.items()},
             "schemas": _schemas(received, sent),
+            "securitySchemes": {
+                name: {**scheme, "type": _ASYNC_TYPES[scheme["type"]]}
+                for name, scheme in SECURITY_SCHEMES.items()
+            },
         },
     }
+
+
+def _scheme(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/securitySchemes/{name}"}
 
 
 def _info() -> dict[str, Any]:
@@ -125,12 +147,15 @@ def _operation(action: str, channel: str, messages: _Messages) -> dict[str, Any]
 
 
 def _message(name: str, model: type[BaseModel]) -> dict[str, Any]:
-    return {
+    message: dict[str, Any] = {
         "name": _type_of(model),
         "title": name,
-        "summary": (model.__doc__ or "").strip(),
+        "summary": inspect.cleandoc(model.__doc__ or ""),
         "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
     }
+    if issubclass(model, ClientFrame) and model.needs.verbs:
+        message["x-needs"] = sorted(model.needs.verbs)
+    return message
 
 
 def _by_type(models: tuple[type[BaseModel], ...]) -> _Models:

@@ -20,8 +20,15 @@ FAILED = 1011
 RESTARTING = 1012
 TRY_LATER = 1013
 BAD_FRAME = 4400
+UNAUTHENTICATED = 4401
+FORBIDDEN = 4403
 GONE = 4404
 SLOW = 4508
+RATE_LIMITED = 4529
+
+
+_CODES = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: GONE}
+"""By the status of the problem."""
 
 
 class CloseError(Exception):
@@ -58,11 +65,15 @@ def ending_of(error: Exception, reconnect_after_ms: Callable[[], int]) -> CloseE
             return CloseError(BAD_FRAME, ProblemFrame(problem=problem))
         case GatewayError() | StreamError():
             problem = problem_of(error, INSTANCE)
-            return CloseError(_code_of(problem), ProblemFrame(problem=problem))
+            return CloseError(code_of(problem), ProblemFrame(problem=problem))
     return None
 
 
-def _code_of(problem: Problem) -> int:
-    if problem.status == 404:
-        return GONE
+def code_of(problem: Problem) -> int:
+    """Return the close code of a connection that ends with this problem."""
+    code = _CODES.get(problem.status)
+    if code is not None:
+        return code
+    if problem.code == "rate_limited":
+        return RATE_LIMITED
     return TRY_LATER if problem.retryable else BAD_FRAME

@@ -14,6 +14,8 @@ from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
+from headgate.app.auth.access import Access
+from headgate.app.auth.principal import Forbidden, Unauthenticated
 from headgate.app.http.dependencies import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
@@ -23,6 +25,7 @@ from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
+    AuthIntent,
     CreditIntent,
     ExtendIntent,
     Intent,
@@ -50,6 +53,9 @@ _APPENDS_MAX = 64
 """Appends of one connection that wait for the disk together, each no longer than"""
 _APPEND_LENGTH_MAX = 4096
 """characters. A longer one waits for those before it, and those behind it wait for it."""
+
+_AUTH_S_MAX = 10.0
+"""How long a client may take to say who it is."""
 
 _GOODBYE_S_MAX = 1.0
 """How long the last words may take: less than the gateway takes to stop."""
@@ -81,9 +87,12 @@ class Connection:
     """One socket. There may be many thousands, so each is kept small."""
 
     __slots__ = (
+        "_access",
         "_appends",
         "_ended",
         "_feeds",
+        "_first",
+        "_forget_credential",
         "_gateway",
         "_is_over",
         "_is_short",
@@ -94,13 +103,24 @@ class Connection:
         "_tasks",
     )
 
-    def __init__(self, socket: WebSocket, gateway: Gateway) -> None:
-        """Get ready to serve an accepted socket."""
+    def __init__(self, socket: WebSocket, gateway: Gateway, access: Access | None) -> None:
+        """Get ready to serve an accepted socket.
+
+        Args:
+            socket: the socket.
+            gateway: what serves it.
+            access: of who is there; None: the handshake does not say it.
+        """
         self._socket = socket
         self._gateway = gateway
         self._limits: ConnectionLimits = gateway.limits
         name = f"{gateway.random.getrandbits(64):016x}"
-        self._session = Session(Welcome.of(name, self._limits))
+        anonymous = gateway.auth.anonymous()
+        self._access = (access or anonymous).copy()  # another principal may take its place
+        is_known = access is not None or bool(anonymous.principal.verbs)
+        self._session = Session(Welcome.of(name, self._limits), is_known=is_known)
+        self._first: Callable[[], SubscribeIntent] | None = None
+        self._forget_credential: Callable[[], None] = _nothing
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # who listens, and appends that are under way
         self._appends: list[asyncio.Task[None]] = []  # begun, in order, and perhaps not over
@@ -120,24 +140,49 @@ class Connection:
             first: says what to subscribe to, if the URL does.
         """
         self._is_short = first is not None
-        self._spawn(lambda: self._converse(first))
+        self._first = first
+        self._watch_credential()
+        self._spawn(self._converse)
         forget_end = self._gateway.at_connection_end(lambda: self._end(errors.Draining()))
         try:
             await self._ended
         except Exception as error:  # noqa: BLE001
+            if isinstance(error, Unauthenticated):  # nothing more is sent, and all held goes back
+                await self._end_feeds()
             await self._say_goodbye(error)
         finally:
             forget_end()
+            self._forget_credential()
+            self._forget_credential, self._first = _nothing, None  # they know us
             self._outbox.close()
             self._is_over = True
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await asyncio.gather(*(feed.end() for feed in self._feeds.values()))
+            await self._end_feeds()
             # An error knows the frames it came through, with what was received, and they know us.
             # So do tasks that were cancelled. Nothing of a connection waits for the collector.
             del self._ended
             self._feeds.clear()
+
+    async def _end_feeds(self) -> None:
+        await asyncio.gather(*(feed.end() for feed in self._feeds.values()))
+
+    def _watch_credential(self) -> None:
+        """End the connection with the credential; a client without one must send it in time."""
+        self._forget_credential()
+        if not self._session.is_known:
+            text = "No frame of type `auth` has come in time."
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(_AUTH_S_MAX, self._end, Unauthenticated(text))
+            self._forget_credential = timer.cancel
+            return
+        principal = self._access.principal
+
+        def on_end() -> None:
+            self._end(Unauthenticated(principal.ending or ""))
+
+        self._forget_credential = self._gateway.auth.at_end(principal, on_end)
 
     def _end(self, error: Exception) -> None:
         """End the connection for this reason, unless there is one already."""
@@ -165,13 +210,19 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _converse(self, first: Callable[[], SubscribeIntent] | None) -> None:
+    async def _converse(self) -> None:
+        if self._session.is_known:
+            await self._begin()
+        await self._listen()
+
+    async def _begin(self) -> None:
+        """Say what is to be said first, and subscribe to what the URL says."""
         await self._send()
+        first, self._first = self._first, None
         if first is not None:
             intent = first()
             self._session.subscribe(intent)
             await self._subscribe(intent)
-        await self._listen()
 
     async def _listen(self) -> None:
         while True:
@@ -212,8 +263,10 @@ class Connection:
                     if sub in self._feeds:
                         self._feeds[sub].subscription.add_credit(entries)
                     self._session.done(intent, None)
+                case AuthIntent():
+                    await self._authenticate(intent)
                 case AppendIntent(_, stream, drafts):
-                    ids = (await self._gateway.backend.perform(Add(stream, drafts))).ids
+                    ids = (await self._access.perform(Add(stream, drafts))).ids
                     self._gateway.metrics.appended.inc(len(ids))
                     self._session.done(intent, ids)
                 case _:
@@ -222,8 +275,39 @@ class Connection:
             raise
         except (StreamError, GatewayError) as error:
             assert not isinstance(intent, UnsubscribeIntent | CreditIntent)
+            if not self._session.is_known:
+                raise
             self._session.done(intent, error)
         await self._send()
+
+    async def _authenticate(self, intent: AuthIntent) -> None:
+        """Go on as the principal of a credential; end what it may not follow.
+
+        Raises:
+            Unauthenticated: the credential is not valid.
+            Forbidden: it belongs to another principal.
+        """
+        principal = self._gateway.auth.by_token(intent.token.get_secret_value()).principal
+        before = self._access.principal
+        if principal.id != before.id and not before.is_anonymous:
+            raise Forbidden("a credential of the principal that is connected already")
+        self._access.principal = principal
+        is_first = not self._session.is_known
+        self._session.done(intent, principal)
+        self._watch_credential()
+        for sub, feed in list(self._feeds.items()):
+            if not principal.may(feed.subscription.need):
+                await feed.end()
+                self._over(sub, Ended(Forbidden(str(feed.subscription.need))))
+        if is_first:
+            await self._begin()
+
+    def _over(self, sub: str, ended: Ended) -> None:
+        """Tell that a subscription has ended; a connection that was made for it ends, too."""
+        if self._is_short:
+            self._end(ended.error)
+        elif self._feeds.pop(sub, None) is not None:
+            self._session.followed(sub, ended)
 
     async def _settle(self, intent: Settlement) -> Sequence[Outcome]:
         feed = self._feeds.get(intent.sub)
@@ -247,12 +331,12 @@ class Connection:
         self._feeds[intent.sub] = _Feed(subscription, following)
 
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:
-        backend = self._gateway.backend
+        access = self._access
         credit = Credit(intent.credit, limit=self._limits.credit_max)
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
-            return StreamSubscription(backend, cursor, credit=credit)
-        info = await backend.perform(DescribeGroup(intent.stream, intent.group))
+            return StreamSubscription(access, cursor, credit=credit)
+        info = await access.perform(DescribeGroup(intent.stream, intent.group))
         subscriber = Subscriber.named_or_new(
             intent.stream,
             intent.group,
@@ -262,7 +346,7 @@ class Connection:
             random=self._gateway.random,
         )
         return GroupSubscription(
-            backend,
+            access,
             subscriber,
             info,
             claim_idle_ms=intent.claim_idle_ms,
@@ -292,11 +376,10 @@ class Connection:
                 await self._send()
         if ended is None or self._is_over:
             return
-        if self._is_short or isinstance(ended.error, errors.Draining):
+        if isinstance(ended.error, errors.Draining):
             self._end(ended.error)
             return
-        del self._feeds[sub]
-        self._session.followed(sub, ended)
+        self._over(sub, ended)
         self._spawn(self._send)
 
     async def _send(self) -> None:
@@ -319,6 +402,10 @@ class Connection:
         with suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
             async with asyncio.timeout(_GOODBYE_S_MAX):
                 await self._socket.close(ending.code)
+
+
+def _nothing() -> None:
+    """Cancel nothing."""
 
 
 def _entry_count(what: Followed) -> int:

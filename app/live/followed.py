@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 from headgate.app.live.held import Held
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Delivery, Gap, StreamRead
@@ -52,7 +53,7 @@ class State(NamedTuple):
 class Ended(NamedTuple):
     """The subscription is over, and nothing comes behind this."""
 
-    error: StreamError
+    error: StreamError | GatewayError
 
 
 Followed = StreamBatch | GroupBatch | ClaimedAway | State | Ended

@@ -3,10 +3,12 @@
 Whatever carries a `rid` is answered exactly once, with that `rid`.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import OPEN, Needs
 from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
 from headgate.app.wire.schemas.entries import Entry, EntryInput
@@ -36,6 +38,9 @@ class ClientFrame(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    needs: ClassVar[Needs]
+    """What it needs; a gateway with a frame that does not say it does not start."""
+
 
 class SubscriptionFrame(ClientFrame):
     """A frame about a subscription; the short forms need not name theirs."""
@@ -45,6 +50,8 @@ class SubscriptionFrame(ClientFrame):
 
 class SubscribeFrame(ClientFrame):
     """Begin to read: a stream after a cursor, or as a consumer of a group."""
+
+    needs = Needs(frozenset({Verb.READ, Verb.CONSUME}))
 
     type: Literal["subscribe"]
     rid: Rid = None
@@ -75,6 +82,8 @@ class SubscribeFrame(ClientFrame):
 class UnsubscribeFrame(ClientFrame):
     """End a subscription; what is not settled goes back, or is kept."""
 
+    needs = OPEN
+
     type: Literal["unsubscribe"]
     rid: Rid = None
     sub: Sub
@@ -83,12 +92,16 @@ class UnsubscribeFrame(ClientFrame):
 class CreditFrame(SubscriptionFrame):
     """Let so many more entries come; never answered."""
 
+    needs = OPEN
+
     type: Literal["credit"]
     entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
 
 
 class AckFrame(SubscriptionFrame):
     """Acknowledge entries: by id, or all sent up to one."""
+
+    needs = Needs(frozenset({Verb.CONSUME}))
 
     type: Literal["ack"]
     rid: Rid = None
@@ -98,6 +111,8 @@ class AckFrame(SubscriptionFrame):
 
 class NackFrame(SubscriptionFrame):
     """Give entries back."""
+
+    needs = Needs(frozenset({Verb.CONSUME}))
 
     type: Literal["nack"]
     rid: Rid = None
@@ -109,6 +124,8 @@ class NackFrame(SubscriptionFrame):
 class ExtendFrame(SubscriptionFrame):
     """Restart the idle clock of entries."""
 
+    needs = Needs(frozenset({Verb.CONSUME}))
+
     type: Literal["extend"]
     rid: Rid = None
     ids: FrameIds
@@ -116,6 +133,8 @@ class ExtendFrame(SubscriptionFrame):
 
 class AppendFrame(ClientFrame):
     """Append entries, all or none."""
+
+    needs = Needs(frozenset({Verb.APPEND}))
 
     type: Literal["append"]
     rid: Rid = None
@@ -126,8 +145,24 @@ class AppendFrame(ClientFrame):
 class PingFrame(ClientFrame):
     """Ask for a pong."""
 
+    needs = OPEN
+
     type: Literal["ping"]
     rid: Rid = None
+
+
+class AuthFrame(ClientFrame):
+    """Say who is there, or renew that before the credential ends.
+
+    It is the first frame where the handshake carries no credential. A renewal is of the same
+    principal. Subscriptions that it does not allow end; all others go on without a gap.
+    """
+
+    needs = OPEN
+
+    type: Literal["auth"]
+    rid: Rid = None
+    token: SecretStr = Field(description="A key or a token.")
 
 
 AnyClientFrame = Annotated[
@@ -138,7 +173,8 @@ AnyClientFrame = Annotated[
     | NackFrame
     | ExtendFrame
     | AppendFrame
-    | PingFrame,
+    | PingFrame
+    | AuthFrame,
     Field(discriminator="type"),
 ]
 
@@ -154,8 +190,14 @@ class ConnectionLimits(SocketLimits):
 _SOCKET_LIMITS = set(SocketLimits.model_fields)
 
 
+def undeclared() -> list[str]:
+    """Return the names of client frames that do not say what they need. There should be none."""
+    models = get_args(get_args(AnyClientFrame)[0])
+    return [model.__name__ for model in models if not hasattr(model, "needs")]
+
+
 class Welcome(BaseModel):
-    """The first frame."""
+    """The first frame, once it is known who is there."""
 
     type: Literal["welcome"] = "welcome"
     connection: str = Field(description="Identity of this connection, for logs.")
@@ -236,6 +278,15 @@ class AppendedFrame(BaseModel):
     ids: list[IdText]
 
 
+class Authenticated(BaseModel):
+    """It is known who is there."""
+
+    type: Literal["authenticated"] = "authenticated"
+    rid: str | None = None
+    principal: str = Field(description="Name of the key, or subject of the token.")
+    expires_at_ms: int | None = Field(None, description="Renew the credential before this time.")
+
+
 class Unsubscribed(BaseModel):
     """A subscription has ended: you asked for it, or what it read is gone."""
 
@@ -280,5 +331,6 @@ ServerFrame = (
     | Unsubscribed
     | Draining
     | Pong
+    | Authenticated
     | ProblemFrame
 )

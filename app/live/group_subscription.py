@@ -7,7 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headgate.app.backends.port import Backend
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Need
 from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready, State
 from headgate.app.live.held import Held
 from headgate.app.live.subscriber import Subscriber
@@ -49,7 +51,7 @@ class GroupSubscription(Subscription):
 
     def __init__(
         self,
-        backend: Backend,
+        access: Access,
         subscriber: Subscriber,
         info: GroupInfo,
         *,
@@ -63,7 +65,7 @@ class GroupSubscription(Subscription):
         """Get ready to read as a consumer. See `Subscription`.
 
         Args:
-            backend: where to read.
+            access: where to read.
             subscriber: who reads.
             info: the group as it is.
             claim_idle_ms: also take entries pending and idle for so long.
@@ -73,7 +75,7 @@ class GroupSubscription(Subscription):
             credit: what the reader will take; None is any number.
             beat_ms: an empty batch comes after so much silence; None: never.
         """
-        super().__init__(backend, credit=credit, beat_ms=beat_ms)
+        super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._subscriber = subscriber
         self._names = subscriber.stream, subscriber.group
         self._consumer = subscriber.consumer
@@ -96,7 +98,7 @@ class GroupSubscription(Subscription):
 
     async def open(self) -> Ready:
         """See what the consumer holds already. See `Subscription.open`."""
-        mine = await self._backend.perform(DescribeConsumer(*self._names, self._consumer))
+        mine = await self._access.perform(DescribeConsumer(*self._names, self._consumer))
         return Ready(
             self._position,
             None,
@@ -105,31 +107,36 @@ class GroupSubscription(Subscription):
             None if self._request.no_ack else self._held,
         )
 
+    @property
+    def need(self) -> Need:
+        """Return the need of reading as this consumer."""
+        return Need((Verb.CONSUME,), *self._names, self._consumer)
+
     async def position(self) -> EntryId:
         """Return the id behind which the group's next new entry comes."""
-        return (await self._backend.perform(DescribeGroup(*self._names))).last_id
+        return (await self._access.perform(DescribeGroup(*self._names))).last_id
 
     async def ack_through(self, seen: EntryId) -> None:
         """Acknowledge what the consumer was sent up to an entry. See `Backend.ack_through`."""
-        await self._backend.perform(AckThrough(*self._names, self._consumer, seen))
+        await self._access.perform(AckThrough(*self._names, self._consumer, seen))
 
     async def ack(self, ids: Sequence[EntryId]) -> list[Outcome]:
         """Acknowledge entries; an outcome per id."""
-        outcomes = await self._backend.perform(Ack(*self._names, ids, consumer=self._consumer))
+        outcomes = await self._access.perform(Ack(*self._names, ids, consumer=self._consumer))
         return self._settled(ids, outcomes)
 
     async def nack(
         self, ids: Sequence[EntryId], mode: NackMode, delay_ms: int | None
     ) -> list[Outcome]:
         """Give entries back, for anybody but for so long; an outcome per id."""
-        outcomes = await self._backend.perform(
+        outcomes = await self._access.perform(
             Nack(*self._names, ids, mode=mode, delay_ms=delay_ms, consumer=self._consumer)
         )
         return self._settled(ids, outcomes)
 
     async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
         """Restart the idle clock of entries; an outcome per id."""
-        outcomes = await self._backend.perform(Extend(*self._names, ids, consumer=self._consumer))
+        outcomes = await self._access.perform(Extend(*self._names, ids, consumer=self._consumer))
         return self._settled(ids, outcomes)
 
     def _settled(self, ids: Sequence[EntryId], outcomes: list[Outcome]) -> list[Outcome]:
@@ -140,7 +147,7 @@ class GroupSubscription(Subscription):
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
         sources = [self._reading()]
-        claim_feed = self._backend.claim_feed
+        claim_feed = self._access.claim_feed
         if claim_feed is not None and not self._request.no_ack:
             claims = claim_feed.claims(*self._names, self._consumer)
             sources.append(self._losing(await claims.__aenter__()))
@@ -153,7 +160,7 @@ class GroupSubscription(Subscription):
     async def _give_back(self) -> None:
         if self._claims is not None:
             await self._claims.__aexit__(None, None, None)
-        await self._subscriber.leave(self._backend, self._held.counts)
+        await self._subscriber.leave(self._access.backend, self._held.counts)
 
     async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:
         async for takeover in takeovers:
@@ -176,7 +183,7 @@ class GroupSubscription(Subscription):
                 if not read.deliveries and change != _CAUGHT_UP:
                     yield GroupBatch([], [], read.lag, self._spend(0))
                 if gone:  # it would only use up what the consumer may hold
-                    await self._backend.perform(Ack(*self._names, gone, consumer=self._consumer))
+                    await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
                 if len(self._held) > 2 * self._held_expected:
                     await self._look_what_is_held()
 
@@ -199,7 +206,7 @@ class GroupSubscription(Subscription):
         cursor = GroupCursor(self._subscriber.stream, after)
         limit = await self._entries_max()
         request = replace(self._request, cursors=[cursor], limit=limit, wait_ms=wait_ms)
-        [read] = await self._backend.perform(request)
+        [read] = await self._access.perform(request)
         return read
 
     async def _look_what_is_held(self) -> None:
@@ -208,7 +215,7 @@ class GroupSubscription(Subscription):
         pending: list[EntryId] = []
         while True:
             request = ListPending(*self._names, start, end, _PENDING_PAGE, self._consumer)
-            page = await self._backend.perform(request)
+            page = await self._access.perform(request)
             pending += [item.id for item in page]
             if len(page) < _PENDING_PAGE or pending[-1] == end:
                 break

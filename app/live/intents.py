@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+from pydantic import SecretStr
+
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.deliveries import NackMode
 from headgate.engine.requests.entries import From
@@ -71,5 +73,12 @@ class ExtendIntent(NamedTuple):
     ids: list[EntryId]
 
 
+class AuthIntent(NamedTuple):
+    """Verify a credential, and go on as its principal."""
+
+    rid: str | None
+    token: SecretStr
+
+
 Settlement = AckIntent | NackIntent | ExtendIntent
-Intent = SubscribeIntent | UnsubscribeIntent | CreditIntent | AppendIntent | Settlement
+Intent = SubscribeIntent | UnsubscribeIntent | CreditIntent | AppendIntent | AuthIntent | Settlement

@@ -13,11 +13,15 @@ What a frame does goes by the state of the subscription that it names:
 | credit            | not found | not found | intent    | intent    | not found |
 | ack, nack, extend | not found | not found | refused   | intent    | not found |
 | append, ping      | whatever the state: an intent, a pong                     |
+| auth              | whatever the state: an intent                             |
 
 An arrow is an intent, and the next state. `opening` becomes `reading` when the subscription stands
 and nothing in it has to be settled (a stream, or a group without acks), `holding` when something
 has (a group), and `none` if it is refused. `closing` becomes `none` when it is done, and any state
 does when the subscription ends by itself. *Refused* and *not found* are problems: nothing changes.
+
+Where the handshake does not say who is there, the first frame must be `auth`; until it is done no
+other frame is taken, and nothing is sent.
 """
 
 from collections.abc import Sequence
@@ -26,6 +30,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 from pydantic import BaseModel, ValidationError
 
+from headgate.app.auth.principal import Principal, Unauthenticated
 from headgate.app.live.answers import OrderedAnswers, Text
 from headgate.app.live.client_frames import (
     INSTANCE,
@@ -51,6 +56,8 @@ from headgate.app.live.frames import (
     AckFrame,
     AppendedFrame,
     AppendFrame,
+    Authenticated,
+    AuthFrame,
     Claimed,
     ClientFrame,
     CreditFrame,
@@ -71,6 +78,7 @@ from headgate.app.live.held import Held
 from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
+    AuthIntent,
     CreditIntent,
     ExtendIntent,
     Intent,
@@ -89,6 +97,8 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import NackMode
+
+_FIRST_FRAME = "The handshake does not say who is there: begin with a frame of type `auth`."
 
 _BAD_FRAMES_MAX = 1000
 """Frames in a row that make no sense: then the conversation is over. Each after the first"""
@@ -116,15 +126,28 @@ class _Known(NamedTuple):
 class Session:
     """One conversation."""
 
-    __slots__ = ("_answers", "_bad_count", "_known", "_limits")
+    __slots__ = ("_answers", "_bad_count", "_is_known", "_known", "_limits", "_welcome")
 
-    def __init__(self, welcome: Welcome) -> None:
-        """Begin with the first frame, whose limits hold."""
+    def __init__(self, welcome: Welcome, *, is_known: bool = True) -> None:
+        """Begin.
+
+        Args:
+            welcome: the first frame, whose limits hold.
+            is_known: it is known who is there.
+        """
         self._limits = welcome.limits
+        self._welcome: Welcome | None = welcome
+        self._is_known = False
         self._known: dict[str, _Known] = {}
         self._answers = OrderedAnswers()
         self._bad_count = 0  # frames in a row that made no sense
-        self.say(welcome)
+        if is_known:
+            self._begin()
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether it is known who is there."""
+        return self._is_known
 
     @property
     def pause_s(self) -> float:
@@ -144,10 +167,15 @@ class Session:
 
         Raises:
             BadFramesError: the frame makes no sense, so the conversation ends.
+            Unauthenticated: it is not known who is there, and this frame does not say it.
         """
-        intent: Intent | None = plain_append_intent(text, self._limits.batch_entries_max)
+        intent: Intent | None = None
+        if self._is_known:
+            intent = plain_append_intent(text, self._limits.batch_entries_max)
         if intent is None:
             value = json_object(text)
+            if not self._is_known and value.get("type") != "auth":
+                raise Unauthenticated(_FIRST_FRAME)
             try:
                 frame = frame_of(value, len(text), self._limits.batch_entries_max)
                 intent = self._intent(frame)
@@ -172,6 +200,8 @@ class Session:
     @overload
     def done(self, intent: UnsubscribeIntent | CreditIntent, outcome: None) -> None: ...
     @overload
+    def done(self, intent: AuthIntent, outcome: Principal | Refusal) -> None: ...
+    @overload
     def done(self, intent: AppendIntent, outcome: Sequence[EntryId] | Refusal) -> None: ...
     @overload
     def done(self, intent: Settlement, outcome: Sequence[Outcome] | Refusal) -> None: ...
@@ -194,6 +224,8 @@ class Session:
                 answer = self._refused(intent, outcome)
             case SubscribeIntent():
                 answer = self._subscribed(intent, outcome)
+            case AuthIntent(rid):
+                answer = self._authenticated(rid, outcome)
             case AppendIntent(rid):
                 answer = _text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
             case _:
@@ -222,8 +254,22 @@ class Session:
                 is_gone = isinstance(error, errors.NotFound)
                 self.say(Unsubscribed(sub=sub, reason="gone" if is_gone else "failed"))
 
+    def _begin(self) -> None:
+        """Say the first frame, now that it is known who is there."""
+        self._is_known = True
+        if self._welcome is not None:
+            self.say(self._welcome)
+            self._welcome = None
+
+    def _authenticated(self, rid: str | None, principal: Principal) -> str:
+        self._begin()
+        expires_at_ms = principal.expires_at_ms
+        return _text(Authenticated(rid=rid, principal=principal.id, expires_at_ms=expires_at_ms))
+
     def _intent(self, frame: ClientFrame) -> Intent | None:
         match frame:
+            case AuthFrame(rid=rid, token=token):
+                return AuthIntent(rid, token)
             case PingFrame(rid=rid):
                 self._answers.answer(_text(Pong(rid=rid)))
                 return None
@@ -277,7 +323,7 @@ class Session:
             del self._known[intent.sub]
         if isinstance(error, StreamError):
             place_drafts(error, lambda index: ("entries", index))
-        sub = None if isinstance(intent, AppendIntent) else intent.sub
+        sub = None if isinstance(intent, AppendIntent | AuthIntent) else intent.sub
         rid = None if isinstance(intent, CreditIntent) else intent.rid
         return _text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
 

@@ -10,9 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from headgate.app.backends.port import Backend
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Need
 from headgate.app.http.streaming import merged
 from headgate.app.live.followed import Ended, Followed, Ready, State, StateName, StreamBatch
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.replies import StreamRead
@@ -58,16 +61,21 @@ class Subscription(ABC):
     """One reader. `open` it, then follow it once, until it ends or is closed.
 
     Args:
-        backend: where to read.
+        access: where to read.
         credit: what the reader will take; None is any number.
         beat_ms: an empty batch comes after so much silence; None: never.
     """
 
-    __slots__ = ("_backend", "_beat_ms", "_credit", "_state")
+    __slots__ = ("_access", "_beat_ms", "_credit", "_state")
 
-    def __init__(self, backend: Backend, *, credit: Credit | None, beat_ms: int | None) -> None:
+    @property
+    @abstractmethod
+    def need(self) -> Need:
+        """Return what a principal must be allowed in order to follow this."""
+
+    def __init__(self, access: Access, *, credit: Credit | None, beat_ms: int | None) -> None:
         """Get ready; nothing is read yet."""
-        self._backend = backend
+        self._access = access
         self._credit = credit
         self._beat_ms = beat_ms
         self._state: StateName = "live"
@@ -94,7 +102,7 @@ class Subscription(ABC):
         """Yield what comes; `Ended` is the last. When this is closed, what was held goes back.
 
         Args:
-            until: returns when the subscription has to end: with `Draining`.
+            until: returns when the subscription has to end, with `Draining`, or raises why else.
         """
         try:
             sources = await self._sources()
@@ -103,7 +111,7 @@ class Subscription(ABC):
             async with aclosing(merged(*sources) if sources[1:] else sources[0]) as coming:
                 async for item in coming:
                     yield item
-        except StreamError as error:
+        except (StreamError, GatewayError) as error:
             yield Ended(error)
         finally:
             await self._leave()
@@ -151,14 +159,14 @@ class StreamSubscription(Subscription):
 
     def __init__(
         self,
-        backend: Backend,
+        access: Access,
         cursor: StreamCursor,
         *,
         credit: Credit | None = None,
         beat_ms: int | None = None,
     ) -> None:
         """Get ready to read after a cursor. See `Subscription`."""
-        super().__init__(backend, credit=credit, beat_ms=beat_ms)
+        super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._cursor = cursor
         self._first: StreamRead | None = None
 
@@ -168,6 +176,11 @@ class StreamSubscription(Subscription):
         is_last = self._cursor.after is From.LAST and bool(read.entries)
         after = read.entries[0].id.previous() if is_last else read.after
         return Ready(after, read.gap)
+
+    @property
+    def need(self) -> Need:
+        """Return the need of reading the stream."""
+        return Need((Verb.READ,), self._cursor.stream)
 
     async def position(self) -> EntryId:
         """Return the id behind which the next entry comes."""
@@ -202,7 +215,7 @@ class StreamSubscription(Subscription):
             read = await self._read(wait_ms=self._beat_ms if at_end else 0)
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
-        [read] = await self._backend.perform(
+        [read] = await self._access.perform(
             Read(
                 [self._cursor],
                 limit=await self._entries_max(),

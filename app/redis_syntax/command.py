@@ -1,11 +1,20 @@
-"""Commands: how many words each has, and who reads them."""
+"""Commands: how many words each has, what right it needs, and who reads them.
+
+The rights here are told to clients and refuse early. The exact ones follow from the request that a
+command makes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, wrong_arity
+
+ANY_RIGHT: AbstractSet[Verb] = frozenset()
+"""Of commands for everybody who has any right at all."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +25,7 @@ class Command:
     """
 
     arity: int
+    verbs: AbstractSet[Verb]  # one of them is needed, on whatever stream; none: any right will do
 
     def check_arity(self, words: Sequence[bytes], name: str) -> None:
         """Raise `CommandError` if a command has a wrong number of words."""

@@ -9,8 +9,15 @@ from functools import partial
 
 from msgspec import UNSET
 
+from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Reply
-from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.command import (
+    ANY_RIGHT,
+    CommandTable,
+    LargeReply,
+    SmallReply,
+    SubcommandTable,
+)
 from headgate.app.redis_syntax.help import help_
 from headgate.app.redis_syntax.streams import (
     ReadOptions,
@@ -508,22 +515,22 @@ def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:
 
 
 COMMANDS: CommandTable = {
-    b"XREADGROUP": LargeReply(-7, xreadgroup),
-    b"XACK": SmallReply(-4, xack),
-    b"XACKDEL": SmallReply(-6, xackdel),
-    b"XNACK": SmallReply(-7, xnack),
-    b"XPENDING": LargeReply(-3, xpending, only_reads=True),
-    b"XCLAIM": SmallReply(-6, xclaim),
-    b"XAUTOCLAIM": LargeReply(-6, xautoclaim),
+    b"XREADGROUP": LargeReply(-7, {Verb.CONSUME}, xreadgroup),
+    b"XACK": SmallReply(-4, {Verb.CONSUME}, xack),
+    b"XACKDEL": SmallReply(-6, {Verb.CONSUME}, xackdel),
+    b"XNACK": SmallReply(-7, {Verb.CONSUME}, xnack),
+    b"XPENDING": LargeReply(-3, {Verb.CONSUME}, xpending, only_reads=True),
+    b"XCLAIM": SmallReply(-6, {Verb.CONSUME}, xclaim),
+    b"XAUTOCLAIM": LargeReply(-6, {Verb.CONSUME}, xautoclaim),
 }
 
 SUBCOMMANDS: SubcommandTable = {
     b"XGROUP": {
-        b"CREATE": SmallReply(-5, xgroup),
-        b"SETID": SmallReply(-5, xgroup),
-        b"DESTROY": SmallReply(4, xgroup),
-        b"CREATECONSUMER": SmallReply(5, xgroup),
-        b"DELCONSUMER": SmallReply(5, xgroup),
-        b"HELP": SmallReply(2, help_, only_reads=True),
+        b"CREATE": SmallReply(-5, {Verb.MANAGE}, xgroup),
+        b"SETID": SmallReply(-5, {Verb.MANAGE}, xgroup),
+        b"DESTROY": SmallReply(4, {Verb.MANAGE}, xgroup),
+        b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
+        b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
+        b"HELP": SmallReply(2, ANY_RIGHT, help_, only_reads=True),
     },
 }

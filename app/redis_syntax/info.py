@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Reply
-from headgate.app.redis_syntax.command import LargeReply, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.command import ANY_RIGHT, LargeReply, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.groups import no_such_group
 from headgate.app.redis_syntax.help import help_
 from headgate.app.redis_syntax.streams import entry_reply
@@ -245,9 +246,9 @@ _XINFO = {b"STREAM": _stream, b"GROUPS": _groups, b"CONSUMERS": _consumers}
 
 SUBCOMMANDS: SubcommandTable = {
     b"XINFO": {
-        b"STREAM": LargeReply(-3, xinfo, only_reads=True),
-        b"GROUPS": LargeReply(3, xinfo, only_reads=True),
-        b"CONSUMERS": LargeReply(4, xinfo, only_reads=True),
-        b"HELP": SmallReply(2, help_, only_reads=True),
+        b"STREAM": LargeReply(-3, {Verb.READ}, xinfo, only_reads=True),
+        b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, xinfo, only_reads=True),
+        b"CONSUMERS": LargeReply(4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, xinfo, only_reads=True),
+        b"HELP": SmallReply(2, ANY_RIGHT, help_, only_reads=True),
     },
 }

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Reply, Status
-from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
+from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.words import (
     SYNTAX,
@@ -305,23 +306,23 @@ def _setting(name: bytes, text: bytes) -> int:
 
 
 COMMANDS: CommandTable = {
-    b"PING": SmallReply(-1, ping, only_reads=True),
-    b"ECHO": SmallReply(2, echo, only_reads=True),
-    b"TIME": SmallReply(1, time, only_reads=True),
-    b"DEL": SmallReply(-2, delete),
-    b"UNLINK": SmallReply(-2, delete),
-    b"EXISTS": SmallReply(-2, exists, only_reads=True),
-    b"TYPE": SmallReply(2, type_, only_reads=True),
-    b"KEYS": LargeReply(2, keys, only_reads=True),
-    b"SCAN": LargeReply(-2, scan, only_reads=True),
-    b"DBSIZE": SmallReply(1, dbsize, only_reads=True),
-    b"RENAME": SmallReply(3, rename),
-    b"EXPIRE": SmallReply(-3, expire),
-    b"PEXPIRE": SmallReply(-3, expire),
-    b"TTL": SmallReply(2, ttl, only_reads=True),
-    b"PTTL": SmallReply(2, ttl, only_reads=True),
-    b"PERSIST": SmallReply(2, persist),
-    b"FLUSHALL": SmallReply(-1, flush),
-    b"FLUSHDB": SmallReply(-1, flush),
-    b"CONFIG": SmallReply(-2, config),
+    b"PING": SmallReply(-1, ANY_RIGHT, ping, only_reads=True),
+    b"ECHO": SmallReply(2, ANY_RIGHT, echo, only_reads=True),
+    b"TIME": SmallReply(1, ANY_RIGHT, time, only_reads=True),
+    b"DEL": SmallReply(-2, {Verb.MANAGE}, delete),
+    b"UNLINK": SmallReply(-2, {Verb.MANAGE}, delete),
+    b"EXISTS": SmallReply(-2, ANY_RIGHT, exists, only_reads=True),
+    b"TYPE": SmallReply(2, ANY_RIGHT, type_, only_reads=True),
+    b"KEYS": LargeReply(2, ANY_RIGHT, keys, only_reads=True),
+    b"SCAN": LargeReply(-2, ANY_RIGHT, scan, only_reads=True),
+    b"DBSIZE": SmallReply(1, ANY_RIGHT, dbsize, only_reads=True),
+    b"RENAME": SmallReply(3, {Verb.MANAGE}, rename),
+    b"EXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
+    b"PEXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
+    b"TTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
+    b"PTTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
+    b"PERSIST": SmallReply(2, {Verb.MANAGE}, persist),
+    b"FLUSHALL": SmallReply(-1, {Verb.ADMIN}, flush),
+    b"FLUSHDB": SmallReply(-1, {Verb.ADMIN}, flush),
+    b"CONFIG": SmallReply(-2, {Verb.ADMIN}, config),
 }

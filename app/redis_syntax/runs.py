@@ -1,8 +1,12 @@
 """Commands: runs Redis commands on the engine, one by one or as a transaction."""
 
 from collections.abc import Sequence
+from copy import copy
+from typing import Self, TypeVar
 
-from headgate.app.backends.port import Reply
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Forbidden, Unauthenticated
+from headgate.app.backends.port import Caller, Reply
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply, SmallReply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.performer import Performer
@@ -12,6 +16,9 @@ from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, faili
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COMMAND_WORDS_MAX
+from headgate.engine.requests import Request
+
+T = TypeVar("T")
 
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
@@ -28,12 +35,19 @@ class CommandRunner:
     def __init__(self, engine: Performer, bounds: Bounds | None = None) -> None:
         """Run commands on this engine. Each reply keeps within the bounds."""
         self._engine = engine
+        self.caller: Caller | None = None  # None: the process itself, which may do everything
         self._server = ServerCommands(engine)
         self._bounds = bounds or Bounds()
         self._commands = COMMANDS | {
-            b"INFO": SmallReply(-1, self._server.info, only_reads=True),
-            b"CONFIG": SmallReply(-2, self._server.config),
+            b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self._server.info, only_reads=True),
+            b"CONFIG": SmallReply(-2, {Verb.ADMIN}, self._server.config),
         }
+
+    def by(self, caller: Caller) -> Self:
+        """Return the same, which runs commands in the name of a caller."""
+        runner = copy(self)
+        runner.caller = caller
+        return runner
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take a long time."""
@@ -58,10 +72,11 @@ class CommandRunner:
             return await self._run(entry, words)
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
+        self._check(entry)
         plan = entry.read(words, self._bounds)
         try:
             try:
-                outcome = await self._engine.perform(plan.request)
+                outcome = await self._perform(plan.request)
             except StreamError as error:
                 outcome = error
             reply = plan.reply(outcome)
@@ -88,17 +103,21 @@ class CommandRunner:
             entries = []
             for words in commands:
                 entries.append(self._find(words))
+                self._check(entries[-1][0])
                 await turn.pause()
         except StreamError as error:
-            text = "EXECABORT Transaction discarded because of previous errors."
-            raise CommandError(f"{text} ({error_text(error)})") from None
+            raise _aborted(error) from None
         reads = sum(isinstance(entry, LargeReply) for entry, _ in entries)
         bounds = self._bounds.shared(max(reads, 1))
         plans = []
         for (entry, _), words in zip(entries, commands, strict=True):
             plans.append(_plan(entry, words, bounds))
             await turn.pause()
-        outcomes = await self._engine.perform_all([plan.request for plan in plans])
+        try:
+            requests = [self._admitted(plan.request) for plan in plans]
+        except StreamError as error:
+            raise _aborted(error) from None
+        outcomes = await self._engine.perform_all(requests)
         replies: list[Reply | StreamError] = []
         for (_, name), plan, outcome in zip(entries, plans, outcomes, strict=True):
             try:
@@ -111,6 +130,32 @@ class CommandRunner:
             await turn.pause()
         return replies
 
+    def _check(self, entry: AnyCommand) -> None:
+        """Refuse a command that the caller has no right for, whatever the stream."""
+        if self.caller is not None:
+            try:
+                self.caller.check(entry.verbs)
+            except (Forbidden, Unauthenticated) as error:
+                raise _refusal(error) from None
+
+    def _admitted(self, request: Request[T]) -> Request[T]:
+        """Return a request as the caller may make it."""
+        if self.caller is None:
+            return request
+        try:
+            return self.caller.admit(request)
+        except (Forbidden, Unauthenticated) as error:
+            raise _refusal(error) from None
+
+    async def _perform(self, request: Request[T]) -> T:
+        """Carry out a request in the name of the caller."""
+        if self.caller is None:
+            return await self._engine.perform(request)
+        try:
+            return await self.caller.perform(request)
+        except (Forbidden, Unauthenticated) as error:
+            raise _refusal(error) from None
+
     def _find(self, words: Sequence[bytes]) -> tuple[AnyCommand, str]:
         name = None
         try:
@@ -122,6 +167,16 @@ class CommandRunner:
             self._server.reject(name, error)
             raise
         return entry, name
+
+
+def _refusal(error: Forbidden | Unauthenticated) -> CommandError:
+    """Return the error that Redis has for a refusal."""
+    return CommandError(f"{'NOPERM' if isinstance(error, Forbidden) else 'NOAUTH'} {error}")
+
+
+def _aborted(error: StreamError) -> CommandError:
+    text = "EXECABORT Transaction discarded because of previous errors."
+    return CommandError(f"{text} ({error_text(error)})")
 
 
 def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.words import (
@@ -538,15 +539,15 @@ def _new_id(word: bytes) -> IdRequest:
 
 
 COMMANDS: CommandTable = {
-    b"XADD": SmallReply(-5, xadd),
-    b"XTRIM": SmallReply(-4, xtrim),
-    b"XLEN": SmallReply(2, xlen, only_reads=True),
-    b"XRANGE": LargeReply(-4, xrange, only_reads=True),
-    b"XREVRANGE": LargeReply(-4, xrevrange, only_reads=True),
-    b"XREAD": LargeReply(-4, xread, only_reads=True),
-    b"XDEL": SmallReply(-3, xdel),
-    b"XDELEX": SmallReply(-5, xdelex),
-    b"XSETID": SmallReply(-3, xsetid),
-    b"XCFGSET": SmallReply(-2, xcfgset),
-    b"XIDMPRECORD": SmallReply(5, xidmprecord),
+    b"XADD": SmallReply(-5, {Verb.APPEND}, xadd),
+    b"XTRIM": SmallReply(-4, {Verb.MANAGE}, xtrim),
+    b"XLEN": SmallReply(2, {Verb.READ, Verb.MANAGE}, xlen, only_reads=True),
+    b"XRANGE": LargeReply(-4, {Verb.READ}, xrange, only_reads=True),
+    b"XREVRANGE": LargeReply(-4, {Verb.READ}, xrevrange, only_reads=True),
+    b"XREAD": LargeReply(-4, {Verb.READ}, xread, only_reads=True),
+    b"XDEL": SmallReply(-3, {Verb.MANAGE}, xdel),
+    b"XDELEX": SmallReply(-5, {Verb.MANAGE}, xdelex),
+    b"XSETID": SmallReply(-3, {Verb.MANAGE}, xsetid),
+    b"XCFGSET": SmallReply(-2, {Verb.MANAGE}, xcfgset),
+    b"XIDMPRECORD": SmallReply(5, {Verb.APPEND}, xidmprecord),
 }

@@ -2,6 +2,8 @@
 
 from fastapi import APIRouter, Request
 
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
 from headgate.app.backends.port import Journaled
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.operation import Operation
@@ -14,6 +16,7 @@ router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operatio
 @router.get(
     "/journal", operation_id="describeJournal", responses=responses("not_found", "invalid_request")
 )
+@needs(Verb.ADMIN)
 async def describe_journal(request: Request) -> JournalState:
     """Tell how the journal is: how far, how large, and whether it can be written."""
     return JournalState.of(_journal(request).status)
@@ -25,6 +28,7 @@ async def describe_journal(request: Request) -> JournalState:
     status_code=202,
     responses=responses("not_found", "invalid_request", "unavailable"),
 )
+@needs(Verb.ADMIN)
 async def rewrite_journal(request: Request) -> JournalState:
     """Begin to replace the journal's history by a snapshot (BGREWRITEAOF).
 

@@ -7,13 +7,16 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from headgate.app.backends.port import Ability, Backend
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.backends.port import Ability
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.staged import Rows
 from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.http.dependencies import (
-    BackendDep,
+    AccessDep,
     LimitsDep,
     StreamDep,
     check_at_most,
@@ -73,8 +76,9 @@ StagingDep = Annotated[Staging, Depends(_staging)]
         "too_many_waiters",
     ),
 )
+@needs(Verb.READ)
 async def plan_bulk_read(
-    request: Request, backend: BackendDep, limits: LimitsDep, plan: PlanBulkRead
+    request: Request, access: AccessDep, limits: LimitsDep, plan: PlanBulkRead
 ) -> Response:
     """Say up to where each stream is to be read next, so that all of them advance together.
 
@@ -97,7 +101,7 @@ async def plan_bulk_read(
             raise GatewayError("invalid_request", text, pointer=f"/body/cursors/{index}/stream")
         epoch = None if cursor.epoch is None else int(cursor.epoch)
         cursors[name] = BulkCursor(name, after, epoch)
-    planning = backend.perform(
+    planning = access.perform(
         PlanRead(list(cursors.values()), entries_max=plan.max_entries, wait_ms=plan.wait_ms)
     )
     portions = await (while_present(request, planning) if plan.wait_ms else planning)
@@ -114,8 +118,9 @@ def _wire_portion(portion: EnginePortion) -> msgspec.Raw:
     response_model=Splits,
     responses=responses("invalid_id", "stream_not_found", "invalid_request", "not_supported"),
 )
+@needs(Verb.READ)
 async def split_range(
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     after: Annotated[str, Query(description="Above this id.")] = "0-0",
     to: Annotated[
@@ -125,9 +130,9 @@ async def split_range(
 ) -> Response:
     """Cut a range by count into parts that differ by one entry at most; none if it is empty."""
     low = parse_id(after, field="/query/after")
-    info = await backend.perform(DescribeStream(stream))
+    info = await access.perform(DescribeStream(stream))
     high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
-    cut = await backend.perform(SplitRange(stream, low, high, parts))
+    cut = await access.perform(SplitRange(stream, low, high, parts))
     splits = await array_in_turns(cut, _wire_split)
     return json_answer({"stream": text_of(stream), "epoch": str(info.epoch), "splits": splits})
 
@@ -138,10 +143,11 @@ def _wire_split(split: Split) -> dict[str, Any]:
 
 
 def writer_name(
+    access: AccessDep,
     writer: Annotated[str, Path(description="Name of the writer.", examples=["nightly-load"])],
 ) -> bytes:
-    """Return the writer's name from the path."""
-    return check_name(writer, pointer="/path/writer")
+    """Return the name of the writer in the path, as it is remembered for who asks."""
+    return access.own_writer(check_name(writer, pointer="/path/writer"))
 
 
 WriterDep = Annotated[bytes, Depends(writer_name)]
@@ -172,6 +178,7 @@ Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
         }
     },
 )
+@needs(Verb.APPEND)
 async def stage_chunk(
     request: WholeRequest,
     staging: StagingDep,
@@ -234,9 +241,10 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
         "memory_full",
     ),
 )
+@needs(Verb.APPEND)
 async def commit_batch(
     request: Request,
-    backend: BackendDep,
+    access: AccessDep,
     staging: StagingDep,
     writer: WriterDep,
     batch: BatchNumber,
@@ -249,17 +257,17 @@ async def commit_batch(
     `repeated`. All that was staged for the batch is forgotten then.
     """
     name = BatchName(writer, batch)
-    committed = await _committed(backend, name)
+    committed = await _committed(access, name)
     if committed is None:
         try:
             drafts = await staging.take(name, _chunks(commit))
         except GatewayError:
-            committed = await _committed(backend, name)  # by another request, a moment ago
+            committed = await _committed(access, name)  # by another request, a moment ago
             if committed is None:
                 raise
         else:
             try:
-                committed = await backend.perform(
+                committed = await access.perform(
                     CommitBatchRequest(writer, batch, drafts, create_streams=commit.create_streams)
                 )
             finally:
@@ -271,9 +279,9 @@ async def commit_batch(
     return answer
 
 
-async def _committed(backend: Backend, name: BatchName) -> EngineCommitted | None:
+async def _committed(access: Access, name: BatchName) -> EngineCommitted | None:
     """Return the answer for a batch that is committed already; None if it is not."""
-    last = await backend.perform(LastCommit(name.writer))
+    last = await access.perform(LastCommit(name.writer))
     if last is None or name.batch > last.batch:
         return None
     return EngineCommitted(is_repeat=True, streams=[])
@@ -303,6 +311,7 @@ def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
     status_code=204,
     responses=responses("invalid_request"),
 )
+@needs(Verb.APPEND)
 async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber) -> None:
     """Forget what is staged for a batch, if anything is. What is committed stays."""
     await staging.drop(BatchName(writer, batch))
@@ -313,11 +322,15 @@ async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber
     operation_id="describeWriter",
     responses=responses("invalid_request", "not_supported"),
 )
-async def describe_writer(backend: BackendDep, writer: WriterDep) -> Writer:
-    """Say what a writer has committed last. It is remembered for 90 days after that."""
-    last = await backend.perform(LastCommit(writer))
+@needs(Verb.APPEND)
+async def describe_writer(request: Request, access: AccessDep, writer: WriterDep) -> Writer:
+    """Say what a writer has committed last. It is remembered for 90 days after that.
+
+    A writer belongs to the principal that commits in its name.
+    """
+    last = await access.perform(LastCommit(writer))
     return Writer(
-        writer=text_of(writer),
+        writer=request.path_params["writer"],
         last_batch=None if last is None else last.batch,
         committed_at_ms=None if last is None else last.at_ms,
     )

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_json
 from typing_extensions import TypeAliasType
 
+from headgate.app.auth.needs import needs
 from headgate.app.backends.port import Ability, Commands, Reply
-from headgate.app.http.dependencies import LimitsDep, check_at_most, gateway_of
+from headgate.app.http.dependencies import LimitsDep, access_of, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
 from headgate.app.http.presence import while_present
 from headgate.app.redis_syntax.answers import Answers
@@ -56,6 +57,8 @@ class Failure(BaseModel):
 
 Answer = TypeAliasType("Answer", Result | Failure)
 
+_STATUS = {"NOAUTH": 401, "NOPERM": 403}
+
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
 _MALFORMED = responses("malformed", "not_supported")
@@ -78,6 +81,7 @@ _BODY = responses("unsupported_media_type", "invalid_request")
 
 
 @router.post("", operation_id="runCommand", response_model=Result, responses=_FAILED | _BODY)
+@needs()
 async def run_command(
     request: Request, command: Annotated[Command, Body()], encoding: Encoding = None
 ) -> Response:
@@ -100,6 +104,7 @@ async def run_command(
     response_model=list[Answer],
     responses=_MALFORMED | _BODY,
 )
+@needs()
 async def run_commands(
     request: Request,
     limits: LimitsDep,
@@ -129,6 +134,7 @@ async def run_commands(
     response_model=list[Answer],
     responses=_FAILED | _BODY,
 )
+@needs()
 async def run_transaction(
     request: Request,
     limits: LimitsDep,
@@ -159,6 +165,7 @@ async def run_transaction(
 @paths.get(
     "/{words:path}", operation_id="readByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
+@needs()
 async def read_by_path(request: Request, words: str, encoding: Encoding = None) -> Response:
     """Run a command that only reads, written in the path: `/v1/commands/XLEN/orders`."""
     del words
@@ -176,6 +183,7 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
 @paths.post(
     "/{words:path}", operation_id="runByPath", response_model=Result, responses=_FAILED | _BY_PATH
 )
+@needs()
 async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = None) -> Response:
     """Run a command written in the path; a body is its last argument."""
     del words
@@ -187,8 +195,9 @@ async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = No
 def _commands(request: Request) -> Commands:
     gateway = gateway_of(request)
     gateway.require(Ability.COMMANDS)
-    assert gateway.backend.commands is not None
-    return gateway.backend.commands
+    commands = access_of(request).commands
+    assert commands is not None
+    return commands
 
 
 async def _run(request: Request, words: list[bytes]) -> Reply:
@@ -232,8 +241,9 @@ def _answers(encoding: str | None) -> Answers:
 
 
 def _failed(error: StreamError) -> Response:
-    status = 503 if isinstance(error, Unavailable) else 400
-    return _json(to_json({"error": error_text(error)}), status)
+    text = error_text(error)
+    status = 503 if isinstance(error, Unavailable) else _STATUS.get(text.partition(" ")[0], 400)
+    return _json(to_json({"error": text}), status)
 
 
 def _json(content: bytes, status: int = 200) -> Response:

@@ -7,8 +7,10 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec.structs import replace
 
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import (
-    BackendDep,
+    AccessDep,
     ConsumerDep,
     GroupDep,
     LimitsDep,
@@ -90,9 +92,10 @@ _TAKE = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "con
     response_model=GroupEntries,
     responses=_TAKE | responses("limit_reached", "too_many_waiters"),
 )
+@needs(Verb.CONSUME)
 async def read_group(
     request: Request,
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -127,10 +130,10 @@ async def read_group(
     async def give_back(reads: list[GroupRead]) -> None:
         deliveries = [delivery for group_read in reads for delivery in group_read.deliveries]
         counts = {delivery.id: delivery.delivery_count for delivery in deliveries}
-        await backend.perform(GiveBack(stream, group, consumer, counts))
+        await access.perform(GiveBack(stream, group, consumer, counts))
 
     acked = _ids(read.ack, limits, pointer="/body/ack")
-    reading = backend.perform(replace(wanted, wait_ms=read.wait_ms, acked=acked))
+    reading = access.perform(replace(wanted, wait_ms=read.wait_ms, acked=acked))
     may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
     [group_read] = await (while_present(request, reading, give_back) if may_wait else reading)
     gateway_of(request).metrics.delivered.labels("rest").inc(len(group_read.deliveries))
@@ -146,8 +149,9 @@ async def read_group(
 
 
 @router.post("/ack", operation_id="ackEntries", response_model=SettledEntries, responses=_SETTLE)
+@needs(Verb.CONSUME)
 async def ack_entries(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -160,13 +164,14 @@ async def ack_entries(
     """
     ids = _ids(request.ids, limits)
     return await outcomes_answer(
-        ids, await backend.perform(Ack(stream, group, ids, consumer=consumer))
+        ids, await access.perform(Ack(stream, group, ids, consumer=consumer))
     )
 
 
 @router.post("/nack", operation_id="nackEntries", response_model=SettledEntries, responses=_SETTLE)
+@needs(Verb.CONSUME)
 async def nack_entries(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -179,7 +184,7 @@ async def nack_entries(
     the group's policy says. What was delivered too often becomes a dead letter instead.
     """
     ids = _ids(request.ids, limits)
-    outcomes = await backend.perform(
+    outcomes = await access.perform(
         NackRequest(
             stream,
             group,
@@ -197,8 +202,9 @@ async def nack_entries(
     operation_id="redriveDeadLetters",
     responses=_SETTLE | responses("not_supported"),
 )
+@needs(Verb.MANAGE)
 async def redrive_dead_letters(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -212,7 +218,7 @@ async def redrive_dead_letters(
     request = request or Redrive()
     check_at_most(request.limit, limits.ids_max, pointer="/body/limit")
     ids = None if request.ids is None else _ids(request.ids, limits)
-    redriven = await backend.perform(RedriveRequest(stream, group, ids, limit=request.limit))
+    redriven = await access.perform(RedriveRequest(stream, group, ids, limit=request.limit))
     return RedrivenLetters(
         results=[
             Redriven(
@@ -228,8 +234,9 @@ async def redrive_dead_letters(
 @router.post(
     "/extend", operation_id="extendEntries", response_model=SettledEntries, responses=_TAKE
 )
+@needs(Verb.CONSUME)
 async def extend_entries(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -238,7 +245,7 @@ async def extend_entries(
 ) -> Response:
     """Restart the idle clock of one's own entries (XCLAIM JUSTID), with the outcome of each."""
     ids = _ids(request.ids, limits)
-    outcomes = await backend.perform(Extend(stream, group, ids, consumer=consumer))
+    outcomes = await access.perform(Extend(stream, group, ids, consumer=consumer))
     return await outcomes_answer(ids, outcomes)
 
 
@@ -248,8 +255,9 @@ async def extend_entries(
     response_model=Claimed,
     responses=_TAKE | responses("limit_reached"),
 )
+@needs(Verb.CONSUME)
 async def claim_entries(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -269,7 +277,7 @@ async def claim_entries(
         force=claim.force,
         just_id=claim.just_id,
     )
-    claimed = await backend.perform(claiming)
+    claimed = await access.perform(claiming)
     return json_answer(await _wire_claimed(claimed, just_id=claim.just_id))
 
 
@@ -279,8 +287,9 @@ async def claim_entries(
     response_model=Autoclaimed,
     responses=_TAKE | responses("limit_reached"),
 )
+@needs(Verb.CONSUME)
 async def autoclaim_entries(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -290,7 +299,7 @@ async def autoclaim_entries(
     """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`."""
     check_at_most(wanted.limit, limits.ids_max, pointer="/body/limit")
     start = parse_bound(wanted.start, field="/body/start")
-    claimed = await backend.perform(
+    claimed = await access.perform(
         AutoclaimRequest(
             stream,
             group,
@@ -320,8 +329,9 @@ async def _wire(deliveries: Sequence[Delivery]) -> msgspec.Raw:
 
 
 @router.get("/pending", operation_id="listPending", response_model=PendingEntries, responses=_FIND)
+@needs(Verb.CONSUME)
 async def list_pending(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -344,7 +354,7 @@ async def list_pending(
         consumer=None if consumer is None else check_name(consumer, pointer="/query/consumer"),
         min_idle_ms=min_idle_ms,
     )
-    pending = await backend.perform(listing)
+    pending = await access.perform(listing)
     return json_answer({"pending": await array_in_turns(pending, _wire_pending)})
 
 
@@ -364,12 +374,13 @@ def _wire_pending(item: PendingItem) -> dict[str, Any]:
     response_model=PendingSummary,
     responses=_FIND,
 )
-async def pending_summary(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Response:
+@needs(Verb.CONSUME)
+async def pending_summary(access: AccessDep, stream: StreamDep, group: GroupDep) -> Response:
     """Sum up what is pending and with whom (XPENDING).
 
     It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
     """
-    summary = await backend.perform(SumPending(stream, group))
+    summary = await access.perform(SumPending(stream, group))
     return json_answer(
         {
             "count": summary.total,

@@ -8,15 +8,18 @@ from typing import Annotated, Any, Literal, NamedTuple
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel
 
-from headgate.app.backends.port import Backend
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of
 from headgate.app.bulk.ranges import BulkRange
 from headgate.app.http.dependencies import (
-    BackendDep,
+    AccessDep,
     LimitsDep,
     StreamDep,
+    access_of,
     check_at_most,
     gateway_of,
 )
@@ -183,9 +186,10 @@ def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     status_code=201,
     responses=_append_answers(Appended),
 )
+@needs(Verb.APPEND)
 async def append_entry(
     request: Request,
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     entry: Append,
     expected: ExpectedDep,
@@ -196,7 +200,7 @@ async def append_entry(
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
     drafts = [entry.to_draft()]
     try:
-        added = await backend.perform(
+        added = await access.perform(
             Add(
                 stream,
                 drafts,
@@ -239,9 +243,10 @@ async def append_entry(
         }
     },
 )
+@needs(Verb.APPEND)
 async def append_entries(
     request: WholeRequest,
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     expected: ExpectedDep,
@@ -263,7 +268,7 @@ async def append_entries(
     else:
         is_lines = media_type_of(request) == _NDJSON
         drafts = await drafts_of(body, is_lines=is_lines, entries_max=limits.batch_entries_max)
-    adding = backend.perform(
+    adding = access.perform(
         Add(
             stream,
             drafts,
@@ -351,9 +356,10 @@ _BULK_HEADERS = {
         ),
     },
 )
+@needs(Verb.READ)
 async def read_entries(
     request: Request,
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     bounds: RangeDep,
@@ -400,7 +406,7 @@ async def read_entries(
             raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
         if wanted == _NDJSON:
             whole = bounds or _EVERYTHING
-            first = await _page(backend, stream, whole, min(limit, _PAGE))
+            first = await _page(access, stream, whole, min(limit, _PAGE))
             lines = _range_lines(request, stream, whole, limit, first)
             patience_ms = limits.send_ms_max
             return PatientResponse(lines, media_type=_NDJSON, patience_ms=patience_ms)
@@ -408,7 +414,7 @@ async def read_entries(
     _check_one_of(bounds, after)
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     size = limits.read_bytes_max
-    reading = backend.perform(
+    reading = access.perform(
         ReadRequest([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
     )
     [read] = await (while_present(request, reading) if wait_ms else reading)
@@ -445,9 +451,10 @@ async def _arrow(
     cursor = None if after is None else parse_after(after, field="/query/after")
     threads = arrow.threads_of(request)
     await threads.load()
-    info = await gateway.backend.perform(DescribeStream(stream))
+    access = access_of(request)
+    info = await access.perform(DescribeStream(stream))
     if cursor is not None:
-        low = await _first_after(gateway.backend, info, cursor)
+        low = await _first_after(access, info, cursor)
     headers = {
         "Headgate-Epoch": str(info.epoch),
         "Headgate-Last-Id": str(info.last_id),
@@ -458,16 +465,16 @@ async def _arrow(
     gap = gap_after(low.previous(), info.trimmed_through)
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
-    entries = BulkRange(gateway.backend, info, low, high, limit, threads)
+    entries = BulkRange(access, info, low, high, limit, threads)
     parts = entries.batches(compression or "none", gateway.metrics)
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)
 
 
-async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | From) -> EntryId:
+async def _first_after(access: Access, info: StreamInfo, cursor: EntryId | From) -> EntryId:
     """Return where a range begins that a cursor asks for."""
     if cursor is From.LAST:
-        last = await backend.perform(Range(info.name, reverse=True, limit=1))
+        last = await access.perform(Range(info.name, reverse=True, limit=1))
         return last[0].id if last else info.last_id
     return (info.last_id if isinstance(cursor, From) else cursor).next()
 
@@ -485,8 +492,9 @@ async def _first_after(backend: Backend, info: StreamInfo, cursor: EntryId | Fro
         "too_many_waiters",
     ),
 )
+@needs(Verb.READ)
 async def read_streams(
-    request: Request, backend: BackendDep, limits: LimitsDep, read: Read
+    request: Request, access: AccessDep, limits: LimitsDep, read: Read
 ) -> Response:
     """Read several streams at once, each after its own cursor (XREAD), waiting if asked to.
 
@@ -501,7 +509,7 @@ async def read_streams(
         )
         for index, cursor in enumerate(read.streams)
     ]
-    reading = backend.perform(
+    reading = access.perform(
         ReadRequest(
             cursors,
             limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
@@ -525,9 +533,10 @@ async def read_streams(
     response_model=Entry,
     responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
 )
-async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
+@needs(Verb.READ)
+async def get_entry(access: AccessDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
     """Read one entry (XRANGE)."""
-    entries = await backend.perform(Range(stream, entry_id, entry_id))
+    entries = await access.perform(Range(stream, entry_id, entry_id))
     if not entries:
         raise EntryNotFound(stream, entry_id)
     return json_answer(entry_wire(entries[0]))
@@ -541,14 +550,15 @@ async def get_entry(backend: BackendDep, stream: StreamDep, entry_id: EntryIdDep
         "invalid_id", "stream_not_found", "entry_not_found", "entry_referenced", "invalid_request"
     ),
 )
+@needs(Verb.MANAGE)
 async def delete_entry(
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     entry_id: EntryIdDep,
     references: Annotated[References, Query(description=REFERENCES)] = References.KEEP,
 ) -> None:
     """Delete one entry (XDELEX). Where it is pending it stays so, unless asked otherwise."""
-    [outcome] = await backend.perform(Delete(stream, [entry_id], references))
+    [outcome] = await access.perform(Delete(stream, [entry_id], references))
     if outcome is Deletion.REFERENCED:
         raise GatewayError("entry_referenced", f"a group still needs {entry_id}")
     if outcome is Deletion.NOT_FOUND:
@@ -563,8 +573,9 @@ async def delete_entry(
         "malformed", "invalid_id", "stream_not_found", "unsupported_media_type", "invalid_request"
     ),
 )
+@needs(Verb.MANAGE)
 async def delete_entries(
-    backend: BackendDep, limits: LimitsDep, stream: StreamDep, request: Deletions
+    access: AccessDep, limits: LimitsDep, stream: StreamDep, request: Deletions
 ) -> Response:
     """Delete entries (XDELEX), with the outcome of each.
 
@@ -572,15 +583,13 @@ async def delete_entries(
     """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
-    return await outcomes_answer(
-        ids, await backend.perform(Delete(stream, ids, request.references))
-    )
+    return await outcomes_answer(ids, await access.perform(Delete(stream, ids, request.references)))
 
 
 async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit: int) -> Response:
-    gateway = gateway_of(request)
-    info = await gateway.backend.perform(DescribeStream(stream))
-    entries = await _page(gateway.backend, stream, bounds, limit, gateway.limits.read_bytes_max)
+    gateway, access = gateway_of(request), access_of(request)
+    info = await access.perform(DescribeStream(stream))
+    entries = await _page(access, stream, bounds, limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
     has_next = bool(entries) and not bounds[2]
     page = {
@@ -610,7 +619,7 @@ async def _range_lines(
     If the stream goes meanwhile, the last line is the problem instead of an entry. `page` is the
     first one: it was read before the answer began, so that a missing stream is a 404.
     """
-    backend = gateway_of(request).backend
+    access = access_of(request)
     low, high, is_down = bounds
     left = limit
     try:
@@ -627,21 +636,21 @@ async def _range_lines(
                 low = page[-1].id.next()
             if left <= 0 or low > high:
                 break
-            page = await _page(backend, stream, (low, high, is_down), min(left, _PAGE))
-    except StreamError as error:
+            page = await _page(access, stream, (low, high, is_down), min(left, _PAGE))
+    except (StreamError, GatewayError) as error:
         problem = problem_of(error, path_of(request.scope))
         yield problem.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
 async def _page(
-    backend: Backend,
+    access: Access,
     stream: bytes,
     bounds: EntryRange,
     limit: int,
     size_bytes_max: int = _PAGE_BYTES,
 ) -> list[EngineEntry]:
     low, high, is_down = bounds
-    return await backend.perform(Range(stream, low, high, limit, size_bytes_max, is_down))
+    return await access.perform(Range(stream, low, high, limit, size_bytes_max, is_down))
 
 
 def _count(request: Request, entries: int) -> None:

@@ -2,13 +2,18 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import BaseModel, Field
 
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.auth.principal import Principal
 from headgate.app.http.dependencies import (
-    BackendDep,
+    AccessDep,
     Gateway,
     GroupDep,
     LimitsDep,
@@ -148,9 +153,10 @@ def last_seen_id(
     responses=_EVENT_STREAM
     | responses("invalid_id", "stream_not_found", "invalid_request", "too_many_connections"),
 )
+@needs(Verb.READ, by_url=True)
 async def stream_events(
     request: Request,
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
 ) -> EventStream:
@@ -164,9 +170,16 @@ async def stream_events(
     gateway = gateway_of(request)
     gateway.check_room()
     beat_ms = gateway.limits.heartbeat_ms
-    subscription = StreamSubscription(backend, StreamCursor(stream, after), beat_ms=beat_ms)
+    subscription = StreamSubscription(access, StreamCursor(stream, after), beat_ms=beat_ms)
     ready = await subscription.open()
-    encoder = _Encoder(gateway, path_of(request.scope), subscription, ready, is_resumed=is_resumed)
+    encoder = _Encoder(
+        gateway,
+        access.principal,
+        path_of(request.scope),
+        subscription,
+        ready,
+        is_resumed=is_resumed,
+    )
     return EventStream(encoder.events(), gateway.limits)
 
 
@@ -188,9 +201,10 @@ async def stream_events(
         "too_many_connections",
     ),
 )
+@needs(Verb.CONSUME, by_url=True)
 async def group_events(
     request: Request,
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
@@ -232,9 +246,10 @@ async def group_events(
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
     gateway.check_room()
-    info = await backend.perform(DescribeGroup(stream, group))
+    info = await access.perform(DescribeGroup(stream, group))
     _check_is_asked_for(request)
     subscription = _group_subscription(
+        access,
         gateway,
         (stream, group, consumer),
         info,
@@ -247,6 +262,7 @@ async def group_events(
     ready = await subscription.open()
     encoder = _Encoder(
         gateway,
+        access.principal,
         path_of(request.scope),
         subscription,
         ready,
@@ -257,6 +273,7 @@ async def group_events(
 
 
 def _group_subscription(
+    access: Access,
     gateway: Gateway,
     names: tuple[bytes, bytes, bytes | None],
     info: GroupInfo,
@@ -269,7 +286,7 @@ def _group_subscription(
         *names, on_disconnect=on_disconnect, policy=info.policy, random=gateway.random
     )
     return GroupSubscription(
-        gateway.backend,
+        access,
         subscriber,
         info,
         claim_idle_ms=claim_idle_ms,
@@ -311,6 +328,7 @@ class _Encoder:
     def __init__(
         self,
         gateway: Gateway,
+        principal: Principal,
         path: str,
         subscription: Subscription,
         ready: followed.Ready,
@@ -319,6 +337,7 @@ class _Encoder:
         ack: AckMode = "explicit",
     ) -> None:
         self._gateway = gateway
+        self._principal = principal
         self._path = path
         self._subscription = subscription
         self._ready = ready
@@ -329,7 +348,7 @@ class _Encoder:
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield events until the subscription ends, or has to."""
-        until = self._gateway.wait_connection_end
+        until = partial(self._gateway.wait_connection_end, self._principal)
         with self._gateway.metrics.connection("sse"):
             try:
                 yield self._ready_event(self._ready.position, self._ready.gap)
@@ -342,7 +361,7 @@ class _Encoder:
                             await self._acknowledge(what)
                         if self._ack == "on_reconnect" and what == _FULL:
                             return  # only a new connection acknowledges
-            except StreamError as error:
+            except (StreamError, GatewayError) as error:
                 yield self._last_event(error)
 
     async def _acknowledge(self, batch: followed.GroupBatch) -> None:
@@ -390,7 +409,7 @@ class _Encoder:
             ready.consumer = text_of(consumer)
         return event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
 
-    def _last_event(self, error: StreamError) -> bytes:
+    def _last_event(self, error: StreamError | GatewayError) -> bytes:
         if isinstance(error, errors.Draining):
             return event(
                 "draining", Draining(reconnect_after_ms=self._gateway.reconnect_after_ms())

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from headgate.app.http.dependencies import BackendDep, ConsumerPathDep, GroupDep, StreamDep
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.http.dependencies import AccessDep, ConsumerPathDep, GroupDep, StreamDep
 from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import PageDep
@@ -57,8 +59,9 @@ _CHANGE = responses(
         **responses("group_exists", "limit_reached", "memory_full", "not_supported"),
     },
 )
+@needs(Verb.MANAGE)
 async def create_group(
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     group: GroupDep,
     response: Response,
@@ -69,7 +72,7 @@ async def create_group(
     If it exists with another policy than the one asked for: 409.
     """
     new = new or GroupInput()
-    created = await backend.perform(
+    created = await access.perform(
         CreateGroup(
             stream, group, new.to_start(), create_stream=new.create_stream, policy=new.to_policy()
         )
@@ -84,14 +87,15 @@ async def create_group(
     response_model_exclude_unset=True,
     responses=_CHANGE | responses("not_supported"),
 )
+@needs(Verb.MANAGE)
 async def update_group(
-    backend: BackendDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
+    access: AccessDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
 ) -> Group:
     """Set a group's position, forward or back (XGROUP SETID), or its policy.
 
     What is pending stays so.
     """
-    return Group.of(await backend.perform(patch.to_request(stream, group)))
+    return Group.of(await access.perform(patch.to_request(stream, group)))
 
 
 @router.get(
@@ -100,9 +104,10 @@ async def update_group(
     response_model=Groups,
     responses=responses("stream_not_found", "invalid_request"),
 )
-async def list_groups(backend: BackendDep, stream: StreamDep, page: PageDep) -> Response:
+@needs(Verb.READ, Verb.MANAGE)
+async def list_groups(access: AccessDep, stream: StreamDep, page: PageDep) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
-    infos, next_cursor = page.of(await backend.perform(ListGroups(stream, **page.with_one_more)))
+    infos, next_cursor = page.of(await access.perform(ListGroups(stream, **page.with_one_more)))
     groups = await array_in_turns(infos, _wire_group)
     return json_answer({"groups": groups, "next_cursor": next_cursor})
 
@@ -117,15 +122,17 @@ def _wire_group(info: GroupInfo) -> msgspec.Raw:
     response_model_exclude_unset=True,
     responses=_FIND,
 )
-async def describe_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> Group:
+@needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
+async def describe_group(access: AccessDep, stream: StreamDep, group: GroupDep) -> Group:
     """Describe a group."""
-    return Group.of(await backend.perform(DescribeGroup(stream, group)))
+    return Group.of(await access.perform(DescribeGroup(stream, group)))
 
 
 @router.delete("/groups/{group}", operation_id="deleteGroup", status_code=204, responses=_FIND)
-async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) -> None:
+@needs(Verb.MANAGE)
+async def delete_group(access: AccessDep, stream: StreamDep, group: GroupDep) -> None:
     """Delete a group with what is pending (XGROUP DESTROY). Its blocked readers are told."""
-    if not await backend.perform(DestroyGroup(stream, group)):
+    if not await access.perform(DestroyGroup(stream, group)):
         raise GroupNotFound(stream, group)
 
 
@@ -135,12 +142,13 @@ async def delete_group(backend: BackendDep, stream: StreamDep, group: GroupDep) 
     response_model=Consumers,
     responses=_FIND,
 )
+@needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
 async def list_consumers(
-    backend: BackendDep, stream: StreamDep, group: GroupDep, page: PageDep
+    access: AccessDep, stream: StreamDep, group: GroupDep, page: PageDep
 ) -> Response:
     """List the consumers of a group by name (XINFO CONSUMERS)."""
     infos, next_cursor = page.of(
-        await backend.perform(ListConsumers(stream, group, **page.with_one_more))
+        await access.perform(ListConsumers(stream, group, **page.with_one_more))
     )
     consumers = await array_in_turns(infos, _wire_consumer)
     return json_answer({"consumers": consumers, "next_cursor": next_cursor})
@@ -166,15 +174,16 @@ def _wire_consumer(info: ConsumerInfo) -> dict[str, Any]:
         **responses("limit_reached"),
     },
 )
+@needs(Verb.MANAGE)
 async def create_consumer(
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     group: GroupDep,
     consumer: ConsumerPathDep,
     response: Response,
 ) -> GroupConsumer:
     """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
-    created = await backend.perform(CreateConsumer(stream, group, consumer))
+    created = await access.perform(CreateConsumer(stream, group, consumer))
     response.status_code = 201 if created.is_new else 200
     return GroupConsumer.of(created.info)
 
@@ -184,8 +193,9 @@ async def create_consumer(
     operation_id="deleteConsumer",
     responses=responses("stream_not_found", "group_not_found", "not_found", "invalid_request"),
 )
+@needs(Verb.MANAGE)
 async def delete_consumer(
-    backend: BackendDep,
+    access: AccessDep,
     stream: StreamDep,
     group: GroupDep,
     consumer: ConsumerPathDep,
@@ -195,7 +205,7 @@ async def delete_consumer(
     ] = "release",
 ) -> DeletedConsumer:
     """Delete a consumer (XGROUP DELCONSUMER). What it holds is released unless told otherwise."""
-    held = await backend.perform(
+    held = await access.perform(
         DeleteConsumer(stream, group, consumer, release=pending == "release")
     )
     if held is None:

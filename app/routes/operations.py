@@ -6,7 +6,9 @@ from functools import cache
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
 
-from headgate.app.http.dependencies import BackendDep, LimitsDep, gateway_of
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import is_open, needs
+from headgate.app.http.dependencies import LimitsDep, gateway_of
 from headgate.app.http.operation import Operation
 from headgate.app.live import asyncapi
 from headgate.app.wire.problems import responses
@@ -22,7 +24,9 @@ router = APIRouter(tags=["Operations"], route_class=Operation)
     "/healthz",
     operation_id="checkHealth",
     responses=responses("invalid_request", "unavailable"),
+    response_model_exclude_unset=True,
 )
+@is_open
 async def healthz(request: Request) -> Health:
     """Tell that the gateway is alive. A disk that takes nothing is no reason to say otherwise."""
     if gateway_of(request).died.is_set():
@@ -35,14 +39,18 @@ async def healthz(request: Request) -> Health:
     "/readyz",
     operation_id="checkReadiness",
     responses=responses("invalid_request", "draining", "unavailable"),
+    response_model_exclude_unset=True,
 )
-async def readyz(backend: BackendDep) -> Health:
+@is_open
+async def readyz(request: Request) -> Health:
     """Tell that the gateway takes every request: it can write, has room, is not about to stop."""
+    backend = gateway_of(request).backend
     if backend.is_draining:
         raise Draining
     if backend.refusal is not None:
         raise Unavailable(backend.refusal)
-    return Health(status="ok")
+    warnings = list(gateway_of(request).credentials.warnings())
+    return Health(status="ok", warnings=warnings) if warnings else Health(status="ok")
 
 
 @router.get(
@@ -57,6 +65,7 @@ async def readyz(backend: BackendDep) -> Health:
         **responses("invalid_request"),
     },
 )
+@needs(Verb.ADMIN, opened_by="open_metrics")
 async def metrics(request: Request) -> Response:
     """Tell what is counted, for Prometheus."""
     text = gateway_of(request).metrics.text()
@@ -64,6 +73,7 @@ async def metrics(request: Request) -> Response:
 
 
 @router.get("/asyncapi.json", include_in_schema=False)
+@is_open
 async def asyncapi_document() -> Response:
     """Tell what is said over the WebSocket (AsyncAPI)."""
     return Response(await asyncio.to_thread(_asyncapi), media_type="application/json")
@@ -75,6 +85,7 @@ def _asyncapi() -> bytes:
 
 
 @router.get("/v1/limits", operation_id="describeLimits", responses=responses("invalid_request"))
+@needs()
 async def limits(limits: LimitsDep) -> Limits:
     """Tell the bounds of this gateway."""
     return limits

@@ -1,6 +1,6 @@
 """Sockets: the multiplexed WebSocket, and two short forms that subscribe from the URL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -9,10 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headgate.app.http.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL
+from headgate.app.http.credentials import TICKET, access_of_handshake
 from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
 from headgate.app.live.client_frames import INSTANCE
-from headgate.app.live.closing import TRY_LATER
+from headgate.app.live.closing import code_of
 from headgate.app.live.connection import Connection
 from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
 from headgate.app.live.intents import SubscribeIntent
@@ -60,7 +62,7 @@ async def stream_socket(socket: WebSocket) -> None:
 
     def first() -> SubscribeIntent:
         check_path(socket)
-        query = StreamSocketQuery.model_validate(dict(socket.query_params))
+        query = StreamSocketQuery.model_validate(_query_of(socket))
         _check_credit(socket, query)
         return SubscribeIntent(
             rid=None,
@@ -85,7 +87,7 @@ async def group_socket(socket: WebSocket) -> None:
 
     def first() -> SubscribeIntent:
         check_path(socket)
-        query = GroupSocketQuery.model_validate(dict(socket.query_params))
+        query = GroupSocketQuery.model_validate(_query_of(socket))
         _check_credit(socket, query)
         consumer = query.consumer
         return SubscribeIntent(
@@ -136,17 +138,31 @@ class SocketRoutes:
 async def _serve(socket: WebSocket, first: Callable[[], SubscribeIntent] | None) -> None:
     gateway = gateway_of(socket)
     offered = socket.scope.get("subprotocols", [])
-    await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    await socket.accept(_chosen(offered))
     try:
+        access = access_of_handshake(gateway.auth, socket.scope)
         gateway.check_room()
     except GatewayError as error:
         with suppress(WebSocketDisconnect, RuntimeError):
-            problem = ProblemFrame(problem=problem_of(error, INSTANCE))
-            await socket.send_text(problem.model_dump_json(exclude_none=True))
-            await socket.close(TRY_LATER)
+            problem = problem_of(error, INSTANCE)
+            frame = ProblemFrame(problem=problem)
+            await socket.send_text(frame.model_dump_json(exclude_none=True))
+            await socket.close(code_of(problem))
         return
     with gateway.metrics.connection("websocket"):
-        await Connection(socket, gateway).serve(first)
+        await Connection(socket, gateway, access).serve(first)
+
+
+def _chosen(offered: Sequence[str]) -> str | None:
+    """Return the subprotocol to answer with; a browser fails if none of its offers is chosen."""
+    if SUBPROTOCOL in offered:
+        return SUBPROTOCOL
+    return next((each for each in offered if each.startswith(TOKEN_SUBPROTOCOL)), None)
+
+
+def _query_of(socket: WebSocket) -> dict[str, str]:
+    """Return what the URL says, but for a ticket."""
+    return {name: text for name, text in socket.query_params.items() if name != TICKET}
 
 
 def _check_credit(socket: WebSocket, query: SocketQuery) -> None:

@@ -5,7 +5,9 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from headgate.app.http.dependencies import BackendDep, LimitsDep, StreamDep, check_at_most
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep, check_at_most
 from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import CURSOR, page_after
@@ -39,8 +41,9 @@ patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOpe
     response_model=Streams,
     responses=responses("invalid_request"),
 )
+@needs()
 async def list_streams(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     prefix: Annotated[str, Query(description="Only names that start so.")] = "",
     limit: Annotated[int, Query(ge=1, description="Streams in one page.")] = 100,
@@ -49,7 +52,7 @@ async def list_streams(
     """List streams by name (SCAN TYPE stream)."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     page = page_after(cursor, limit)
-    infos = await backend.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
+    infos = await access.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
     streams, next_cursor = page.of(infos)
     return json_answer(
         {"streams": await array_in_turns(streams, _wire_stream), "next_cursor": next_cursor}
@@ -76,11 +79,12 @@ def _wire_stream(info: StreamInfo) -> msgspec.Raw:
         ),
     },
 )
+@needs(Verb.MANAGE)
 async def create_stream(
-    backend: BackendDep, stream: StreamDep, response: Response, config: StreamConfig | None = None
+    access: AccessDep, stream: StreamDep, response: Response, config: StreamConfig | None = None
 ) -> Stream:
     """Create an empty stream. A stream is also created by its first append."""
-    created = await backend.perform(CreateStream(stream, (config or StreamConfig()).to_engine()))
+    created = await access.perform(CreateStream(stream, (config or StreamConfig()).to_engine()))
     response.status_code = 201 if created.is_new else 200
     return Stream.of(created.info)
 
@@ -91,8 +95,9 @@ async def create_stream(
     response_model=StreamDetail,
     responses=responses("stream_not_found", "invalid_request"),
 )
+@needs(Verb.READ, Verb.MANAGE)
 async def describe_stream(
-    backend: BackendDep,
+    access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
     full: Annotated[bool, Query(description="Tell entries, groups and consumers too.")] = False,
@@ -107,16 +112,16 @@ async def describe_stream(
     groups, consumers and pending entries have all of it. Large entries are fewer than `count`.
     """
     check_at_most(count, limits.read_entries_max, pointer="/query/count")
-    info = await backend.perform(DescribeStream(stream))
-    first = await backend.perform(Range(stream, limit=1))
-    last = await backend.perform(Range(stream, reverse=True, limit=1))
+    info = await access.perform(DescribeStream(stream))
+    first = await access.perform(Range(stream, limit=1))
+    last = await access.perform(Range(stream, reverse=True, limit=1))
     answer = Stream.of(info).model_dump(by_alias=True, exclude_unset=True)
     answer |= {
         "first_entry": entry_wire(first[0]) if first else None,
         "last_entry": entry_wire(last[0]) if last else None,
     }
     if full:
-        detail = await backend.perform(
+        detail = await access.perform(
             DetailStream(
                 stream,
                 count=count or limits.read_entries_max,
@@ -145,9 +150,10 @@ def _wire_group_detail(detail: EngineGroupDetail) -> msgspec.Raw:
         "malformed", "stream_not_found", "unsupported_media_type", "invalid_request"
     ),
 )
-async def update_stream(backend: BackendDep, stream: StreamDep, patch: StreamConfig) -> Stream:
+@needs(Verb.MANAGE)
+async def update_stream(access: AccessDep, stream: StreamDep, patch: StreamConfig) -> Stream:
     """Change a stream's configuration by a merge patch: null removes a bound."""
-    return Stream.of(await backend.perform(UpdateStream(stream, patch.to_patch())))
+    return Stream.of(await access.perform(UpdateStream(stream, patch.to_patch())))
 
 
 @router.delete(
@@ -156,9 +162,10 @@ async def update_stream(backend: BackendDep, stream: StreamDep, patch: StreamCon
     status_code=204,
     responses=responses("stream_not_found", "invalid_request"),
 )
-async def delete_stream(backend: BackendDep, stream: StreamDep) -> None:
+@needs(Verb.MANAGE)
+async def delete_stream(access: AccessDep, stream: StreamDep) -> None:
     """Delete a stream with its groups (DEL). Its blocked readers are told."""
-    if not await backend.perform(DeleteStream(stream)):
+    if not await access.perform(DeleteStream(stream)):
         raise StreamNotFound(stream)
 
 
@@ -169,6 +176,7 @@ async def delete_stream(backend: BackendDep, stream: StreamDep) -> None:
         "malformed", "invalid_id", "stream_not_found", "unsupported_media_type", "invalid_request"
     ),
 )
-async def trim_stream(backend: BackendDep, stream: StreamDep, trim: Trim) -> Trimmed:
+@needs(Verb.MANAGE)
+async def trim_stream(access: AccessDep, stream: StreamDep, trim: Trim) -> Trimmed:
     """Remove the oldest entries (XTRIM)."""
-    return Trimmed(removed=await backend.perform(TrimRequest(stream, trim.to_request("/body"))))
+    return Trimmed(removed=await access.perform(TrimRequest(stream, trim.to_request("/body"))))

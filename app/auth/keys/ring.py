@@ -11,6 +11,9 @@ from headgate.app.auth.principal import Principal, Unauthenticated
 _NO_KEY = "0" * 64
 """Compared with where there is no such key, so that this takes as long."""
 
+_MARK_LENGTH = 16
+"""Characters of the hash of a secret that tell it from others of its key."""
+
 _INVALID = "The API key is not valid."
 _EXPIRED = "The API key has expired."
 
@@ -67,14 +70,27 @@ class KeyRing:
         self.used_at_ms[key.id] = now_ms
         return self._principal(key, matching[0])
 
-    def principal_of(self, key_id: str, now_ms: int) -> Principal | None:
-        """Return the principal of the present secret of a key; None: the key opens nothing."""
+    def mark_of(self, principal: Principal) -> str | None:
+        """Return which secret of which key a principal has, without the secret; None: no key."""
+        return next(
+            (
+                f"{secret.key}.{secret.sha256[:_MARK_LENGTH]}"
+                for secret, known in self._principals.items()
+                if known is principal
+            ),
+            None,
+        )
+
+    def owner_of(self, mark: str, now_ms: int) -> Principal | None:
+        """Return the principal with this mark; None if its secret opens nothing any more."""
+        key_id, _, beginning = mark.partition(".")
         key = self._keys.get(key_id)
-        if key is None or key.revoked_at_ms is not None:
-            return None
-        if key.expires_at_ms is not None and key.expires_at_ms <= now_ms:
-            return None
-        return self._principal(key, key.sha256)
+        for each in () if key is None else key.hashes:
+            if key is not None and each[:_MARK_LENGTH] == beginning:
+                expires_at_ms = key.expiry_of(each)
+                if expires_at_ms is None or expires_at_ms > now_ms:
+                    return self._principal(key, each)
+        return None
 
     def replace(self, keys: Mapping[str, ApiKey]) -> None:
         """Take the keys of a file that has changed.

@@ -11,6 +11,9 @@ class Health(BaseModel):
     """Whether the gateway lives, or is ready."""
 
     status: Literal["ok"]
+    warnings: list[str] | None = Field(
+        None, description="What an operator should look at; the log says more."
+    )
 
 
 class JournalState(BaseModel):

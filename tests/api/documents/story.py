@@ -19,10 +19,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import httpx
 import pyarrow as pa
 from fastapi import FastAPI
+from pydantic import SecretStr
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.http.operation import ARROW
-from headgate.app.main import create_app
+from headgate.app.main import create_app, open_credentials
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.engine import Engine
@@ -134,7 +135,9 @@ async def played(data_dir: Path) -> dict[str, Any]:
         data_dir: an empty directory, for the gateway whose journal is looked at.
     """
     clock = StoryClock()
-    async with _gateway(Settings(data_dir=MEMORY, **OF_THE_MACHINE), clock) as story:
+    async with _gateway(
+        Settings(data_dir=MEMORY, ticket_secret=SecretStr("0" * 32), **OF_THE_MACHINE), clock
+    ) as story:
         await _streams_and_entries(story)
         await _groups(story)
         await _bulk(story)
@@ -240,6 +243,8 @@ async def _redis_words(story: Recorder) -> None:
 async def _the_end(story: Recorder) -> None:
     await story.ask("DELETE", "/v1/streams/orders/groups/billing")
     await story.ask("DELETE", "/v1/streams/orders.dead")
+    ticket = {"stream": "orders", "do": ["read"], "ttl_ms": 60_000}
+    await story.ask("POST", "/v1/tickets", json=ticket)
     for path in ("/healthz", "/readyz", "/v1/limits"):
         await story.ask("GET", path)
     counted = await story.ask("GET", "/metrics")
@@ -249,7 +254,7 @@ async def _the_end(story: Recorder) -> None:
 
 def _app(settings: Settings, clock: StoryClock | None) -> FastAPI:
     backend = None if clock is None else EmbeddedBackend(Engine(MemoryStorage(), clock=clock))
-    return create_app(settings, backend)
+    return create_app(settings, backend, open_credentials(settings, clock))
 
 
 @asynccontextmanager

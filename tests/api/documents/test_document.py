@@ -24,7 +24,7 @@ async def test_the_conversation_is_described_frame_by_frame(live: Live) -> None:
 
     kinds = {name.partition("_")[2] for name in messages if name.startswith("receive_")}
     assert kinds == {
-        "subscribe", "unsubscribe", "credit", "ack", "nack", "extend", "append", "ping",
+        "subscribe", "unsubscribe", "credit", "ack", "nack", "extend", "append", "ping", "auth",
     }  # fmt: skip
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert references <= schemas.keys()
@@ -43,7 +43,7 @@ async def test_every_operation_has_a_name_a_description_and_only_problems_as_err
 ) -> None:
     document = (await live.http.get("/openapi.json")).json()
     operations = [each for path in document["paths"].values() for each in path.values()]
-    assert len({each["operationId"] for each in operations}) == len(operations) == 49
+    assert len({each["operationId"] for each in operations}) == len(operations) == 50
     assert all(each["description"] for each in operations)
     errors = [
         response

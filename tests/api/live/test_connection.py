@@ -51,7 +51,7 @@ class Client:
 
     async def _serve(self, socket: WebSocket, live: Live) -> None:
         await socket.accept()
-        await Connection(socket, live.gateway).serve()
+        await Connection(socket, live.gateway, None).serve()
 
     async def _hear(self, message: Any) -> None:
         if message["type"] == "websocket.send":

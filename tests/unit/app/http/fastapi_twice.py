@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headgate.app.auth.needs import OPEN
 from headgate.app.http.layers import put_together
 from headgate.app.http.operation import Operation
 from headgate.app.main import create_app
@@ -19,6 +20,12 @@ Build = Callable[[FastAPI, Callable[..., APIRouter]], None]
 """Adds to an app, with routers that are made by the second argument."""
 
 _COMPARED = ("allow", "content-type", "www-authenticate")
+
+
+class OpenOperation(Operation):
+    """An operation of ours that everybody may ask, as stock FastAPI has it."""
+
+    needs = OPEN
 
 
 @dataclass
@@ -44,7 +51,7 @@ async def built_twice(build: Build) -> AsyncIterator[Twice]:
     """Build the same routes on both."""
     gateway = create_app(Settings(data_dir=MEMORY)).state.gateway
     stock, ours = FastAPI(redirect_slashes=False), FastAPI(redirect_slashes=False)
-    for app, route_class in ((stock, APIRoute), (ours, Operation)):
+    for app, route_class in ((stock, APIRoute), (ours, OpenOperation)):
         build(app, lambda made=route_class, **options: APIRouter(route_class=made, **options))
     put_together(ours)
     twice = Twice(stock, ours)

@@ -18,9 +18,8 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from headgate.app.http.layers import put_together
-from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import Unsupported
-from tests.unit.app.http.fastapi_twice import built_twice
+from tests.unit.app.http.fastapi_twice import OpenOperation, built_twice
 
 
 class Item(BaseModel):
@@ -124,7 +123,7 @@ async def plain() -> int:
 def test_a_route_is_refused_with_its_name(
     function: Callable[..., Any], options: dict[str, Any], what: str
 ) -> None:
-    router = APIRouter(route_class=Operation)
+    router = APIRouter(route_class=OpenOperation)
 
     with pytest.raises(Unsupported) as caught:
         router.add_api_route("/v1/things", function, methods=["POST"], **options)
@@ -134,14 +133,14 @@ def test_a_route_is_refused_with_its_name(
 
 
 def test_a_router_that_takes_bodies_of_no_type_is_refused() -> None:
-    router = APIRouter(route_class=Operation, strict_content_type=False)
+    router = APIRouter(route_class=OpenOperation, strict_content_type=False)
 
     with pytest.raises(Unsupported, match="a body that does not say what it is"):
         router.add_api_route("/v1/things", plain)
 
 
 def test_what_an_including_router_adds_is_refused() -> None:
-    router, app = APIRouter(route_class=Operation), FastAPI()
+    router, app = APIRouter(route_class=OpenOperation), FastAPI()
     router.add_api_route("/things", plain)
     app.include_router(router, prefix="/v1", dependencies=[Depends(yielding)])
 
@@ -150,7 +149,7 @@ def test_what_an_including_router_adds_is_refused() -> None:
 
 
 def test_dependencies_of_an_app_that_a_route_would_not_have_are_refused() -> None:
-    router, app = APIRouter(route_class=Operation), FastAPI(dependencies=[Depends(plain)])
+    router, app = APIRouter(route_class=OpenOperation), FastAPI(dependencies=[Depends(plain)])
     router.add_api_route("/things", plain)
     app.router.routes.extend(router.routes)
 
@@ -159,7 +158,7 @@ def test_dependencies_of_an_app_that_a_route_would_not_have_are_refused() -> Non
 
 
 def test_a_route_that_would_be_found_in_place_of_another_is_refused() -> None:
-    router, app = APIRouter(route_class=Operation), FastAPI()
+    router, app = APIRouter(route_class=OpenOperation), FastAPI()
     router.add_api_route("/things/{name}", plain)
     router.add_api_route("/things/all", plain)
     app.include_router(router)
@@ -176,7 +175,7 @@ def test_what_an_app_itself_would_do_is_refused(options: dict[str, Any]) -> None
 
 async def test_a_route_that_comes_too_late_answers_nothing() -> None:
     async with built_twice(lambda app, router: None) as twice:
-        router = APIRouter(route_class=Operation)
+        router = APIRouter(route_class=OpenOperation)
         router.add_api_route("/late", plain)
         twice.ours.include_router(router)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from headgate.app.auth.access import Access, HomeAccess
+from headgate.app.auth.principal import home
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.live.followed import (
     ClaimedAway,
@@ -85,6 +87,10 @@ async def reading(subscription: Subscription, **until: Any) -> AsyncIterator[Rea
         yield Reader(coming)
 
 
+def _access(engine: Driver) -> Access:
+    return HomeAccess(EmbeddedBackend(engine), home())
+
+
 def stream(
     engine: Driver,
     after: EntryId | From = MIN_ID,
@@ -93,7 +99,7 @@ def stream(
 ) -> StreamSubscription:
     given = None if credit is None else Credit(credit, limit=10)
     return StreamSubscription(
-        EmbeddedBackend(engine), StreamCursor(S, after), credit=given, beat_ms=beat_ms
+        _access(engine), StreamCursor(S, after), credit=given, beat_ms=beat_ms
     )
 
 
@@ -115,7 +121,7 @@ async def group(
         random=Random(1),
     )
     given = None if credit is None else Credit(credit, limit=10)
-    return GroupSubscription(EmbeddedBackend(engine), subscriber, info, credit=given, **terms)
+    return GroupSubscription(_access(engine), subscriber, info, credit=given, **terms)
 
 
 async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:

@@ -238,10 +238,15 @@ def test_the_owner_of_a_ticket_is_the_principal_of_its_key() -> None:
     keys = stored(text), stored(expiring, expires_at_ms=NOW_MS), stored(revoked, revoked_at_ms=0)
     ring = ring_of(*keys)
 
-    assert ring.principal_of(text.id, NOW_MS) is ring.verify(str(text), NOW_MS)
-    assert ring.principal_of(expiring.id, NOW_MS) is None
-    assert ring.principal_of(revoked.id, NOW_MS) is None
-    assert ring.principal_of("unknown", NOW_MS) is None
+    principal = ring.verify(str(text), NOW_MS)
+    mark = ring.mark_of(principal)
+    assert mark is not None
+    assert text.secret not in mark
+    assert ring.owner_of(mark, NOW_MS) is principal
+    for gone in (expiring, revoked):
+        assert ring.owner_of(f"{gone.id}.{gone.sha256[:16]}", NOW_MS) is None
+    assert ring.owner_of(f"{text.id}.{revoked.sha256[:16]}", NOW_MS) is None
+    assert ring.owner_of("unknown", NOW_MS) is None
 
 
 def test_a_ring_is_configured_once_there_was_a_file() -> None:

@@ -1,0 +1,206 @@
+"""Authenticator: from a credential to the access of a principal, whatever the way in.
+
+A credential is verified once. After that it costs a look into a dictionary, until it ends.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeVar
+from weakref import WeakSet
+
+from headgate.app.auth.access import Access, HomeAccess
+from headgate.app.auth.expiry import Expiry
+from headgate.app.auth.grants import Right
+from headgate.app.auth.needs import Needs
+from headgate.app.auth.principal import Principal, Unauthenticated, home
+from headgate.app.auth.tickets import Tickets
+from headgate.app.backends.port import Backend
+from headgate.engine.clock import Clock
+
+KNOWN_MAX = 10_000
+"""Credentials that are remembered as verified."""
+
+Key = TypeVar("Key", bytes, str)
+
+_KEY_PREFIX = "hg_"
+_SCHEME = "bearer "
+
+_INVALID = "The credential is not valid."
+
+
+class Verifier(Protocol):
+    """Knows credentials of one kind."""
+
+    def verify(self, token: str, now_ms: int) -> Principal:
+        """Return whose credential it is.
+
+        Raises:
+            Unauthenticated: it is not valid.
+        """
+        ...
+
+
+class KeyVerifier(Verifier, Protocol):
+    """Knows API keys."""
+
+    @property
+    def is_configured(self) -> bool:
+        """Tell whether there are keys, or have been."""
+        ...
+
+
+class Authenticator:
+    """Knows who asks."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        keys: KeyVerifier,
+        tokens: Verifier | None,
+        tickets: Tickets,
+        clock: Clock,
+        anonymous: Collection[Right] | None = None,
+        opened: Collection[str] = (),
+    ) -> None:
+        """Let principals use a backend.
+
+        Args:
+            backend: what they use.
+            keys: API keys.
+            tokens: tokens of an issuer; None: there is none.
+            tickets: what signs and verifies tickets.
+            clock: tells when credentials end.
+            anonymous: rights of requests without a credential; None: these may do nothing, or
+                everything where there are no credentials.
+            opened: settings that open operations to everybody.
+        """
+        self._backend = backend
+        self._keys = keys
+        self._tokens = tokens
+        self.tickets = tickets
+        self._clock = clock
+        self._opened = frozenset(opened)
+        self._home: HomeAccess | None = None
+        self._is_allowed = anonymous is not None
+        nobody = Principal("anonymous", tuple(anonymous or ()), is_anonymous=True)
+        self._anonymous = Access(backend, nobody)
+        self._by_header: dict[bytes, Access] = {}
+        self._by_ticket: dict[str, Access] = {}
+        self._of_tokens: WeakSet[Principal] = WeakSet()
+        if not self._has_any():
+            self._home = HomeAccess(backend, home())
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether everybody may do everything: there are no credentials."""
+        return self._home is not None
+
+    def look_again(self) -> None:
+        """See whether there are credentials now. From then on they are needed, for good."""
+        if self._home is not None and self._has_any():
+            self._home.principal.end("The gateway asks for credentials now.")
+            self._home = None
+
+    def anonymous(self) -> Access:
+        """Return the access of a request without a credential."""
+        return self._home or self._anonymous
+
+    def by_header(self, value: bytes) -> Access:
+        """Return the access of who sends this `Authorization`.
+
+        Raises:
+            Unauthenticated: the credential is not valid. It is never taken for none.
+        """
+        if self._home is not None:
+            return self._home
+        access = self._by_header.get(value)
+        if access is None or not self._is_good(access):
+            text = value.decode("latin-1")
+            if text[: len(_SCHEME)].lower() != _SCHEME:
+                raise Unauthenticated("Send `Authorization: Bearer` and a key or a token.")
+            access = Access(self._backend, self.verify(text[len(_SCHEME) :].strip()))
+            _remember(self._by_header, value, access)
+        return access
+
+    def by_ticket(self, ticket: str) -> Access:
+        """Return the access of who has this ticket; raises as `by_header`."""
+        if self._home is not None:
+            return self._home
+        access = self._by_ticket.get(ticket)
+        if access is None or not self._is_good(access):
+            access = Access(self._backend, self.tickets.verify(ticket))
+            _remember(self._by_ticket, ticket, access)
+        return access
+
+    def by_token(self, token: str) -> Access:
+        """Return the access of who has this key or token; raises as `by_header`."""
+        return self.by_header(_SCHEME.encode() + token.encode("latin-1", errors="replace"))
+
+    def verify(self, token: str) -> Principal:
+        """Return whose key or token it is.
+
+        Raises:
+            Unauthenticated: it is not valid.
+        """
+        now_ms = self._clock.wall_ms()
+        if token.startswith(_KEY_PREFIX):
+            return self._keys.verify(token, now_ms)
+        if self._tokens is None:
+            raise Unauthenticated(_INVALID)
+        principal = self._tokens.verify(token, now_ms)
+        self._of_tokens.add(principal)
+        return principal
+
+    def end_tokens(self, keys: Collection[str | None]) -> None:
+        """End the tokens that were verified with keys of the issuer that are no longer good."""
+        for principal in list(self._of_tokens):
+            if principal.key in keys:
+                principal.end("The key that signed the token has been withdrawn.")
+
+    def check(self, access: Access, needs: Needs) -> None:
+        """Refuse an operation to who has no right of its kind at all.
+
+        Raises:
+            Forbidden: naming what is missing.
+            Unauthenticated: likewise, and nobody has said who asks.
+        """
+        if needs.opened_by is None or needs.opened_by not in self._opened:
+            access.check(needs.verbs)
+
+    def forget(self) -> None:
+        """Let all credentials be verified anew. What they opened stays open."""
+        self._by_header.clear()
+        self._by_ticket.clear()
+
+    def at_end(self, principal: Principal, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call back once a credential has ended, for whatever reason; returns how to cancel that.
+
+        The callback is called once, and not before this returns.
+        """
+        forget = principal.at_end(callback)
+        if principal.ending is not None:
+            forget()
+            return asyncio.get_running_loop().call_soon(callback).cancel
+        if principal.expires_at_ms is None:
+            return forget
+        expiry = Expiry(principal, self._clock)
+
+        def forget_both() -> None:
+            expiry.cancel()
+            forget()
+
+        return forget_both
+
+    def _is_good(self, access: Access) -> bool:
+        principal = access.principal
+        return principal.ending is None and not principal.is_expired(self._clock)
+
+    def _has_any(self) -> bool:
+        return self._is_allowed or self._keys.is_configured or self._tokens is not None
+
+
+def _remember(known: dict[Key, Access], credential: Key, access: Access) -> None:
+    if len(known) >= KNOWN_MAX:
+        del known[next(iter(known))]  # the oldest
+    known[credential] = access

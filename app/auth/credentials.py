@@ -1,0 +1,125 @@
+"""Credentials: opens everything that an authenticator needs, and follows its changes."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from headgate.app.auth.authenticator import Authenticator
+from headgate.app.auth.grants import Grant, Right
+from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.keys.watch import KeyWatch
+from headgate.app.auth.private_file import write_private
+from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
+from headgate.app.backends.port import Backend
+from headgate.engine.clock import Clock, SystemClock
+
+_TICKET_SECRET = "ticket-secret"  # noqa: S105 the name of its file
+_FORGET_INTERVAL_S = 60.0
+
+
+class CredentialOptions(NamedTuple):
+    """What an operator has chosen."""
+
+    data_dir: Path | None = None  # None: nothing is kept
+    keys_file: Path | None = None  # None: that of the data directory, if there is one
+    ticket_secret: str | None = None
+    anonymous: Sequence[Grant] | None = None  # None: not allowed
+    opened: Sequence[str] = ()  # settings that open operations to everybody
+
+
+class Credentials:
+    """The credentials of a gateway. Call `load`, then `authenticator`; `run` follows changes."""
+
+    def __init__(self, options: CredentialOptions, clock: Clock | None = None) -> None:
+        """Get ready; nothing is read yet."""
+        self._options = options
+        self._clock = clock or SystemClock()
+        path = options.keys_file
+        if path is None and options.data_dir is not None:
+            path = options.data_dir / "keys.json"
+        self._keys: KeyWatch | None = None
+        if path is not None:
+            self._keys = KeyWatch(
+                path,
+                data_dir=options.data_dir,
+                now_ms=self._clock.wall_ms,
+                on_appear=self._look_again,
+            )
+        self._ring = KeyRing() if self._keys is None else self._keys.ring
+        self._anonymous: list[Right] | None = None
+        self._authenticator: Authenticator | None = None
+
+    def load(self) -> None:
+        """Read the files.
+
+        Raises:
+            ValueError: one of them has a fault; the text names it.
+        """
+        if self._options.anonymous is not None:
+            self._anonymous = [grant.bind({}) for grant in self._options.anonymous]
+        if self._keys is not None:
+            self._keys.load()
+
+    def authenticator(self, backend: Backend) -> Authenticator:
+        """Return what knows the principals of a backend."""
+        made = Authenticator(
+            backend,
+            keys=self._ring,
+            tokens=None,
+            tickets=Tickets(self._ticket_secret(), self._ring, self._clock),
+            clock=self._clock,
+            anonymous=self._anonymous,
+            opened=self._options.opened,
+        )
+        self._authenticator = made
+        return made
+
+    @property
+    def are_configured(self) -> bool:
+        """Tell whether there are keys or an issuer of tokens."""
+        return self._ring.is_configured
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what is wrong, for everybody to see; the log has the details."""
+        if self._keys is not None and self._keys.warning is not None:
+            yield "The keys file cannot be used as it is: what was read before stays in use."
+
+    async def run(self) -> None:
+        """Follow the files, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self._keys is not None:
+                tasks.create_task(self._keys.run())
+            tasks.create_task(self._verify_anew())
+
+    async def close(self) -> None:
+        """Save when keys were used."""
+        if self._keys is not None:
+            await self._keys.close()
+
+    async def _verify_anew(self) -> None:
+        """Let keys be verified anew now and then, so that it is known when they were used."""
+        while self._authenticator is not None:
+            await asyncio.sleep(_FORGET_INTERVAL_S)
+            self._authenticator.forget()
+
+    def _look_again(self) -> None:
+        if self._authenticator is not None:
+            self._authenticator.look_again()
+
+    def _ticket_secret(self) -> bytes:
+        """Return the secret of tickets: the one chosen, or the one of the data directory."""
+        if self._options.ticket_secret is not None:
+            return self._options.ticket_secret.encode()
+        if self._options.data_dir is None:
+            return new_secret()
+        path = self._options.data_dir / _TICKET_SECRET
+        with suppress(OSError):
+            kept = path.read_bytes()
+            if len(kept) == SECRET_BYTES:
+                return kept
+        secret = new_secret()
+        with suppress(OSError):  # tickets end with the process, then
+            write_private(path, secret)
+        return secret

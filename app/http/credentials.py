@@ -1,0 +1,89 @@
+"""Credentials: where a request or a handshake carries them.
+
+`Authorization` says who asks. A browser can send no header with an EventSource or a WebSocket, so
+there a ticket in the URL or a cookie says it as well, and for a WebSocket a subprotocol. Elsewhere
+a cookie is ignored: it would be sent with whatever a page of another site makes a browser ask for.
+"""
+
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
+
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.authenticator import Authenticator
+from headgate.app.auth.needs import Needs
+
+COOKIE = "headgate_token"
+TICKET = "ticket"
+SUBPROTOCOL = "headgate.bearer."
+"""Before the token, where it is sent as a subprotocol of a WebSocket."""
+
+
+def access_of_request(
+    auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
+) -> Access:
+    """Return the access of who sends a request, once it may do such a thing at all.
+
+    Args:
+        auth: knows the credentials.
+        scope: of the request.
+        sent: its headers.
+        needs: what the operation needs.
+
+    Raises:
+        Unauthenticated: the credential is bad, or there is none and one is needed.
+        Forbidden: the principal has no right of this kind.
+    """
+    if needs.is_open:
+        return auth.anonymous()
+    value = sent.get(b"authorization")
+    if value is not None:
+        access = auth.by_header(value)
+    elif needs.by_url:
+        access = _by_url(auth, scope, sent.get(b"cookie")) or auth.anonymous()
+    else:
+        access = auth.anonymous()
+    auth.check(access, needs)
+    return access
+
+
+def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
+    """Return the access of who opens a WebSocket; None if the handshake does not say who.
+
+    Raises:
+        Unauthenticated: the credential is bad.
+    """
+    sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+    value = sent.get(b"authorization")
+    if value is not None:
+        return auth.by_header(value)
+    token = _offered(scope.get("subprotocols", ()))
+    if token is not None:
+        return auth.by_token(token)
+    return _by_url(auth, scope, sent.get(b"cookie"))
+
+
+def _offered(subprotocols: Iterable[str]) -> str | None:
+    return next(
+        (
+            offered.removeprefix(SUBPROTOCOL)
+            for offered in subprotocols
+            if offered.startswith(SUBPROTOCOL)
+        ),
+        None,
+    )
+
+
+def _by_url(auth: Authenticator, scope: Scope, cookies: bytes | None) -> Access | None:
+    query: bytes = scope["query_string"]
+    if query:
+        ticket = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).get(TICKET)
+        if ticket is not None:
+            return auth.by_ticket(ticket)
+    if cookies is not None:
+        token = cookie_parser(cookies.decode("latin-1")).get(COOKIE)
+        if token is not None:
+            return auth.by_token(token)
+    return None

@@ -1,0 +1,34 @@
+"""Tickets, as they are asked for and answered."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TTL_MS_DEFAULT = 300_000
+TTL_MS_MAX = 3_600_000
+
+
+class TicketRequest(BaseModel):
+    """What a ticket is for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stream: str = Field(description="The one stream that it allows.")
+    group: str | None = Field(None, description="With `consume`: the group.")
+    consumer: str | None = Field(None, description="With `consume`: only as this consumer.")
+    do: Annotated[list[Literal["read", "append", "consume"]], Field(min_length=1, max_length=3)] = (
+        Field(description="What it allows; you must be allowed to do that yourself.")
+    )
+    ttl_ms: int = Field(
+        TTL_MS_DEFAULT,
+        ge=1000,
+        le=TTL_MS_MAX,
+        description="How long it is good, for any number of connections.",
+    )
+
+
+class Ticket(BaseModel):
+    """A ticket for the query of a URL."""
+
+    ticket: str = Field(description="Append `?ticket=` and this to a URL of events or a socket.")
+    expires_at_ms: int = Field(description="When it ends; no later than your own credential.")

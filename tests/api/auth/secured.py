@@ -1,0 +1,96 @@
+"""A gateway that asks for credentials, and the keys to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from headgate.app.auth.grants import Grant, UsageLimits, Verb
+from headgate.app.auth.keys.key import ApiKey, make_key
+from headgate.app.auth.keys.key_file import change_keys
+from headgate.app.settings import Settings
+from tests.api.conftest import Live, running
+
+EVERYTHING = Grant(streams=["*"], do=list(Verb), create=True)
+
+
+@dataclass
+class Keys:
+    """A keys file."""
+
+    path: Path
+    ids: dict[str, str] = field(default_factory=dict)  # by the text of a key
+
+    def add(
+        self, *grants: Grant, name: str = "tester", limits: UsageLimits | None = None, **more: Any
+    ) -> str:
+        """Add a key; returns its text."""
+        text = make_key()
+        key = ApiKey(
+            id=text.id,
+            name=name,
+            sha256=text.sha256,
+            grants=list(grants),
+            created_at_ms=0,
+            **({} if limits is None else {"limits": limits}),
+            **more,
+        )
+        change_keys(self.path, lambda keys: keys.update({key.id: key}))
+        self.ids[str(text)] = text.id
+        return str(text)
+
+    def revoke(self, text: str) -> None:
+        """Revoke a key."""
+
+        def change(keys: dict[str, ApiKey]) -> None:
+            key = keys[self.ids[text]]
+            keys[key.id] = key.model_copy(update={"revoked_at_ms": 1})
+
+        change_keys(self.path, change)
+
+
+@dataclass
+class Secured:
+    """A gateway that asks for credentials."""
+
+    live: Live
+    keys: Keys
+    admin: httpx.AsyncClient
+
+    @asynccontextmanager
+    async def client(self, token: str | None) -> AsyncIterator[httpx.AsyncClient]:
+        """Yield a client that sends this token."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=self.live.url, headers=headers, timeout=30) as http:
+            yield http
+
+    async def key(self, *grants: Grant, **more: Any) -> str:
+        """Add a key; returns its text once the gateway knows it."""
+        text = await asyncio.to_thread(partial(self.keys.add, *grants, **more))
+        async with asyncio.timeout(10), self.client(text) as http:
+            while (await http.get("/v1/limits")).status_code == 401:
+                await asyncio.sleep(0.01)
+        return text
+
+    async def revoke(self, text: str) -> None:
+        """Revoke a key."""
+        await asyncio.to_thread(self.keys.revoke, text)
+
+
+@asynccontextmanager
+async def secured(folder: Path, **settings: Any) -> AsyncIterator[Secured]:
+    """Run a gateway with an admin key, and a keys file to which others can be added.
+
+    Keys that are added while it runs are known to it within a second.
+    """
+    keys = Keys(folder / "keys.json")
+    admin = await asyncio.to_thread(keys.add, EVERYTHING, name="admin")
+    chosen = {"heartbeat_ms": 200, "keys_file": keys.path, **settings}
+    async with running(Settings(**chosen)) as live:
+        live.http.headers["Authorization"] = f"Bearer {admin}"
+        yield Secured(live, keys, live.http)
