@@ -22,6 +22,7 @@ from pydantic_settings import (
 )
 
 from headgate.app.auth.grants import Grants, Limit
+from headgate.app.auth.tokens.algorithms import Algorithm
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
@@ -82,25 +83,6 @@ def _from_json(given: object) -> object:
 
 
 GivenGrants = Annotated[Grants, NoDecode, BeforeValidator(_from_json)]
-
-
-class Algorithm(StrEnum):
-    """How a token is signed (RFC 7518, RFC 8037)."""
-
-    HS256 = "HS256"
-    HS384 = "HS384"
-    HS512 = "HS512"
-    RS256 = "RS256"
-    RS384 = "RS384"
-    RS512 = "RS512"
-    PS256 = "PS256"
-    PS384 = "PS384"
-    PS512 = "PS512"
-    ES256 = "ES256"
-    ES384 = "ES384"
-    ES512 = "ES512"
-    EDDSA = "EdDSA"
-
 
 Algorithms = Annotated[list[Algorithm], NoDecode, BeforeValidator(_split)]
 Networks = Annotated[

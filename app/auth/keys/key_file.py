@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.keys.json_places import JsonFault, outline_of
 from headgate.app.auth.keys.key import ApiKey
 from headgate.app.auth.private_file import lock_of, write_private
@@ -22,7 +23,7 @@ Keys = Mapping[str, ApiKey]
 """Keys by their ids, in the order of the file."""
 
 
-class KeyFileFault(ValueError):
+class KeyFileFault(CredentialFault):
     """The file cannot be read, or is not what it should be. The text names the file and line."""
 
 

@@ -1,0 +1,81 @@
+"""Issuer: puts together what verifies its tokens, as the settings say."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import NamedTuple
+
+from headgate.app.auth.faults import CredentialFault
+from headgate.app.auth.tokens.algorithms import HMAC, Algorithm
+from headgate.app.auth.tokens.claims import ClaimRules
+from headgate.app.auth.tokens.fetching import Fetcher
+from headgate.app.auth.tokens.jwks import Jwks, JwksFile, JwksUrl, OnWithdrawn
+from headgate.app.auth.tokens.verifier import TokenVerifier
+from headgate.app.auth.tokens.verifying_key import VerifyingKey, key_of_file, key_of_secret
+
+
+class IssuerChoices(NamedTuple):
+    """What an operator says of the issuer of tokens; see the settings `jwt_…`."""
+
+    secret: bytes | None = None
+    public_key_file: Path | None = None
+    jwks: str | None = None  # a URL, or the path of a file
+    algorithms: Collection[Algorithm] = ()
+    rules: ClaimRules = ClaimRules()
+
+
+class Issuer(NamedTuple):
+    """What verifies tokens, and what keeps its keys as the issuer has them, if they may change."""
+
+    verifier: TokenVerifier
+    jwks: Jwks | None
+
+
+def open_issuer(
+    choices: IssuerChoices, *, on_withdrawn: OnWithdrawn, jitter: Callable[[], float]
+) -> Issuer:
+    """Return what verifies the tokens of an issuer. It reads files.
+
+    Args:
+        choices: what the operator said; without any key there are no tokens.
+        on_withdrawn: called with the labels of keys that are no longer good.
+        jitter: returns a random number from 0 to 1.
+
+    Raises:
+        CredentialFault: a key cannot be used, or an algorithm has no key.
+    """
+    pinned = choices.algorithms
+    keys: list[VerifyingKey] = []
+    if choices.secret is not None:
+        keys.append(key_of_secret(choices.secret, pinned))
+    if choices.public_key_file is not None:
+        keys.append(key_of_file(choices.public_key_file, pinned))
+    jwks = None
+    if choices.jwks is not None:
+        jwks = _open_jwks(choices.jwks, pinned, on_withdrawn, jitter)
+    _check_algorithms(pinned, keys, has_jwks=jwks is not None)
+    return Issuer(TokenVerifier(keys, jwks, choices.rules), jwks)
+
+
+def _open_jwks(
+    place: str,
+    pinned: Collection[Algorithm],
+    on_withdrawn: OnWithdrawn,
+    jitter: Callable[[], float],
+) -> Jwks:
+    if "://" in place:
+        return JwksUrl(place, Fetcher(place), pinned, on_withdrawn, jitter=jitter)
+    return JwksFile(Path(place), pinned, on_withdrawn)
+
+
+def _check_algorithms(
+    pinned: Collection[Algorithm], keys: Collection[VerifyingKey], *, has_jwks: bool
+) -> None:
+    """Refuse algorithms without a key, and a key set without algorithms."""
+    if has_jwks and pinned and HMAC.issuperset(pinned):
+        raise CredentialFault("a key set has public keys, and none of the algorithms is for these")
+    covered = frozenset[Algorithm]().union(*(key.algorithms for key in keys))
+    if has_jwks:
+        covered |= frozenset(Algorithm) - HMAC
+    missing = [algorithm for algorithm in pinned if algorithm not in covered]
+    if missing:
+        raise CredentialFault(f"there is no key for the algorithm {missing[0]}")

@@ -1,0 +1,187 @@
+"""JWKS: the keys of an issuer, from a file or a URL, kept as they are there.
+
+Nothing is fetched in a request. A fetch that fails changes nothing: the last keys stay in use, and
+`warning` says so.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+
+from headgate.app.auth.tokens.algorithms import Algorithm
+from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySet, KeySetFault, parse_key_set
+from headgate.app.auth.watched_file import LOOK_INTERVAL_S, WatchedFile
+
+log = logging.getLogger("headgate")
+
+REFRESH_INTERVAL_S = 300.0
+ASKED_INTERVAL_S = 10.0
+"""How soon after a fetch unknown keys in tokens can cause another one."""
+
+_RETRY_S_MIN = 1.0
+
+OnWithdrawn = Callable[[frozenset[str]], None]
+"""Takes the labels of keys that are no longer good; `Principal.key` is the label of a token's."""
+
+Fetch = Callable[[], Awaitable[bytes]]
+"""Returns the key set as JSON; raises a KeySetFault."""
+
+
+class Jwks:
+    """The present keys. Its owner runs `run` in a task."""
+
+    def __init__(self, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn) -> None:
+        """Begin without keys.
+
+        Args:
+            pinned: the only algorithms to accept; all that fit the keys if empty.
+            on_withdrawn: called after a change, if there are keys that are no longer good.
+        """
+        self.keys = KeySet()
+        self._pinned = frozenset(pinned)
+        self._on_withdrawn = on_withdrawn
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there was never a good key set."""
+        return len(self.keys) == 0
+
+    @property
+    def warning(self) -> str | None:
+        """Return why the keys may be old; None: they are not."""
+        raise NotImplementedError
+
+    def ask_for_refresh(self) -> None:
+        """Say that a token has a key that is unknown."""
+
+    async def run(self) -> None:
+        """Keep the keys as they are at the source, until cancelled."""
+        raise NotImplementedError
+
+    def _take(self, keys: KeySet) -> None:
+        withdrawn = self.keys.withdrawn_in(keys)
+        self.keys = keys
+        if withdrawn:
+            self._on_withdrawn(withdrawn)
+
+
+class JwksFile(Jwks):
+    """The keys of a file, which may change at any time."""
+
+    def __init__(
+        self, path: Path, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn
+    ) -> None:
+        """Read the file. See `Jwks`.
+
+        Raises:
+            KeySetFault: it cannot be read, or is no key set.
+        """
+        super().__init__(pinned, on_withdrawn)
+        self._file = WatchedFile(path, self._read, self._take)
+        self._file.load()
+        if self.is_empty:
+            raise KeySetFault(f"{path}: there is no such file")
+
+    @property
+    def warning(self) -> str | None:
+        """Return why the file as it is now is not in use; None: it is."""
+        return self._file.warning
+
+    async def run(self) -> None:
+        """Follow the file, until cancelled."""
+        while True:
+            await self._file.look()
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    def _read(self, path: Path) -> KeySet:
+        try:
+            with path.open("rb") as file:
+                data = file.read(SIZE_BYTES_MAX + 1)
+            return parse_key_set(data, self._pinned)
+        except OSError as error:
+            raise KeySetFault(f"{path}: {error.strerror}") from None
+        except KeySetFault as fault:
+            raise KeySetFault(f"{path}: {fault}") from None
+
+
+class JwksUrl(Jwks):
+    """The keys that an issuer publishes."""
+
+    def __init__(
+        self,
+        url: str,
+        fetch: Fetch,
+        pinned: Collection[Algorithm],
+        on_withdrawn: OnWithdrawn,
+        *,
+        jitter: Callable[[], float],
+    ) -> None:
+        """Get ready to fetch. See `Jwks`.
+
+        Args:
+            url: for the log.
+            fetch: fetches the key set.
+            pinned: the only algorithms to accept.
+            on_withdrawn: called when keys are no longer good.
+            jitter: returns a random number from 0 to 1, so that gateways do not fetch in step.
+        """
+        super().__init__(pinned, on_withdrawn)
+        self._url = url
+        self._fetch = fetch
+        self._jitter = jitter
+        self._warning: str | None = f"{url}: the keys are not fetched yet"
+        self._asked = asyncio.Event()
+
+    @property
+    def warning(self) -> str | None:
+        """Return why the last fetch failed; None: it did not."""
+        return self._warning
+
+    def ask_for_refresh(self) -> None:
+        """Say that a token has a key that is unknown: fetch, but not more than once in 10 s."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Fetch now, every five minutes and when asked to; later and later while it fails."""
+        failures = 0
+        while True:
+            is_good = await self._refresh()
+            failures = 0 if is_good else failures + 1
+            await self._pause(self._interval_s(failures))
+
+    async def _refresh(self) -> bool:
+        """Fetch the keys; tells whether that worked."""
+        self._asked.clear()
+        try:
+            keys = parse_key_set(await self._fetch(), self._pinned)
+        except KeySetFault as fault:
+            warning = f"{self._url}: {fault}"
+            if warning != self._warning:
+                log.error(  # noqa: TRY400 the fault says all there is
+                    "keys of the issuer not fetched", extra={"reason": warning}
+                )
+            self._warning = warning
+            return False
+        if self._warning is not None:
+            log.info("keys of the issuer fetched", extra={"keys": len(keys)})
+        self._warning = None
+        self._take(keys)
+        return True
+
+    def _interval_s(self, failures: int) -> float:
+        if failures == 0:
+            interval_s = REFRESH_INTERVAL_S
+        else:
+            interval_s = min(_RETRY_S_MIN * 2 ** min(failures, 10), REFRESH_INTERVAL_S)
+        return interval_s * (0.5 + self._jitter() / 2)
+
+    async def _pause(self, interval_s: float) -> None:
+        """Return when the interval is over, or sooner if asked to."""
+        soonest_s = min(ASKED_INTERVAL_S, interval_s)
+        await asyncio.sleep(soonest_s)
+        try:
+            async with asyncio.timeout(interval_s - soonest_s):
+                await self._asked.wait()
+        except TimeoutError:
+            pass

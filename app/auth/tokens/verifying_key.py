@@ -1,0 +1,182 @@
+"""Verifying key: what a signature is checked with, and by which algorithms only.
+
+The kind of a key decides which algorithms it is for. So a public key can never be taken for the
+secret of an HS algorithm.
+"""
+
+from collections.abc import Collection
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_public_key,
+)
+from cryptography.x509 import load_pem_x509_certificate
+from jwt.algorithms import HMACAlgorithm
+
+from headgate.app.auth.faults import CredentialFault
+from headgate.app.auth.tokens.algorithms import (
+    BY_CURVE,
+    ED25519,
+    HMAC,
+    RSA,
+    RSA_BITS_MAX,
+    RSA_BITS_MIN,
+    SECRET_BYTES_MIN,
+    Algorithm,
+)
+from headgate.app.auth.tokens.compact import KID_CHARACTERS_MAX
+
+PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
+
+_PEM_BYTES_MAX = 64 * 1024
+
+
+class KeyFault(CredentialFault):
+    """A key cannot verify tokens. The text says why, and nothing of the key."""
+
+
+class VerifyingKey(NamedTuple):
+    """A key, and what it may be used for."""
+
+    material: bytes | PublicKey
+    algorithms: frozenset[Algorithm]
+    kid: str | None = None
+    label: str | None = None  # names a key of a key set: its kid, or else its fingerprint
+    fingerprint: str = ""  # of a public key
+
+    def __repr__(self) -> str:
+        """Return which key it is; its material may be a secret."""
+        return f"VerifyingKey({self.label}, {sorted(self.algorithms)})"
+
+
+def key_of_secret(secret: bytes, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
+    """Return the key that a secret is.
+
+    Args:
+        secret: shared with the issuer.
+        pinned: the only algorithms to accept; all that the secret is long enough for if empty.
+
+    Raises:
+        KeyFault: it is too short, or no secret.
+    """
+    try:
+        HMACAlgorithm(HMACAlgorithm.SHA256).prepare_key(secret)
+    except jwt.InvalidKeyError:
+        raise KeyFault("a public key or certificate is no secret: everybody may know it") from None
+    wanted = HMAC.intersection(pinned)
+    for algorithm in sorted(wanted or {Algorithm.HS256}):
+        if len(secret) < SECRET_BYTES_MIN[algorithm]:
+            size = SECRET_BYTES_MIN[algorithm]
+            raise KeyFault(f"a secret for {algorithm} has {size} bytes or more, not {len(secret)}")
+    long_enough = {each for each in HMAC if len(secret) >= SECRET_BYTES_MIN[each]}
+    return VerifyingKey(secret, _pinned(long_enough, pinned))
+
+
+def key_of_file(path: Path, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
+    """Return the public key of a PEM file, or of the certificate in it.
+
+    Raises:
+        KeyFault: it cannot be read, or is no key for these algorithms.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_PEM_BYTES_MAX)
+        return _key_of_pem(text, pinned)
+    except OSError as error:
+        raise KeyFault(f"{path}: {error.strerror}") from None
+    except KeyFault as error:
+        raise KeyFault(f"{path}: {error}") from None
+
+
+def key_of_jwk(jwk: Any, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
+    """Return the key that a member of a key set is (RFC 7517).
+
+    Raises:
+        KeyFault: it is not for verifying tokens, or not by these algorithms.
+    """
+    if not isinstance(jwk, dict):
+        raise KeyFault("a key is a JSON object")
+    kid = jwk.get("kid")
+    if kid is not None and not (isinstance(kid, str) and len(kid) <= KID_CHARACTERS_MAX):
+        raise KeyFault(f"a kid is a text of up to {KID_CHARACTERS_MAX} characters")
+    _check_purpose(jwk)
+    try:
+        material = jwt.PyJWK({**jwk, "alg": None}).key
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError, UnsupportedAlgorithm):
+        raise KeyFault("it is no public key that we know") from None
+    key = _public(material, pinned)
+    own = jwk.get("alg")
+    algorithms = key.algorithms if own is None else key.algorithms & {str(own)}
+    if not algorithms:
+        raise KeyFault(f"its algorithm {own!r} does not fit the key or is not accepted")
+    label = kid or key.fingerprint
+    return key._replace(algorithms=algorithms, kid=kid, label=label)
+
+
+def _check_purpose(jwk: dict[str, Any]) -> None:
+    operations = jwk.get("key_ops", ["verify"])
+    if jwk.get("kty") == "oct":
+        raise KeyFault("it is a secret, which has no place in a set of public keys")
+    if "d" in jwk:
+        raise KeyFault("it is a private key, and no longer private")
+    if jwk.get("use", "sig") != "sig":
+        raise KeyFault("its use is not to verify signatures")
+    if not isinstance(operations, list) or "verify" not in operations:
+        raise KeyFault("its operations are not to verify signatures")
+
+
+def _key_of_pem(text: bytes, pinned: Collection[Algorithm]) -> VerifyingKey:
+    if b"PRIVATE KEY" in text:
+        raise KeyFault("a private key has no place here: give the public key only")
+    if text.count(b"-----BEGIN ") != 1:
+        raise KeyFault("the file should have one public key or certificate in PEM")
+    try:
+        is_certificate = b"-----BEGIN CERTIFICATE" in text
+        key: object = (
+            load_pem_x509_certificate(text).public_key()
+            if is_certificate
+            else load_pem_public_key(text)
+        )
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise KeyFault("the file should have a public key or certificate in PEM") from None
+    return _public(key, pinned)
+
+
+def _public(key: object, pinned: Collection[Algorithm]) -> VerifyingKey:
+    if isinstance(key, RSAPublicKey):
+        if not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:
+            bounds = f"{RSA_BITS_MIN} to {RSA_BITS_MAX} bits"
+            raise KeyFault(f"an RSA key has {bounds}, not {key.key_size}")
+        algorithms = RSA
+    elif isinstance(key, EllipticCurvePublicKey):
+        algorithms = BY_CURVE.get(key.curve.name, frozenset())
+    elif isinstance(key, Ed25519PublicKey):
+        algorithms = ED25519
+    else:
+        raise KeyFault("it is no public key that we know")
+    if not algorithms:
+        raise KeyFault("its curve is not P-256, P-384, P-521 or Ed25519")
+    data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    fingerprint = sha256(data).hexdigest()
+    return VerifyingKey(key, _pinned(algorithms, pinned), fingerprint=fingerprint)
+
+
+def _pinned(
+    algorithms: Collection[Algorithm], pinned: Collection[Algorithm]
+) -> frozenset[Algorithm]:
+    """Return those algorithms of a key that are pinned; all if none is."""
+    remaining = frozenset(algorithms).intersection(pinned or algorithms)
+    if not remaining:
+        raise KeyFault(
+            f"the accepted algorithms have none of the key: {', '.join(sorted(algorithms))}"
+        )
+    return remaining

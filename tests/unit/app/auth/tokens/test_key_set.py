@@ -1,0 +1,112 @@
+"""A key set has what can be used of it, and knows what a later one has withdrawn."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault, parse_key_set
+from tests.unit.app.auth.tokens.issuing import jwk_of, key_set_of
+
+
+def test_keys_that_cannot_be_used_are_skipped_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    keys = parse_key_set(
+        key_set_of(
+            jwk_of("ES256", "good"),
+            {"kty": "oct", "k": "c2VjcmV0", "kid": "secret"},
+            jwk_of("ES256", "encrypts", use="enc"),
+            jwk_of("ES256", "good", 1),
+            {"kty": "future"},
+        )
+    )
+
+    assert len(keys) == 1
+    [record] = caplog.records
+    assert record.__dict__["reasons"] == [
+        "keys[1]: it is a secret, which has no place in a set of public keys",
+        "keys[2]: its use is not to verify signatures",
+        "keys[3]: a key before it has the same kid",
+        "keys[4]: it is no public key that we know",
+    ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"keys": {}}',
+        b'{"keys": []}',
+        b'{"keys": [7]}',
+        b'{"keys": [{"kty": "oct", "k": "AAAA"}]}',
+        b'{"keys": [], "keys": []}',
+        b'{"keys": ' + b"[" * 100_000,
+        json.dumps({"keys": [{}] * 1001}).encode(),
+        b" " * (SIZE_BYTES_MAX + 1),
+    ],
+)
+def test_what_is_no_key_set_is_refused(data: bytes) -> None:
+    with pytest.raises(KeySetFault, match="key set"):
+        parse_key_set(data)
+
+
+@pytest.mark.parametrize(
+    ("after", "withdrawn"),
+    [
+        ([jwk_of("ES256", "b"), jwk_of("ES256", "a")], set()),
+        ([jwk_of("ES256", "a"), jwk_of("ES256", "b"), jwk_of("RS256", "c")], set()),
+        ([jwk_of("ES256", "a"), jwk_of("ES256", "b", use="sig", x5t="x")], set()),
+        ([jwk_of("ES256", "a")], {"b"}),
+        ([jwk_of("ES256", "a"), jwk_of("ES256", "b", 1)], {"b"}),
+        ([jwk_of("RS256", "a"), jwk_of("ES256", "c")], {"a", "b"}),
+    ],
+    ids=range(6),
+)
+def test_what_went_or_changed_is_withdrawn(
+    after: list[dict[str, Any]], withdrawn: set[str]
+) -> None:
+    before = parse_key_set(key_set_of(jwk_of("ES256", "a"), jwk_of("ES256", "b")))
+
+    assert before.withdrawn_in(parse_key_set(key_set_of(*after))) == withdrawn
+
+
+def test_a_key_for_fewer_algorithms_is_withdrawn() -> None:
+    before = parse_key_set(key_set_of(jwk_of("RS256", "a")))
+    after = parse_key_set(key_set_of(jwk_of("RS256", "a", alg="RS256")))
+
+    assert before.withdrawn_in(after) == {"a"}
+
+
+def test_a_key_without_an_id_is_withdrawn_by_its_fingerprint() -> None:
+    before = parse_key_set(key_set_of(jwk_of("ES256"), jwk_of("RS256", "r")))
+    after = parse_key_set(key_set_of(jwk_of("ES256", number=1), jwk_of("RS256", "r")))
+
+    [label] = before.withdrawn_in(after)
+    assert label == before.fitting("ES256")[0].fingerprint
+
+
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none()
+        | st.booleans()
+        | st.floats()
+        | st.text(max_size=9)
+        | st.just("RSA")
+        | st.just("EC"),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["keys", "kty", "kid", "n", "e", "x", "y", "crv", "alg", "use"]),
+                inner,
+            )
+        ),
+    ).map(lambda value: json.dumps({"keys": [value]}).encode())
+)
+def test_anything_is_refused(data: bytes) -> None:
+    with pytest.raises(KeySetFault):
+        parse_key_set(data)
