@@ -27,6 +27,7 @@ COPY --from=build /venv /venv
 ENV PATH=/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     HEADGATE_HOST=0.0.0.0 \
+    HEADGATE_FIRST_KEY=true \
     HEADGATE_DATA_DIR=/data
 USER 10001:10001
 VOLUME /data

@@ -113,7 +113,10 @@ _READ_BY_PAGES = [
     "Headgate-Max-Deleted-Id",
     "Idempotent-Replayed",
     "Location",
+    "RateLimit",
+    "RateLimit-Policy",
     "Retry-After",
+    "WWW-Authenticate",
 ]
 
 
@@ -155,7 +158,7 @@ def create_app(
     mimetypes.init()  # it reads files: not during the first request for /docs
     handlers.install(app)
     document.install(app)
-    put_together(app, in_front=_in_front(settings, gateway.metrics), behind=_behind())
+    put_together(app, in_front=_in_front(settings, gateway), behind=_behind())
     return app
 
 
@@ -221,19 +224,24 @@ def _check_declared() -> None:
         raise Unsupported(f"nobody has said what these need: {', '.join(missing)}")
 
 
-def _in_front(settings: Settings, metrics: Metrics) -> list[Middleware]:
+def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
     """Return the layers of all requests, the outermost first: they count, guard and allow."""
-    hosts, origins = [settings.host, *settings.allowed_hosts], settings.allowed_origins
-    layers = [
-        Middleware(RequestMetrics, metrics),
-        Middleware(OriginGuard, hosts=hosts, origins=origins),
-    ]
+    origins = settings.allowed_origins
+    guard = Middleware(
+        OriginGuard,
+        own_host=settings.host,
+        hosts=settings.allowed_hosts,
+        origins=origins,
+        is_open=lambda: settings.allow_anonymous or gateway.auth.is_open,
+    )
+    layers = [Middleware(RequestMetrics, gateway.metrics), guard]
     if origins:
         cors = Middleware(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["*"],
             allow_headers=["*"],
+            allow_credentials="*" not in origins,  # cookies, which EventSource can send
             expose_headers=_READ_BY_PAGES,
         )
         layers.append(cors)

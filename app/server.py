@@ -1,21 +1,26 @@
 """Server: uvicorn as this gateway runs it, the same for `headgate serve` and for tests."""
 
 import asyncio
+import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from headgate.app.auth.exposure import check_exposure, keys_flags
 from headgate.app.http.dependencies import Gateway
-from headgate.app.settings import LogLevel, Settings
+from headgate.app.settings import MEMORY, LogLevel, Settings
 from headgate.app.transport.certificate import Certificate
 from headgate.app.transport.handshake import over_tls
 from headgate.app.transport.intake import BoundedWebSocket
+from headgate.app.transport.listening import addresses_of
 from headgate.app.transport.requests import in_time
+
+log = logging.getLogger("headgate")
 
 GRACE_S = 5
 """How long open connections may take to end when the gateway is told to stop."""
@@ -49,7 +54,20 @@ class Server(uvicorn.Server):
         self._captured_signals.clear()  # or uvicorn would end by this signal, once it has stopped
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
+        """Start to listen.
+
+        Raises:
+            Exposed: other machines would reach a gateway without credentials.
+        """
+        settings = self._settings
+        if sockets is None:
+            addresses = await asyncio.to_thread(addresses_of, settings.host, settings.port)
+        else:
+            addresses = [str(each.getsockname()[0]) for each in sockets]
+        has_credentials = self._gateway.credentials.are_configured
+        check_addresses(addresses, settings, has_credentials=has_credentials)
+        if settings.allow_anonymous:
+            log.warning("allow_anonymous is set: requests without a credential are served")
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
@@ -85,6 +103,23 @@ class Server(uvicorn.Server):
         self._gateway.draining.set()
         self._gateway.backend.drain()
         await super().shutdown(sockets)
+
+
+def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credentials: bool) -> None:
+    """Refuse to serve other machines without credentials.
+
+    Raises:
+        Exposed: the text names the ways on.
+    """
+    check_exposure(
+        settings.host,
+        addresses,
+        has_credentials=has_credentials,
+        allow_anonymous=settings.allow_anonymous,
+        keys=keys_flags(
+            None if settings.data_dir == MEMORY else settings.data_dir, settings.keys_file
+        ),
+    )
 
 
 def certificate_of(settings: Settings) -> Certificate | None:

@@ -40,7 +40,9 @@ def setting_option(name: str, flag: str | None = None, **attributes: Any) -> Cal
     help_text = (field.description or "").replace("`", "")
     if attributes.get("multiple"):
         help_text += " May be repeated."
-    elif field.default is not None:
+    elif attributes.get("is_flag"):
+        attributes["default"] = None  # not given, so that a variable counts
+    elif field.default not in (None, ""):
         help_text += f"  [default: {field.default}]"
     flag = flag or f"--{name.replace('_', '-')}"
     return click.option(flag, name, help=help_text, **attributes)

@@ -8,17 +8,22 @@ from typing import Any
 
 import click
 
+from headgate.app.auth.exposure import Exposed
+from headgate.app.auth.keys.first import FIRST_KEY, first_key
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.loading import show_progress
 from headgate.app.main import create_app, open_backend, open_credentials
 from headgate.app.runtime import collector
 from headgate.app.runtime.telemetry import set_up_logging
-from headgate.app.server import Server, certificate_of
-from headgate.app.settings import MEMORY, LogLevel
+from headgate.app.server import Server, certificate_of, check_addresses
+from headgate.app.settings import MEMORY, LogLevel, Settings
 from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
+from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import FsyncPolicy
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _take_all_descriptors() -> None:
@@ -28,6 +33,23 @@ def _take_all_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
+def _make_first_key(settings: Settings) -> None:
+    """Make an admin key and print it, if the operator wants one and there are no credentials.
+
+    Raises:
+        KeyFileFault: it cannot be written.
+    """
+    tokens = settings.jwt_secret, settings.jwt_public_key_file, settings.jwt_jwks
+    if not settings.first_key or any(tokens) or settings.data_dir == MEMORY:
+        return
+    keys_file = settings.keys_file or settings.data_dir / "keys.json"
+    key = first_key(settings.data_dir, keys_file, SystemClock().wall_ms())
+    if key is not None:
+        place = settings.data_dir / FIRST_KEY
+        click.echo(f"The first key, which may do everything: {key}", err=True)
+        click.echo(f"It is shown once, and kept in {place}.", err=True)
+
+
 @click.command("serve")
 @config_option
 @setting_option("host")
@@ -35,8 +57,14 @@ def _take_all_descriptors() -> None:
 @setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path))
 @setting_option("fsync", type=click.Choice([policy.value for policy in FsyncPolicy]))
 @setting_option("log_level", type=click.Choice([level.value for level in LogLevel]))
-@setting_option("tls_cert", type=click.Path(dir_okay=False, path_type=Path))
-@setting_option("tls_key", type=click.Path(dir_okay=False, path_type=Path))
+@setting_option("keys_file", type=_FILE)
+@setting_option("first_key", is_flag=True)
+@setting_option("allow_anonymous", is_flag=True)
+@setting_option("open_metrics", is_flag=True)
+@setting_option("tls_cert", type=_FILE)
+@setting_option("tls_key", type=_FILE)
+@setting_option("root_path", metavar="PATH")
+@setting_option("trusted_proxies", multiple=True, metavar="NETWORK")
 @setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
 @setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
 def command(config: Path | None, **flags: Any) -> None:
@@ -47,10 +75,13 @@ def command(config: Path | None, **flags: Any) -> None:
     """
     settings = settings_from(config, flags)
     try:  # before the data is loaded, which may take minutes
-        credentials = open_credentials(settings)
         certificate_of(settings)
+        _make_first_key(settings)
+        credentials = open_credentials(settings)
+        addresses = listening.addresses_of(settings.host, settings.port)
+        check_addresses(addresses, settings, has_credentials=credentials.are_configured)
         sockets = listening.bind(settings.host, settings.port)
-    except (UnusableCertificate, ValueError) as error:
+    except (UnusableCertificate, Exposed, ValueError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(

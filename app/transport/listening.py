@@ -3,6 +3,7 @@
 import errno
 import socket
 from contextlib import ExitStack
+from typing import Any
 
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """`localhost` has an IPv6 address also on machines that speak no IPv6."""
@@ -20,12 +21,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     Raises:
         OSError: the host has no address, or another process has the port.
     """
-    kinds = {
-        (family, address[0]): address
-        for family, _, _, _, address in socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    }
+    kinds = {(family, address[0]): address for family, address in _addresses(host, port)}
     bound: list[socket.socket] = []
     missing: OSError | None = None
     with ExitStack() as opened:
@@ -43,6 +39,20 @@ def bind(host: str, port: int) -> list[socket.socket]:
             raise missing
         opened.pop_all()
     return bound
+
+
+def addresses_of(host: str, port: int) -> list[str]:
+    """Return the addresses that a host stands for.
+
+    Raises:
+        OSError: it has none.
+    """
+    return [str(address[0]) for _, address in _addresses(host, port)]
+
+
+def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
+    kinds = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [(family, address) for family, _, _, _, address in kinds]
 
 
 def _bound(family: int, address: tuple[object, ...]) -> socket.socket:

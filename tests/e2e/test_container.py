@@ -67,6 +67,13 @@ def _running(image: Image, settings: dict[str, str]) -> Iterator[subprocess.Pope
         assert process.wait(30) == 0
 
 
+def _client(image: Image, settings: dict[str, str]) -> httpx.Client:
+    """Return a client with the key that the gateway has made at its first start."""
+    place = image.root / "data" / "first-key"
+    headers = {"Authorization": f"Bearer {place.read_text().strip()}"}
+    return httpx.Client(base_url=settings["HEADGATE_URL"], headers=headers)
+
+
 def _files(root: Path, *, except_for: str) -> set[Path]:
     data = root / except_for.lstrip("/")
     return {path for path in root.rglob("*") if not path.is_relative_to(data)}
@@ -80,16 +87,13 @@ def test_it_starts_keeps_its_data_and_stops_as_told(image: Image, settings: dict
         if may_be(image):
             status = Path(f"/proc/{process.pid}/status").read_text()
             assert "\nUid:" + f"\t{USER}" * 4 in status
-        with httpx.Client(base_url=settings["HEADGATE_URL"]) as client:
+        with _client(image, settings) as client:
             appended = client.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
             assert client.post("/v1/admin/rewrite").status_code == 202
         assert appended.status_code == 201
     assert image.exit_code(image.health, settings) == 1
 
-    with (
-        _running(image, settings),
-        httpx.Client(base_url=settings["HEADGATE_URL"]) as client,
-    ):
+    with _running(image, settings), _client(image, settings) as client:
         read = client.get("/v1/streams/orders/entries", params={"after": "0"}).json()
         assert client.get("/docs").status_code == 200
     assert [entry["id"] for entry in read["entries"]] == [appended.json()["id"]]

@@ -240,7 +240,9 @@ async def test_a_page_on_the_allow_list_may_call_and_see_what_it_needs() -> None
         assert answer.headers["Access-Control-Allow-Origin"] == APP
         assert "Origin" in answer.headers["Vary"]
         exposed = answer.headers["Access-Control-Expose-Headers"]
-        assert {"ETag", "Location", "Retry-After"} <= set(exposed.split(", "))
+        known = {"ETag", "Location", "RateLimit", "RateLimit-Policy", "Retry-After"}
+        assert known | {"WWW-Authenticate"} <= set(exposed.split(", "))
+        assert answer.headers["Access-Control-Allow-Credentials"] == "true"  # cookies
     assert refusal_of(refused) == (404, "stream_not_found", "")
     assert refusal_of(other) == (403, "origin_refused", "")
 
@@ -250,7 +252,7 @@ async def test_a_browser_that_asks_first_is_told_what_it_may_do(method: str) -> 
     asking = {
         "Origin": APP,
         "Access-Control-Request-Method": method,
-        "Access-Control-Request-Headers": "content-type, if-match, headgate-consumer",
+        "Access-Control-Request-Headers": "authorization, content-type, if-match",
     }
     async with running(Settings(allowed_origins=[APP])) as live:
         answer = await live.http.options(ORDERS, headers=asking)
@@ -259,7 +261,8 @@ async def test_a_browser_that_asks_first_is_told_what_it_may_do(method: str) -> 
     assert answer.headers["Access-Control-Allow-Origin"] == APP
     assert method in answer.headers["Access-Control-Allow-Methods"]
     allowed = answer.headers["Access-Control-Allow-Headers"].lower()
-    assert all(name in allowed for name in ("content-type", "if-match", "headgate-consumer"))
+    assert all(name in allowed for name in ("authorization", "content-type", "if-match"))
+    assert answer.headers["Access-Control-Allow-Credentials"] == "true"
 
 
 async def test_configured_hosts_are_answered() -> None:
@@ -277,3 +280,4 @@ async def test_a_star_answers_to_any_host_and_any_page() -> None:
 
     assert answer.status_code == 200
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Access-Control-Allow-Credentials" not in answer.headers

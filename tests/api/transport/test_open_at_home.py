@@ -1,0 +1,85 @@
+"""Without credentials a gateway serves this machine only."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headgate.app.auth.exposure import Exposed
+from headgate.app.cli import main
+from headgate.app.main import create_app
+from headgate.app.server import Server
+from headgate.app.settings import MEMORY, Settings
+from tests.api.conftest import until
+from tests.crash.gateway import Gateway
+
+ABROAD = "0.0.0.0"
+
+
+def serve(*words: str) -> Result:
+    return CliRunner().invoke(main, ["serve", "--port", "0", *words])
+
+
+@pytest.mark.parametrize("host", [ABROAD, "::"])
+def test_a_host_that_others_reach_is_refused(host: str, tmp_path: Path) -> None:
+    ended = serve("--host", host, "--data-dir", str(tmp_path / "data"))
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"Error: Other machines reach {host}, ")
+    assert "headgate keys add me --grant '{" in ended.stderr
+    assert f"--data-dir {tmp_path}/data\n" in ended.stderr
+    assert "--allow-anonymous" in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_this_machine_is_served(host: str) -> None:
+    gateway = await Gateway.start(MEMORY, {"host": host})
+    await gateway.stop()
+
+    assert not any("anonymous" in line for line in gateway.log_lines)
+
+
+async def test_a_first_key_opens_it_to_others(tmp_path: Path) -> None:
+    settings = {"host": ABROAD, "first_key": "true"}
+    first = await Gateway.start(tmp_path, settings)
+    await first.stop()
+    again = await Gateway.start(tmp_path, settings)
+    await again.stop()
+
+    key = (tmp_path / "first-key").read_text().strip()
+    assert key.startswith("hg_")
+    assert sum(key in line for line in first.log_lines) == 1
+    assert not any(key in line for line in again.log_lines)
+
+
+async def test_the_operator_may_let_everybody_in_and_the_log_warns_once() -> None:
+    gateway = await Gateway.start(MEMORY, {"host": ABROAD, "allow_anonymous": "true"})
+    await gateway.stop()
+
+    [line] = [line for line in gateway.log_lines if "allow_anonymous" in line]
+    assert '"WARNING"' in line
+
+
+async def test_a_server_of_a_program_is_no_way_around() -> None:
+    settings = Settings(data_dir=MEMORY, host=ABROAD, port=0)
+    app = await asyncio.to_thread(create_app, settings)
+
+    with pytest.raises(Exposed):
+        await Server(app, settings).serve()
+
+
+async def test_a_server_of_a_program_serves_this_machine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = Settings(data_dir=MEMORY, port=0)
+    app = await asyncio.to_thread(create_app, settings)
+    server = Server(app, settings)
+    serving = asyncio.create_task(server.serve())
+    await until(lambda: server.started)
+    server.should_exit = True
+    await serving
+
+    assert [line for line in caplog.records if line.levelno > logging.INFO] == []
