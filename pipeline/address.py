@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from urllib.parse import urlsplit
 
@@ -25,8 +26,25 @@ def url_of(text: str | None) -> str:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port
+        has_name = "@" in parts.netloc
     except ValueError:
-        is_good = False
+        is_good = has_name = False
+    if has_name:
+        raise ValueError("a URL has no name and password; HEADGATE_TOKEN has the token")
     if not is_good:
         raise ValueError(f"{given!r} is no URL such as {URL}")
     return url.rstrip("/")
+
+
+def is_loopback(url: str) -> bool:
+    """Tell whether a URL is of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def is_plain(url: str) -> bool:
+    """Tell whether others on the network can read what is sent to a URL."""
+    return urlsplit(url).scheme == "http" and not is_loopback(url)

@@ -3,6 +3,7 @@
 GatewayError                  whatever goes wrong between here and the gateway
     GatewayUnavailable        it could not be reached, or kept refusing, until the deadline
     GatewayProblem            it answered with a problem; `code` says which
+CredentialError               the token or the certificates are no good, and nothing was sent
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from urllib.parse import quote
 import httpx
 import pyarrow as pa
 
+from headgate.pipeline.address import is_loopback
+from headgate.pipeline.credential import TOKEN_VARIABLE, Credential, check_way, http
+
 ARROW = "application/vnd.apache.arrow.stream"
 RETRY_TIMEOUT_S = 60.0  # a restart of the gateway takes seconds
-_CONNECT_TIMEOUT_S = 5.0
 _READ_TIMEOUT_S = 60.0
 _BACKOFF_S_MIN = 0.1
 _BACKOFF_S_MAX = 5.0
@@ -29,6 +32,7 @@ _CURSORS_MAX = 1000  # of one plan, by the gateway's contract
 _PAGE = 1000
 _RETRYABLE = (429, 502, 503, 504)
 _NOTHING_WAS_DONE = (429, 503)
+_TOO_MUCH_TIMEOUT_S = 600.0  # of a client that asks for more than it may
 
 
 class GatewayError(Exception):
@@ -122,21 +126,37 @@ class Client:
 
     Args:
         url: base URL, such as http://127.0.0.1:8080.
-        token: sent as a bearer token, if given; never shown.
+        credential: who asks; None: nobody in particular.
+        ca: file of certificates to trust instead of the usual ones.
+        is_insecure: the credential may go over plain http to another machine.
         retry_timeout_s: how long, in seconds, a request is tried again while the gateway cannot
-            be reached or says 429, 502, 503 or 504.
+            be reached or says 502, 503 or 504. Where it says 429, and when to come again, that is
+            waited for, up to ten minutes.
+
+    Raises:
+        CredentialError: the credential must not go there.
 
     Raises (all methods):
         GatewayUnavailable: not served within the retry timeout.
         GatewayProblem: the gateway refused.
+        CredentialError: a file of the token or of certificates cannot be used.
     """
 
     def __init__(
-        self, url: str, token: str | None = None, *, retry_timeout_s: float = RETRY_TIMEOUT_S
+        self,
+        url: str,
+        credential: Credential | None = None,
+        *,
+        ca: str | None = None,
+        is_insecure: bool = False,
+        retry_timeout_s: float = RETRY_TIMEOUT_S,
     ) -> None:
         self.url = url.rstrip("/")
         self.retry_timeout_s = retry_timeout_s
-        self._token = token
+        if credential is not None and not is_insecure:
+            check_way(self.url)
+        self._credential = credential
+        self._ca = ca
         self._http: httpx.Client | None = None
 
     def __repr__(self) -> str:
@@ -266,8 +286,7 @@ class Client:
     @property
     def is_local(self) -> bool:
         """Whether the gateway is on this machine."""
-        host = httpx.URL(self.url).host
-        return host in {"localhost", "::1"} or host.startswith("127.")
+        return is_loopback(self.url)
 
     # Writing in bulk.
 
@@ -369,9 +388,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Request:
         if self._http is None:
-            bearer = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
-            timeout = httpx.Timeout(_READ_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S)
-            self._http = httpx.Client(base_url=self.url, headers=bearer, timeout=timeout)
+            self._http = http(self.url, self._credential, ca=self._ca, timeout_s=_READ_TIMEOUT_S)
         return self._http.build_request(
             method,
             path,
@@ -386,11 +403,11 @@ class Client:
     ) -> httpx.Response:
         """Send until it is answered for good, or the deadline is over."""
         assert self._http is not None
-        deadline = time.monotonic() + self.retry_timeout_s
+        begun = time.monotonic()
         tries = 0
         while True:
             tries += 1
-            retry_after_s = 0.0
+            timeout_s, pause_s = self.retry_timeout_s, _backoff_s(tries)
             try:
                 answer = self._http.send(request, stream=is_stream)
             except httpx.TransportError as error:
@@ -399,23 +416,34 @@ class Client:
             else:
                 if answer.is_success:
                     return answer
-                problem = _problem(answer)
-                may_retry = answer.status_code in (
-                    _RETRYABLE if is_repeatable else _NOTHING_WAS_DONE
-                )
-                if not may_retry:
+                problem = self._problem(answer)
+                if answer.status_code not in (_RETRYABLE if is_repeatable else _NOTHING_WAS_DONE):
                     raise problem
-                retry_after_s = _retry_after_s(answer)
+                may_retry = True
                 why = f"{answer.status_code}: {problem}"
-            pause_s = max(retry_after_s, _backoff_s(tries))
-            if not may_retry or time.monotonic() + pause_s > deadline:
+                pause_s = max(_retry_after_s(answer), pause_s)
+                if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+                    timeout_s = max(timeout_s, _TOO_MUCH_TIMEOUT_S)
+            if not may_retry or time.monotonic() - begun + pause_s > timeout_s:
                 asked = f"{request.method} {request.url.path}"
-                tried = "once" if tries == 1 else f"{tries} times in {self.retry_timeout_s:g} s"
+                tried = "once" if tries == 1 else f"{tries} times in {timeout_s:g} s"
                 raise GatewayUnavailable(
                     f"the gateway at {self.url} did not serve {asked}, tried {tried}; "
                     f"the last answer was {why}. Is it running, and is this its address?"
                 ) from None
             time.sleep(pause_s)
+
+    def _problem(self, answer: httpx.Response) -> GatewayProblem:
+        """Return the problem of an answer, with what to do about it."""
+        problem = _problem(answer)
+        if answer.status_code == httpx.codes.UNAUTHORIZED or problem.code == "forbidden":
+            hint = (
+                f"No token was sent: {TOKEN_VARIABLE} gives one."
+                if self._credential is None
+                else f"The token was that of {self._credential.origin}."
+            )
+            return GatewayProblem(problem.status, problem.code, f"{problem.detail} {hint}")
+        return problem
 
 
 class EntriesAnswer:

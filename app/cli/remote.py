@@ -59,7 +59,7 @@ class Remote:
             base_url=url,
             timeout=httpx.Timeout(answer_s, connect=min(_CONNECT_S, answer_s)),
             auth=credential,
-            verify=verifies if ca is None else _trusting(ca),
+            verify=_trusting(ca) if ca and url.startswith("https") else verifies,
             # A proxy of the network has no part in what goes to this machine.
             trust_env=not is_loopback(urlsplit(url).hostname or ""),
         )

@@ -13,11 +13,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from headgate.pipeline.jobs.url import url_option
+from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
 
 _TIMEOUT_S = 5.0
 _INSTALL = "pip install '.[spark]'"
@@ -56,16 +56,19 @@ class Finding(NamedTuple):
     """
 )
 @url_option
+@token_file_option
+@ca_option
+@insecure_option
 @click.option("--lake", help="Path of the lake, a Delta table.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def main(*, url: str, lake: str | None, as_json: bool) -> None:
+def main(*, lake: str | None, as_json: bool, **way: Any) -> None:
     """Say what is wrong."""
     looks: list[Callable[[], Finding]] = [
         java,
         python,
         workers,
         *(lambda name=name: version(name) for name in _VERSIONS),
-        lambda: gateway(url),
+        lambda: gateway(**way),
     ]
     if lake is not None:
         looks.append(lambda: the_lake(lake))
@@ -159,25 +162,43 @@ def version(name: str) -> Finding:
     return Finding(name, False, f"{installed}, not {wanted}", mend)
 
 
-def gateway(url: str) -> Finding:
-    """Ask the gateway whether it is ready."""
+def gateway(
+    url: str, token_file: str | None = None, ca: str | None = None, insecure: bool = False
+) -> Finding:
+    """Ask the gateway whether it is ready, and whether it serves this user."""
     import httpx  # noqa: PLC0415
+
+    from headgate.pipeline.credential import (  # noqa: PLC0415
+        CredentialError,
+        check_way,
+        credential_of,
+        http,
+    )
 
     serve = "headgate serve"
     try:
-        answer = httpx.get(f"{url}/readyz", timeout=_TIMEOUT_S)
+        credential = credential_of(file=token_file)
+        if credential is not None and not insecure:
+            check_way(url)
+        with http(url, credential, ca=ca, timeout_s=_TIMEOUT_S) as client:
+            answer = client.get("/readyz")
+            plan = (
+                client.post("/v1/bulk/plan", json={"cursors": []}) if answer.is_success else answer
+            )
+    except CredentialError as error:
+        return Finding("gateway", False, str(error), "")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Finding("gateway", False, f"{url} does not answer: {error}", serve)
+    if plan.status_code == httpx.codes.UNAUTHORIZED:
+        sent = "no token" if credential is None else f"the token of {credential.origin}"
+        text = f"{url} asks for a key or a token, and was sent {sent}"
+        return Finding("gateway", False, text, "export HEADGATE_TOKEN=$(cat FILE)")
     if answer.status_code == 503:
         return Finding("gateway", False, f"{url} is not ready: {answer.text[:200]}", serve)
     if not answer.is_success:
         text = f"{url} is no gateway: /readyz says {answer.status_code}"
         return Finding("gateway", False, text, serve)
-    try:
-        arrow = httpx.post(f"{url}/v1/bulk/plan", json={"cursors": []}, timeout=_TIMEOUT_S)
-    except httpx.HTTPError as error:
-        return Finding("gateway", False, str(error), serve)
-    if arrow.status_code == 404:
+    if plan.status_code == 404:
         return Finding("gateway", False, f"{url} is too old for jobs", "pip install --upgrade .")
     return Finding("gateway", True, f"{url} is ready")
 

@@ -16,9 +16,9 @@ import click
 
 from headgate.pipeline.address import URL
 from headgate.pipeline.client import Client, Cursor, Plan
-from headgate.pipeline.jobs.url import url_option
+from headgate.pipeline.credential import TOKEN_VARIABLE, credential_of
+from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
 from headgate.pipeline.offsets import BEGINNING, literal_prefix
-from headgate.pipeline.options import TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -36,6 +36,9 @@ class Flags:
     """What was given on the command line; `options` says what each one means."""
 
     url: str = URL
+    token_file: str | None = None
+    ca: str | None = None
+    insecure: bool = False
     master: str | None = None
     as_json: bool = False
     streams: str | None = None
@@ -47,9 +50,18 @@ class Flags:
     dry_run: bool = False
 
     def client(self) -> Client:
-        """Return a client of the gateway; the token comes from the environment."""
-        token = os.environ.get(TOKEN_VARIABLE) or None
-        return Client(self.url, token, retry_timeout_s=_RETRY_TIMEOUT_S)
+        """Return a client of the gateway; the token comes from a file or the environment.
+
+        Raises:
+            CredentialError: the token cannot be had, or must not be sent there.
+        """
+        return Client(
+            self.url,
+            credential_of(file=self.token_file),
+            ca=self.ca,
+            is_insecure=self.insecure,
+            retry_timeout_s=_RETRY_TIMEOUT_S,
+        )
 
     def chosen(self, client: Client) -> list[str]:
         """Return the streams that were chosen, by name.
@@ -95,11 +107,10 @@ class Flags:
 
         for name in _LOGGERS:
             PySparkLogger.getLogger(name).disabled = True
-        is_remote = (self.master or "").startswith("sc://")
         return session(
             app=f"headgate {job}",
-            master=None if is_remote else self.master,
-            remote=self.master if is_remote else None,
+            master=None if self._is_remote else self.master,
+            remote=self.master if self._is_remote else None,
             conf={
                 "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
                 "spark.log.level": "OFF",  # what goes wrong is told in one line
@@ -108,11 +119,30 @@ class Flags:
 
     def source(self, reader: Reader, stream: str | None = None) -> Reader:
         """Return a reader of the chosen streams, or of this one: whole entries, nothing lost."""
-        reader = reader.format("headgate").option("url", self.url)
+        reader = reader.format("headgate").options(**self.connection())
         reader = reader.option("valueFormat", "binary").option("fieldsFormat", "array")
         if stream is None and self.pattern is not None:
             return reader.option("subscribePattern", self.pattern)
         return reader.option("assign", json.dumps(self.names() if stream is None else [stream]))
+
+    def connection(self) -> dict[str, str]:
+        """Return the options of a reader or a writer that say where the gateway is and who asks.
+
+        The token itself is an option only for a Connect server, which does not have our
+        environment; the session makes the server black it out.
+        """
+        options = {"url": self.url, "insecure": str(self.insecure).lower()}
+        if self.token_file is not None:
+            options["tokenFile"] = str(Path(self.token_file).absolute())
+        elif self._is_remote and (token := os.environ.get(TOKEN_VARIABLE)):
+            options["token"] = token
+        if self.ca is not None:
+            options["ca"] = str(Path(self.ca).absolute())
+        return options
+
+    @property
+    def _is_remote(self) -> bool:
+        return (self.master or "").startswith("sc://")
 
     def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
         """Return a writer of a query that runs as --trigger says."""
@@ -123,7 +153,7 @@ class Flags:
 
 def options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command these flags, as one `Flags`, its first argument."""
-    wanted = ["url", *names, "as_json"]
+    wanted = ["url", "token_file", "ca", "insecure", *names, "as_json"]
 
     def decorate(main: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(main)
@@ -162,6 +192,9 @@ def _seconds(text: str) -> str:
 
 _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "url": url_option,
+    "token_file": token_file_option,
+    "ca": ca_option,
+    "insecure": insecure_option,
     "streams": click.option("--streams", help="Names of streams, separated by commas."),
     "pattern": click.option("--pattern", help="Regular expression that names match in full."),
     "master": click.option(

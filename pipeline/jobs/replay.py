@@ -152,7 +152,7 @@ def main(
             entries = read_range(spark, flags, part.stream, part.after, part.to)
         rows = transform(entries, where=where, rename=names, keep_ids=ids == "same")
         rows.write.format("headgate").mode("append").options(
-            url=flags.url,
+            **flags.connection(),
             stream=target.replace("{stream}", part.stream),
             jobId=plan.job_id,
             jobBatch=number,

@@ -1,4 +1,4 @@
-"""The flag that says where the gateway is. Imports nothing that may be missing."""
+"""The flags that say where the gateway is and who asks. Imports nothing that may be missing."""
 
 from __future__ import annotations
 
@@ -21,5 +21,24 @@ url_option = click.option(
     show_default=True,
     show_envvar=True,
     callback=_read,
-    help="Where the gateway is. A token is taken from HEADGATE_TOKEN.",
+    help="Where the gateway is.",
+)
+token_file_option = click.option(
+    "--token-file",
+    envvar="HEADGATE_TOKEN_FILE",
+    show_envvar=True,
+    help="Send the key or token of this file; without it that of HEADGATE_TOKEN. There is no flag "
+    "for the token itself, as every user of the machine can read flags.",
+)
+ca_option = click.option(
+    "--ca",
+    help="Trust the certificates of this file, as those of a private CA; without it those of "
+    "SSL_CERT_FILE.",
+)
+insecure_option = click.option(
+    "--insecure",
+    is_flag=True,
+    envvar="HEADGATE_INSECURE",
+    show_envvar=True,
+    help="Send the token over plain http to another machine, too.",
 )

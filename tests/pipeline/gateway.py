@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -18,21 +19,49 @@ import pyarrow as pa
 from headgate.pipeline.client import Client
 
 ROOT = Path(__file__).parent.parent.parent
+HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
 START_S_MAX = 30.0
 END_S_MAX = 30.0
+
+
+def add_key(data_dir: Path, *grants: Mapping[str, object]) -> str:
+    """Return a new key for the gateway of a directory; it need not run."""
+    words = [word for grant in grants for word in ("--grant", json.dumps(grant))]
+    return subprocess.run(
+        [*HEADGATE, "keys", "add", "test", *words, "--data-dir", str(data_dir)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=START_S_MAX,
+        check=True,
+    ).stdout.strip()
 
 
 class Gateway:
     """A gateway on a directory, that can be killed and started again at the same address."""
 
-    def __init__(self, data_dir: Path | str, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path | str,
+        settings: Mapping[str, object] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            data_dir: of its journal.
+            settings: of it, by name.
+            key: sent with what tests do to streams.
+        """
         self.data_dir = data_dir
         self._settings = dict(settings or {})
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.http = httpx.Client(base_url=self.url, timeout=30)
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self.http = httpx.Client(base_url=self.url, timeout=30, headers=headers)
         self._process: subprocess.Popen[str] | None = None
         self.start()
 
@@ -40,7 +69,7 @@ class Gateway:
         """Return once it accepts connections."""
         variables = {f"HEADGATE_{name.upper()}": str(it) for name, it in self._settings.items()}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "headgate.app.cli", "serve", "--data-dir", str(self.data_dir)],
+            [*HEADGATE, "serve", "--data-dir", str(self.data_dir)],
             cwd=ROOT,
             env={**os.environ, "HEADGATE_PORT": str(self.port), **variables},
             stdin=subprocess.DEVNULL,

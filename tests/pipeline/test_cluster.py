@@ -17,6 +17,7 @@ import pyspark
 import pytest
 
 from tests.pipeline.gateway import ROOT, Gateway
+from tests.pipeline.guarded import Guarded, check_no_trace
 from tests.pipeline.jobs import PATIENCE_S, SHORT_LIVED
 
 BIN = Path(pyspark.__file__).parent / "bin"
@@ -146,3 +147,35 @@ def test_a_connect_server_that_knows_nothing_of_us_reads_and_writes(
     files = check_copy(processes, f"sc://127.0.0.1:{port}", gateway, name)
     assert files
     assert all("headgate_pipeline.zip" in file for file in files)
+
+
+@pytest.mark.cluster
+def test_a_token_leaves_no_trace_on_a_connect_server(processes: Processes, tmp_path: Path) -> None:
+    pytest.importorskip("grpc_status")
+    guarded = Guarded(tmp_path / "data", "orders")
+    port = free_port()
+    events = tmp_path / "events"
+    events.mkdir()
+    processes.start(
+        "Spark Connect server started",
+        *(BIN / "spark-submit", "--master", "local[2]", "--conf", "spark.eventLog.enabled=true"),
+        *("--conf", f"spark.eventLog.dir={events.as_uri()}"),
+        *("--conf", "spark.eventLog.compress=false", "--conf", "spark.ui.port=0"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+    )
+    words = (f"sc://127.0.0.1:{port}", guarded.gateway.url, guarded.stream, str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.pipeline.traces", *words],
+        cwd=ROOT,
+        env=processes.environment(is_driver=True) | {"TOKEN_AS_OPTION": guarded.key},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert guarded.gateway.count(f"{guarded.stream}-copy") == ENTRIES
+    check_no_trace(tmp_path, guarded.key, files_min=5)
+    guarded.gateway.stop()
