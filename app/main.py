@@ -17,6 +17,8 @@ from starlette.middleware import Middleware
 from headgate.app.auth.credentials import CredentialOptions, Credentials
 from headgate.app.auth.grants import ANYBODY
 from headgate.app.auth.rights import undecided
+from headgate.app.auth.tokens.claims import ClaimRules
+from headgate.app.auth.tokens.issuer import IssuerChoices
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
@@ -176,6 +178,7 @@ def open_credentials(settings: Settings, clock: Clock | None = None) -> Credenti
         CredentialOptions(
             data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
             keys_file=settings.keys_file,
+            issuer=_issuer(settings),
             ticket_secret=None if secret is None else secret.get_secret_value(),
             anonymous=anonymous,
             opened=["open_metrics"] if settings.open_metrics else [],
@@ -184,6 +187,22 @@ def open_credentials(settings: Settings, clock: Clock | None = None) -> Credenti
     )
     credentials.load()
     return credentials
+
+
+def _issuer(settings: Settings) -> IssuerChoices:
+    secret = settings.jwt_secret
+    return IssuerChoices(
+        secret=None if secret is None else secret.get_secret_value().encode(),
+        public_key_file=settings.jwt_public_key_file,
+        jwks=settings.jwt_jwks,
+        algorithms=settings.jwt_algorithms,
+        rules=ClaimRules(
+            settings.jwt_audience,
+            settings.jwt_issuer,
+            settings.jwt_leeway_s,
+            settings.jwt_grants,
+        ),
+    )
 
 
 def _gateway(settings: Settings, backend: Backend, credentials: Credentials) -> Gateway:

@@ -152,7 +152,7 @@ class Authenticator:
         self._of_tokens.add(principal)
         return principal
 
-    def end_tokens(self, keys: Collection[str | None]) -> None:
+    def end_tokens(self, keys: Collection[str]) -> None:
         """End the tokens that were verified with keys of the issuer that are no longer good."""
         for principal in list(self._of_tokens):
             if principal.key in keys:

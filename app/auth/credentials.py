@@ -1,17 +1,19 @@
 """Credentials: opens everything that an authenticator needs, and follows its changes."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.grants import Grant, Right
+from headgate.app.auth.keys.key_file import KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
+from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
 from headgate.app.backends.port import Backend
 from headgate.engine.clock import Clock, SystemClock
 
@@ -24,6 +26,7 @@ class CredentialOptions(NamedTuple):
 
     data_dir: Path | None = None  # None: nothing is kept
     keys_file: Path | None = None  # None: that of the data directory, if there is one
+    issuer: IssuerChoices = IssuerChoices()
     ticket_secret: str | None = None
     anonymous: Sequence[Grant] | None = None  # None: not allowed
     opened: Sequence[str] = ()  # settings that open operations to everybody
@@ -48,6 +51,7 @@ class Credentials:
                 on_appear=self._look_again,
             )
         self._ring = KeyRing() if self._keys is None else self._keys.ring
+        self._issuer: Issuer | None = None
         self._anonymous: list[Right] | None = None
         self._authenticator: Authenticator | None = None
 
@@ -61,13 +65,17 @@ class Credentials:
             self._anonymous = [grant.bind({}) for grant in self._options.anonymous]
         if self._keys is not None:
             self._keys.load()
+        keys_file = self._options.keys_file
+        if keys_file is not None and not self._ring.is_configured:  # not taken for "no keys"
+            raise KeyFileFault(f"{keys_file}: there is no such file; `headgate keys add` makes it")
+        self._issuer = open_issuer(self._options.issuer, on_withdrawn=self._end_tokens)
 
     def authenticator(self, backend: Backend) -> Authenticator:
         """Return what knows the principals of a backend."""
         made = Authenticator(
             backend,
             keys=self._ring,
-            tokens=None,
+            tokens=None if self._issuer is None else self._issuer.verifier,
             tickets=Tickets(self._ticket_secret(), self._ring, self._clock),
             clock=self._clock,
             anonymous=self._anonymous,
@@ -79,18 +87,25 @@ class Credentials:
     @property
     def are_configured(self) -> bool:
         """Tell whether there are keys or an issuer of tokens."""
-        return self._ring.is_configured
+        return self._ring.is_configured or self._issuer is not None
 
     def warnings(self) -> Iterator[str]:
         """Yield what is wrong, for everybody to see; the log has the details."""
         if self._keys is not None and self._keys.warning is not None:
             yield "The keys file cannot be used as it is: what was read before stays in use."
+        jwks = None if self._issuer is None else self._issuer.jwks
+        if jwks is not None and jwks.is_empty:
+            yield "The keys that verify tokens were not fetched yet."
+        elif jwks is not None and jwks.warning is not None:
+            yield "The keys that verify tokens may be old: those fetched last stay in use."
 
     async def run(self) -> None:
         """Follow the files, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self._keys is not None:
                 tasks.create_task(self._keys.run())
+            if self._issuer is not None and self._issuer.jwks is not None:
+                tasks.create_task(self._issuer.jwks.run())
             tasks.create_task(self._verify_anew())
 
     async def close(self) -> None:
@@ -107,6 +122,10 @@ class Credentials:
     def _look_again(self) -> None:
         if self._authenticator is not None:
             self._authenticator.look_again()
+
+    def _end_tokens(self, labels: Collection[str]) -> None:
+        if self._authenticator is not None:
+            self._authenticator.end_tokens(labels)
 
     def _ticket_secret(self) -> bytes:
         """Return the secret of tickets: the one chosen, or the one of the data directory."""

@@ -1,7 +1,8 @@
 """Issuer: puts together what verifies its tokens, as the settings say."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
+from secrets import SystemRandom
 from typing import NamedTuple
 
 from headgate.app.auth.faults import CredentialFault
@@ -30,15 +31,12 @@ class Issuer(NamedTuple):
     jwks: Jwks | None
 
 
-def open_issuer(
-    choices: IssuerChoices, *, on_withdrawn: OnWithdrawn, jitter: Callable[[], float]
-) -> Issuer:
-    """Return what verifies the tokens of an issuer. It reads files.
+def open_issuer(choices: IssuerChoices, *, on_withdrawn: OnWithdrawn) -> Issuer | None:
+    """Return what verifies the tokens of an issuer; None: there is none. It reads files.
 
     Args:
-        choices: what the operator said; without any key there are no tokens.
+        choices: what the operator said.
         on_withdrawn: called with the labels of keys that are no longer good.
-        jitter: returns a random number from 0 to 1.
 
     Raises:
         CredentialFault: a key cannot be used, or an algorithm has no key.
@@ -51,19 +49,16 @@ def open_issuer(
         keys.append(key_of_file(choices.public_key_file, pinned))
     jwks = None
     if choices.jwks is not None:
-        jwks = _open_jwks(choices.jwks, pinned, on_withdrawn, jitter)
+        jwks = _open_jwks(choices.jwks, pinned, on_withdrawn)
     _check_algorithms(pinned, keys, has_jwks=jwks is not None)
+    if not keys and jwks is None:
+        return None
     return Issuer(TokenVerifier(keys, jwks, choices.rules), jwks)
 
 
-def _open_jwks(
-    place: str,
-    pinned: Collection[Algorithm],
-    on_withdrawn: OnWithdrawn,
-    jitter: Callable[[], float],
-) -> Jwks:
+def _open_jwks(place: str, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn) -> Jwks:
     if "://" in place:
-        return JwksUrl(place, Fetcher(place), pinned, on_withdrawn, jitter=jitter)
+        return JwksUrl(place, Fetcher(place), pinned, on_withdrawn, jitter=SystemRandom().random)
     return JwksFile(Path(place), pinned, on_withdrawn)
 
 

@@ -26,9 +26,13 @@ ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", *_CURVES, "E
 SYMMETRIC = ["HS256", "HS384", "HS512"]
 
 
-@cache
 def private_key(algorithm: str, number: int = 0) -> PrivateKey:
-    """Return the key of an algorithm, or another one of that kind."""
+    """Return the key of an algorithm, or another one of that kind; the same each time."""
+    return _made_key(algorithm, number)
+
+
+@cache
+def _made_key(algorithm: str, number: int) -> PrivateKey:
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
     if algorithm in _CURVES:
