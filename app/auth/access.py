@@ -6,7 +6,7 @@
 3. The backend performs it.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Self, TypeVar
 
@@ -69,6 +69,11 @@ class Access:
         """
         self.principal.check_any(verbs)
 
+    def require(self, needs: Iterable[Need]) -> None:
+        """Refuse what the rights are not enough for; raises as `perform`."""
+        for need in needs:
+            self.principal.check(need)
+
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, as `Backend.perform` does.
 
@@ -86,8 +91,7 @@ class Access:
         principal = self.principal
         principal.check_valid()
         kind = type(request)
-        for need in rule_of(kind)(request):
-            principal.check(need)
+        self.require(rule_of(kind)(request))
         narrow = _NARROW.get(kind)
         return request if narrow is None else narrow(request, principal)
 
@@ -115,6 +119,11 @@ class HomeAccess(Access):
     """The backend as anybody may use it, where no credentials are configured."""
 
     __slots__ = ()
+
+    def require(self, needs: Iterable[Need]) -> None:
+        """Refuse what the rights are not enough for; raises as `perform`."""
+        for need in needs:
+            self.principal.check(need)
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request."""

@@ -97,6 +97,10 @@ def _as_consumer(request: Any) -> Iterable[Need]:
     return (Need(_CONSUME, request.stream, request.group, request.consumer),)
 
 
+def _manage_consumer(request: Any) -> Iterable[Need]:
+    return (Need(_MANAGE, request.stream, request.group, request.consumer),)
+
+
 def _add(request: entries.Add) -> Iterable[Need]:
     need = Need(_APPEND, request.stream)
     if request.trim is None:
@@ -186,8 +190,8 @@ _RULES: dict[type[Request[Any]], Rule] = {
     groups.DescribeConsumer: lambda request: (
         Need(_SEE_GROUP, request.stream, request.group, request.consumer),
     ),
-    groups.CreateConsumer: _on_group(Verb.MANAGE),
-    groups.DeleteConsumer: _on_group(Verb.MANAGE),
+    groups.CreateConsumer: _manage_consumer,
+    groups.DeleteConsumer: _manage_consumer,
     keyspace.TellTime: _nothing,
     keyspace.DescribeKeyspace: _on_all(Verb.READ, Verb.ADMIN),
     keyspace.ListNames: _nothing,  # it has what may be read

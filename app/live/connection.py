@@ -15,7 +15,8 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 
 from headgate.app.auth.access import Access
-from headgate.app.auth.principal import Forbidden, Unauthenticated
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.http.dependencies import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
@@ -336,6 +337,7 @@ class Connection:
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
             return StreamSubscription(access, cursor, credit=credit)
+        access.require([Need((Verb.CONSUME,), intent.stream, intent.group, intent.consumer)])
         info = await access.perform(DescribeGroup(intent.stream, intent.group))
         subscriber = Subscriber.named_or_new(
             intent.stream,

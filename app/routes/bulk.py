@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.auth.principal import Need
 from headgate.app.backends.port import Ability
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
@@ -181,6 +182,7 @@ Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
 @needs(Verb.APPEND)
 async def stage_chunk(
     request: WholeRequest,
+    access: AccessDep,
     staging: StagingDep,
     limits: LimitsDep,
     writer: WriterDep,
@@ -202,6 +204,7 @@ async def stage_chunk(
     name = None if stream is None else check_name(stream, pointer="/query/stream")
     bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
     rows = await arrow.threads_of(request).run(partial(_rows, request.content, name, bounds))
+    access.require(Need((Verb.APPEND,), each) for each in rows.streams)
     size_bytes = await staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
     )

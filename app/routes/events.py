@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.auth.principal import Principal
+from headgate.app.auth.principal import Need, Principal
 from headgate.app.http.dependencies import (
     AccessDep,
     Gateway,
@@ -246,6 +246,7 @@ async def group_events(
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
     gateway.check_room()
+    access.require([Need((Verb.CONSUME,), stream, group, consumer)])
     info = await access.perform(DescribeGroup(stream, group))
     _check_is_asked_for(request)
     subscription = _group_subscription(

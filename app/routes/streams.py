@@ -95,7 +95,7 @@ async def create_stream(
     response_model=StreamDetail,
     responses=responses("stream_not_found", "invalid_request"),
 )
-@needs(Verb.READ, Verb.MANAGE)
+@needs(Verb.READ)
 async def describe_stream(
     access: AccessDep,
     limits: LimitsDep,

@@ -1,0 +1,109 @@
+"""What the matrix asks: every operation, command and frame, about a stream, a group, a consumer."""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+
+_NAMES = ("orders", "billing", "anna", "ben", "carla")
+"""What the examples of the document call their stream, their group and their consumers."""
+
+
+class About(NamedTuple):
+    """What a request is about."""
+
+    stream: str
+    group: str = "g"
+    consumer: str = "me"
+
+    def named(self, value: Any) -> Any:
+        """Return a value of an example with these names in place of its own."""
+        if isinstance(value, dict):
+            return {key: self.named(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [self.named(part) for part in value]
+        if not isinstance(value, str):
+            return value
+        names = dict(zip(_NAMES, [self.stream, self.group, *[self.consumer] * 3], strict=True))
+        return names.get(value, value)
+
+
+class Operation(NamedTuple):
+    """An operation, as the document has it."""
+
+    id: str
+    method: str
+    path: str
+    parts: dict[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it needs no credential."""
+        return not self.parts["security"]
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """Return the verbs of which it needs one; none: any will do."""
+        return frozenset(
+            scope for each in self.parts["security"] for scopes in each.values() for scope in scopes
+        )
+
+    def names(self, what: str) -> bool:
+        """Tell whether it is about a stream, a group or a consumer."""
+        shown = json.dumps(
+            [
+                [parameter.get("example") for parameter in self.parts.get("parameters", ())],
+                self.parts.get("requestBody", {}),
+            ]
+        )
+        is_shown = any(f'"{example}"' in shown for example in _EXAMPLES[what])
+        return f"{{{what}}}" in self.path or is_shown
+
+    def request(self, client: httpx.AsyncClient, about: About, token: str | None) -> httpx.Request:
+        """Return a request like the example of the document, about something else."""
+        path, query = self.path, {}
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        for parameter in self.parts.get("parameters", ()):
+            value = about.named(parameter.get("example"))
+            if parameter["in"] == "path":
+                text = str(about.stream if parameter["name"] == "stream" else value)
+                safe = "/" if parameter["name"] == "words" else ""
+                path = path.replace(f"{{{parameter['name']}}}", quote(text, safe=safe))
+            elif parameter["in"] == "query" and parameter.get("example") is not None:
+                query[parameter["name"]] = value
+        content = b""
+        for media_type, body in self.parts.get("requestBody", {}).get("content", {}).items():
+            if "example" not in body:
+                continue
+            example = body["example"]
+            headers["Content-Type"] = media_type
+            if media_type == "application/json":
+                content = json.dumps(_plain(about.named(example))).encode()
+                break
+            content = base64.b64decode(example) if "arrow" in media_type else example.encode()
+        if self.id.startswith("follow"):
+            headers["Accept"] = "text/event-stream"
+        return client.build_request(
+            self.method, path, params=query, headers=headers, content=content
+        )
+
+
+_EXAMPLES = {"stream": ("orders",), "group": ("billing",), "consumer": ("anna", "ben", "carla")}
+
+
+def _plain(body: Any) -> Any:
+    """Return a body that does not wait, and whose policy names no other stream."""
+    if not isinstance(body, dict):
+        return body
+    plain = {**body, "wait_ms": 0} if "wait_ms" in body else body
+    return {**plain, "policy": {"claim_idle_ms": 1}} if "policy" in body else plain
+
+
+def operations(document: dict[str, Any]) -> Iterator[Operation]:
+    """Yield all operations of a document."""
+    for path, methods in document["paths"].items():
+        for method, parts in methods.items():
+            yield Operation(parts["operationId"], method.upper(), path, parts)
