@@ -36,6 +36,8 @@ def set_up_logging(level: str) -> None:
     quiet = logging.INFO if level == "debug" else logging.WARNING
     for name in ("uvicorn.access", "uvicorn.error", "websockets", "asyncio"):
         logging.getLogger(name).setLevel(quiet)
+    for name in ("httpcore", "httpx"):  # they write whole URLs, and a query may have a secret
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class Metrics:

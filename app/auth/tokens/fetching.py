@@ -80,13 +80,18 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise KeySetFault(f"{url!r} is no URL") from None
+        raise KeySetFault("the URL of a key set is no URL") from None
     if not host or parts.scheme not in ("http", "https"):
-        raise KeySetFault(f"{url!r} is no https:// URL")
+        raise KeySetFault("the URL of a key set begins with https:// and a host")
     if parts.username is not None or parts.password is not None:
         raise KeySetFault("the URL of a key set has no name and password")
     if parts.scheme == "http" and not is_loopback(host):
-        raise KeySetFault(f"{url!r} is not protected: a key set needs https://")
+        raise KeySetFault(f"http://{host} is not protected: a key set needs https://")
+
+
+def shown(url: str) -> str:
+    """Return a URL as it may stand in a log: without its query, which may have a secret."""
+    return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
 def is_loopback(host: str) -> bool:

@@ -8,10 +8,16 @@ from typing import NamedTuple
 from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.tokens.algorithms import HMAC, Algorithm
 from headgate.app.auth.tokens.claims import ClaimRules
-from headgate.app.auth.tokens.fetching import Fetcher
+from headgate.app.auth.tokens.fetching import Fetcher, shown
 from headgate.app.auth.tokens.jwks import Jwks, JwksFile, JwksUrl, OnWithdrawn
+from headgate.app.auth.tokens.key_set import KeySetFault
 from headgate.app.auth.tokens.verifier import TokenVerifier
-from headgate.app.auth.tokens.verifying_key import VerifyingKey, key_of_file, key_of_secret
+from headgate.app.auth.tokens.verifying_key import (
+    KeyFault,
+    VerifyingKey,
+    key_of_file,
+    key_of_secret,
+)
 
 
 class IssuerChoices(NamedTuple):
@@ -44,7 +50,7 @@ def open_issuer(choices: IssuerChoices, *, on_withdrawn: OnWithdrawn) -> Issuer 
     pinned = choices.algorithms
     keys: list[VerifyingKey] = []
     if choices.secret is not None:
-        keys.append(key_of_secret(choices.secret, pinned))
+        keys.append(_key_of_secret(choices.secret, pinned))
     if choices.public_key_file is not None:
         keys.append(key_of_file(choices.public_key_file, pinned))
     jwks = None
@@ -56,9 +62,21 @@ def open_issuer(choices: IssuerChoices, *, on_withdrawn: OnWithdrawn) -> Issuer 
     return Issuer(TokenVerifier(keys, jwks, choices.rules), jwks)
 
 
+def _key_of_secret(secret: bytes, pinned: Collection[Algorithm]) -> VerifyingKey:
+    try:
+        return key_of_secret(secret, pinned)
+    except KeyFault as fault:  # it has no path that would tell which setting this is
+        raise CredentialFault(f"jwt_secret: {fault}") from None
+
+
 def _open_jwks(place: str, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn) -> Jwks:
     if "://" in place:
-        return JwksUrl(place, Fetcher(place), pinned, on_withdrawn, jitter=SystemRandom().random)
+        try:
+            fetch = Fetcher(place)
+        except KeySetFault as fault:
+            raise CredentialFault(f"jwt_jwks: {fault}") from None
+        jitter = SystemRandom().random
+        return JwksUrl(shown(place), fetch, pinned, on_withdrawn, jitter=jitter)
     return JwksFile(Path(place), pinned, on_withdrawn)
 
 
@@ -67,10 +85,11 @@ def _check_algorithms(
 ) -> None:
     """Refuse algorithms without a key, and a key set without algorithms."""
     if has_jwks and pinned and HMAC.issuperset(pinned):
-        raise CredentialFault("a key set has public keys, and none of the algorithms is for these")
+        text = "jwt_algorithms: a key set has public keys, and none of these algorithms is for one"
+        raise CredentialFault(text)
     covered = frozenset[Algorithm]().union(*(key.algorithms for key in keys))
     if has_jwks:
         covered |= frozenset(Algorithm) - HMAC
     missing = [algorithm for algorithm in pinned if algorithm not in covered]
     if missing:
-        raise CredentialFault(f"there is no key for the algorithm {missing[0]}")
+        raise CredentialFault(f"jwt_algorithms: there is no key for {missing[0]}")

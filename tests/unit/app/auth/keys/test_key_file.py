@@ -143,6 +143,20 @@ def test_only_the_owner_may_read_the_file(path: Path) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == ["keys.json", "keys.json.lock"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_root_writes_belongs_to_who_runs_the_gateway(path: Path) -> None:
+    os.chown(path.parent, 1000, 1001)
+
+    change_keys(path, lambda keys: None)
+    made = path.stat()
+    os.chown(path, 1002, 1003)
+    change_keys(path, lambda keys: None)
+    changed_later = path.stat()
+
+    assert (made.st_uid, made.st_gid) == (1000, 1001)
+    assert (changed_later.st_uid, changed_later.st_gid) == (1002, 1003)
+
+
 def test_a_change_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     path.write_text(file_with(key()))
 

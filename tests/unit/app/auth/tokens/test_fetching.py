@@ -2,8 +2,9 @@
 
 import asyncio
 import gzip
+import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import trustme
 from headgate.app.auth.tokens import fetching
 from headgate.app.auth.tokens.fetching import Fetcher
 from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault
+from headgate.app.runtime.telemetry import set_up_logging
 
 BODY = b'{"keys": []}'
 
@@ -70,6 +72,28 @@ async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.Monk
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         assert await Fetcher(url)() == BODY
+
+
+@pytest.fixture
+def whole_log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What a gateway logs that is asked for everything."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    set_up_logging("debug")
+    root.addHandler(caplog.handler)
+    yield caplog
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+async def test_a_query_does_not_stand_in_the_log(whole_log: pytest.LogCaptureFixture) -> None:
+    async with issuer(answer(), answer(status="302 Found", Location="http://a.example/")) as port:
+        fetch = Fetcher(f"http://127.0.0.1:{port}/keys?token=s3cret")
+        await fetch()
+        with pytest.raises(KeySetFault) as refused:
+            await fetch()
+
+    assert "s3cret" not in whole_log.text + str(refused.value)
 
 
 async def test_a_redirect_on_the_same_way_is_followed() -> None:
