@@ -28,6 +28,7 @@ from headgate.app.http.dependencies import Gateway
 from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
+from headgate.app.http.root_path import WithoutRootPath, WithRootPath
 from headgate.app.live.frames import undeclared
 from headgate.app.live.subscriber import remove_stranded
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -50,7 +51,7 @@ from headgate.app.runtime import collector, machine
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
-from headgate.app.transport.proxies import proxy_headers
+from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.sockets import Sockets, sockets_max_of
 from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.clock import Clock
@@ -151,6 +152,7 @@ def create_app(
     )
     app.state.gateway = gateway
     app.state.staging = _staging(settings)
+    app.state.proxies = Proxies(settings.trusted_proxies)
     app.state.loop_delay = LoopDelay(
         gateway.metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
     )
@@ -159,8 +161,8 @@ def create_app(
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
     mimetypes.init()  # it reads files: not during the first request for /docs
     handlers.install(app)
-    document.install(app)
-    put_together(app, in_front=_in_front(settings, gateway), behind=_behind())
+    document.install(app, settings.root_path)
+    put_together(app, in_front=_in_front(settings, gateway), behind=_behind(settings.root_path))
     return app
 
 
@@ -254,6 +256,8 @@ def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
         is_open=lambda: settings.allow_anonymous or gateway.auth.is_open,
     )
     layers = [Middleware(RequestMetrics, gateway.metrics), guard]
+    if settings.root_path:
+        layers.insert(0, Middleware(WithoutRootPath, settings.root_path))
     if origins:
         cors = Middleware(
             CORSMiddleware,
@@ -267,9 +271,12 @@ def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
     return layers
 
 
-def _behind() -> list[Middleware]:
-    """Return the layers of what is no operation: sockets are served, and pages know their URL."""
-    return [Middleware(socket.SocketRoutes), proxy_headers()]
+def _behind(root_path: str) -> list[Middleware]:
+    """Return the layers of what is no operation: sockets are served, then pages."""
+    layers = [Middleware(socket.SocketRoutes)]
+    if root_path:
+        layers.append(Middleware(WithRootPath, root_path))
+    return layers
 
 
 def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> EmbeddedBackend:
@@ -326,7 +333,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
-            yield {"gateway": gateway, "staging": staging, "arrow": arrow}
+            proxies: Proxies = app.state.proxies
+            yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:
             sweeping.cancel()
             following.cancel()

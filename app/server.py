@@ -171,5 +171,5 @@ def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -
         log_config=None,
         access_log=settings.log_level == LogLevel.DEBUG,
         server_header=False,
-        proxy_headers=False,  # only pages need to know: see `main`
+        proxy_headers=False,  # read only where they are needed: see `proxies`
     )

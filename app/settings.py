@@ -35,6 +35,12 @@ PREFIX = "HEADGATE_"
 
 _HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
+_OWN_PATHS = frozenset(
+    {
+        *("v1", "healthz", "readyz", "metrics"),
+        *("docs", "openapi.json", "asyncapi.json", "static-offline-docs"),
+    }
+)
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s/,\"']+/?", re.ASCII | re.IGNORECASE)
 
 
@@ -67,8 +73,10 @@ def _network(text: str) -> str:
 
 
 def _root_path(text: str) -> str:
-    if text and (_ROOT_PATH.fullmatch(text) is None or text == "/v1" or text.startswith("/v1/")):
+    if text and _ROOT_PATH.fullmatch(text) is None:
         raise ValueError("should be a path such as /streams, without a slash at its end")
+    if text.partition("/")[2].partition("/")[0] in _OWN_PATHS:
+        raise ValueError("should not begin as a path of the gateway itself does")
     return text
 
 

@@ -19,6 +19,7 @@ from starlette.types import Scope
 
 from headgate.app.auth.principal import Principal
 from headgate.app.auth.usage import Bucket
+from headgate.app.transport.proxies import client_address
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, code_of
 from headgate.engine.errors import StreamError
@@ -166,7 +167,7 @@ def _origin() -> dict[str, object]:
     scope = _served.get()
     if scope is None:
         return {}
-    fields: dict[str, object] = {"client": (scope.get("client") or ("unknown",))[0]}
+    fields: dict[str, object] = {"client": client_address(scope)}
     operation = getattr(scope.get("route"), "operation_id", None)
     if operation is not None:
         fields["operation"] = operation

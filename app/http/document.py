@@ -55,20 +55,26 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 """How a request says who asks. Rights stand as scopes at each operation."""
 
 _REF = "#/components/schemas/{model}"
-_SERVERS = [
-    # First: what is tried out on /docs goes to the gateway that serves the page, by its own name.
-    {"url": "/", "description": "The gateway that serves this document."},
-    {"url": "http://127.0.0.1:8080", "description": "A gateway on this machine, as it is started."},
-]
+# The first server: what is tried out on /docs goes to the gateway that serves it, by its own name.
+_OWN = "The gateway that serves this document."
+_LOCAL = {
+    "url": "http://127.0.0.1:8080",
+    "description": "A gateway on this machine, as it is started.",
+}
 
 
-def install(app: FastAPI) -> None:
-    """Make an app's document name the problems that any operation can answer with."""
+def install(app: FastAPI, root_path: str = "") -> None:
+    """Make an app's document name the problems that any operation can answer with.
+
+    Args:
+        app: with all its routes.
+        root_path: where a proxy serves it, if that is below another path.
+    """
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _complete(generate(), _needs(app))
+            _complete(generate(), _needs(app), root_path or "/")
         document: dict[str, Any] = app.openapi_schema or {}
         return document
 
@@ -104,8 +110,8 @@ def _needs(app: FastAPI) -> dict[str, Needs]:
     }
 
 
-def _complete(document: dict[str, Any], needs: dict[str, Needs]) -> None:
-    document["servers"] = _SERVERS
+def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -> None:
+    document["servers"] = [{"url": own_url, "description": _OWN}, _LOCAL]
     components = document.setdefault("components", {})
     components["securitySchemes"] = SECURITY_SCHEMES
     schemas = components.setdefault("schemas", {})

@@ -384,8 +384,9 @@ def check_query(request: Request, known: frozenset[str]) -> None:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of the request, as it is in the URL."""
-    return quote(scope["path"], safe="/:@!$&'()*+,;=~")
+    """Return the path of the request, as it is in the URL behind the root path."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return quote(path, safe="/:@!$&'()*+,;=~")
 
 
 def media_type_of(request: WholeRequest) -> str:

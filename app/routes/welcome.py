@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
+from headgate.app.transport.proxies import base_url
+
 router = APIRouter()  # pages, not operations
 
 _JSON = "-H 'content-type: application/json'"
@@ -41,10 +43,9 @@ _PAGES = {
 async def welcome(request: Request) -> Response:
     """Say what this is and what to do next."""
     if "text/html" in request.headers.get("accept", ""):
-        page = await asyncio.to_thread(_page)
+        page = await asyncio.to_thread(_page, request.scope["root_path"])
         return Response(page.html, media_type="text/html", headers=page.headers)
-    base = str(request.base_url).rstrip("/")
-    text = await asyncio.to_thread(_text, base)
+    text = await asyncio.to_thread(_text, base_url(request.scope))
     return Response(text, media_type="text/plain", headers=_HEADERS)
 
 
@@ -65,7 +66,7 @@ class _Page(NamedTuple):
 
 
 @cache
-def _page() -> _Page:
+def _page(root_path: str) -> _Page:
     """Return the page; its script puts the browser's own address into the commands."""
     steps = "".join(
         f"<h3>{html.escape(title)}</h3>"
@@ -74,7 +75,8 @@ def _page() -> _Page:
         for title, step in _STEPS.items()
     )
     pages = "".join(
-        f'<li><a href="{path}">{path}</a> {html.escape(what)}</li>' for path, what in _PAGES.items()
+        f'<li><a href="{root_path}{path}">{path}</a> {html.escape(what)}</li>'
+        for path, what in _PAGES.items()
     )
     page = (files("headgate.app") / "welcome.html").read_text("utf-8")
     for name, text in {"version": version("headgate"), "steps": steps, "pages": pages}.items():

@@ -1,16 +1,116 @@
-"""Proxies: which proxies may say under which URL a page was requested."""
+"""Proxies: what the proxies that an operator has named say of a client.
 
-import os
-from typing import Any
+A proxy adds the address that it was called from to the right of `X-Forwarded-For`. Everything to
+the left of that was said by whoever called the proxy, and may be made up. So the way leads from the
+right to the left past proxies that are named, and ends at the first address that is none of them.
 
-from starlette.middleware import Middleware
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+`Forwarded` (RFC 7239) is not read. A proxy that writes one of the two headers passes the other on
+as its client has sent it, and nobody here knows which one it writes.
+"""
 
-_LOOPBACK = "127.0.0.1,::1"
+import re
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from starlette.types import Scope
+
+_HOPS_MAX = 32
+"""Proxies in a row. What is left of them is not looked at."""
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+_SCHEMES = frozenset({"http", "https"})
+_PORT = re.compile(r"\[(.*)\](:\d*)?|([^:]*):\d*")
+
+_Address = IPv4Address | IPv6Address
 
 
-def proxy_headers() -> Middleware:
-    """Return the layer that takes scheme and client from a trusted proxy."""
-    trusted = os.environ.get("FORWARDED_ALLOW_IPS", _LOOPBACK)
-    layer: Any = ProxyHeadersMiddleware  # it has uvicorn's own types
-    return Middleware(layer, trusted)
+class Proxies:
+    """The proxies that are trusted."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        """Trust addresses, and all addresses of networks."""
+        self._networks = [ip_network(text) for text in networks]
+
+    def trusts(self, address: _Address | None) -> bool:
+        """Tell whether this is a proxy that was named."""
+        return address is not None and any(address in network for network in self._networks)
+
+    def client_of(self, peer: str, forwarded_for: Sequence[bytes]) -> str:
+        """Return the address of a client.
+
+        Args:
+            peer: who has connected.
+            forwarded_for: values of `X-Forwarded-For`, in their order.
+        """
+        known = _address_of(peer)
+        hops = b",".join(forwarded_for).rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]
+        while hops and self.trusts(known):
+            named = _address_of(hops.pop().decode("latin-1"))
+            if named is None:  # nobody knows what comes before it
+                break
+            known = named
+        return peer if known is None else str(known)
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._networks)
+
+
+_NOBODY = Proxies(())
+
+
+def client_address(scope: Scope) -> str:
+    """Return the address of the client, as the named proxies report it."""
+    peer, proxies = _peer_of(scope), _proxies_of(scope)
+    if not proxies:
+        return peer
+    return proxies.client_of(peer, _values(scope, b"x-forwarded-for"))
+
+
+def base_url(scope: Scope) -> str:
+    """Return the URL under which the client sees the gateway, without a slash at its end."""
+    scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
+    host = _last(scope, b"host")
+    if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
+        forwarded_scheme = _last(scope, b"x-forwarded-proto").lower()
+        scheme = forwarded_scheme if forwarded_scheme in _SCHEMES else scheme
+        host = _last(scope, b"x-forwarded-host") or host
+    if _HOST.fullmatch(host) is None:
+        host, port = scope.get("server") or ("localhost", None)
+        host = f"[{host}]" if ":" in host else host
+        host = host if port is None else f"{host}:{port}"
+    return f"{scheme}://{host}{scope.get('root_path', '')}"
+
+
+def _proxies_of(scope: Scope) -> Proxies:
+    proxies: Proxies = scope.get("state", {}).get("proxies", _NOBODY)
+    return proxies
+
+
+def _peer_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else "unknown"
+
+
+def _values(scope: Scope, name: bytes) -> list[bytes]:
+    return [value for each, value in scope["headers"] if each == name]
+
+
+def _last(scope: Scope, name: bytes) -> str:
+    """Return the last value of a header, as the nearest proxy has written it."""
+    values = _values(scope, name)
+    return values[-1].rpartition(b",")[2].decode("latin-1").strip() if values else ""
+
+
+def _address_of(text: str) -> _Address | None:
+    """Return an address without its port and its zone, None if it is none."""
+    text = text.strip()
+    with_port = _PORT.fullmatch(text)
+    if with_port is not None:
+        text = with_port[1] if with_port[3] is None else with_port[3]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

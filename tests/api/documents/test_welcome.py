@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.conftest import Live
+from headgate.app.settings import Settings
+from tests.api.conftest import Live, running
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -41,11 +42,17 @@ async def test_it_is_told_under_the_name_it_was_asked_by(live: Live) -> None:
     assert "curl http://gate.localhost:9/v1/streams/orders/entries " in answer.text
 
 
-async def test_behind_a_proxy_it_is_told_as_the_proxy_was_asked(live: Live) -> None:
+@pytest.mark.parametrize(
+    ("trusted", "scheme"), [(["127.0.0.0/8"], "https"), ([], "http"), (["10.0.0.1"], "http")]
+)
+async def test_behind_a_named_proxy_it_is_told_as_the_proxy_was_asked(
+    trusted: list[str], scheme: str
+) -> None:
     headers = {"host": "gate.localhost", "x-forwarded-proto": "https"}
-    answer = await live.http.get("/", headers=headers)
+    async with running(Settings(trusted_proxies=trusted)) as live:
+        answer = await live.http.get("/", headers=headers)
 
-    assert "curl https://gate.localhost/v1/streams/orders/entries " in answer.text
+    assert f"curl {scheme}://gate.localhost/v1/streams/orders/entries " in answer.text
 
 
 async def test_head_has_the_same_headers_and_no_body(live: Live) -> None:
