@@ -5,7 +5,8 @@
     python examples/follow.py orders --socket     # or the WebSocket
 
 It prints each entry once and in order, also when the gateway is restarted meanwhile. The gateway is
-at `--url`, at `HEADGATE_URL`, or at localhost:8080. It needs the packages httpx-sse and websockets.
+at `--url`, at `HEADGATE_URL`, or at localhost:8080. If the gateway asks for a key or a token, it is
+that of `HEADGATE_TOKEN`. It needs the packages httpx-sse and websockets.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import random
 import sys
 from collections.abc import AsyncGenerator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import httpx_sse
@@ -36,32 +38,55 @@ def url_of(text: str) -> str:
     return (text if "://" in text else f"http://{text}").rstrip("/")
 
 
+def headers_of(url: str) -> dict[str, str]:
+    """Return the headers that say who asks.
+
+    Raises:
+        GaveUp: others on the network could read the token.
+    """
+    token = os.environ.get("HEADGATE_TOKEN")
+    if not token:
+        return {}
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise GaveUp(f"the token of HEADGATE_TOKEN was not sent: {url} is plain http")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def refusal_of(problem: dict[str, Any]) -> GaveUp:
+    """Return why the gateway would refuse again."""
+    is_about_us = problem["code"] in ("unauthenticated", "forbidden")
+    return GaveUp(problem["detail"] + " (HEADGATE_TOKEN)" * is_about_us)
+
+
 async def events(url: str, stream: str, after: str) -> AsyncGenerator[Entry, None]:
     """Yield the entries after an id from one connection, until it ends."""
     timeout = httpx.Timeout(10, read=60)  # silence is broken by heartbeats
     target = f"{url}/v1/streams/{stream}/events"
     async with (
-        httpx.AsyncClient(timeout=timeout) as client,
+        httpx.AsyncClient(timeout=timeout, headers=headers_of(url)) as client,
         httpx_sse.aconnect_sse(client, "GET", target, params={"after": after}) as source,
     ):
         if 400 <= source.response.status_code < 500 and source.response.status_code != 429:
             await source.response.aread()
-            raise GaveUp(source.response.json()["detail"])
+            raise refusal_of(source.response.json())
         async for event in source.aiter_sse():
             if event.event == "entry":
                 yield json.loads(event.data)
+            if event.event == "problem" and not json.loads(event.data)["retryable"]:
+                raise refusal_of(json.loads(event.data))
 
 
 async def frames(url: str, stream: str, after: str) -> AsyncGenerator[Entry, None]:
     """Yield the entries after an id from one WebSocket, until it ends."""
     target = f"{url.replace('http', 'ws', 1)}/v1/ws"
-    async with connect(target) as socket:
+    async with connect(target, additional_headers=headers_of(url)) as socket:
         ask = {"type": "subscribe", "sub": "s", "stream": stream, "after": after, "credit": 64}
         await socket.send(json.dumps(ask))
         async for text in socket:
             frame = json.loads(text)
             if frame["type"] == "problem" and not frame["problem"]["retryable"]:
-                raise GaveUp(frame["problem"]["detail"])
+                raise refusal_of(frame["problem"])
             if frame["type"] == "entries":
                 for entry in frame["entries"]:
                     yield entry
@@ -85,7 +110,8 @@ async def follow(
                 after, attempt = entry["id"], 0
         except ConnectionClosed as error:
             if error.rcvd is not None and 4400 <= error.rcvd.code < 4500:
-                raise GaveUp(error.rcvd.reason) from None
+                hint = " (HEADGATE_TOKEN)" * (error.rcvd.code in (4401, 4403))
+                raise GaveUp(f"the gateway closes with {error.rcvd.code}{hint}") from None
         except (OSError, httpx.TransportError, InvalidHandshake) as error:
             if is_first and isinstance(error, NOT_THERE):
                 text = f"no gateway at {url}: {error}. Start one with `headgate serve`."

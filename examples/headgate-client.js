@@ -10,9 +10,43 @@ const PROTOCOL = "headgate.v1.json";
 const CREDIT = 64;
 const BACKOFF_MS_MIN = 500;
 const BACKOFF_MS_MAX = 30_000;
-/** Tell whether to connect again after a close code. */
+const UNAUTHENTICATED = 4401;
+const RATE_LIMITED = 4529;
+const LIMITED_ATTEMPT = 4; // after RATE_LIMITED: as if so many attempts had failed
+const RENEW_MS_MIN = 1000;
+const RENEW_MS_MAX = 2 ** 31 - 1; // a timer takes no more
+const RENEW_AHEAD_MS = 60_000;
+/** Tell whether to connect again after a close code; after 4401 it takes a new token. */
 export function comesBack(code) {
+    if (code === UNAUTHENTICATED)
+        return true;
     return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));
+}
+/** Return how long to wait before a token with so much time left is renewed. */
+export function renewMs(leftMs) {
+    const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
+    return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
+}
+/**
+ * Return a ticket: it stands in the URL of events (`?ticket=`), where a browser can send no header.
+ * It is good for every reconnection until it ends. The token itself never stands in a URL.
+ */
+export async function createTicket(gateway, token, wanted) {
+    const answer = await fetch(`${urlOf(gateway)}/v1/tickets`, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${await freshToken(token)}` },
+        body: JSON.stringify(wanted),
+    });
+    const said = await answer.json();
+    if (!answer.ok)
+        throw new Refused(said);
+    return said.ticket;
+}
+async function freshToken(token) {
+    return typeof token === "string" ? token : token();
+}
+function urlOf(gateway) {
+    return (gateway.includes("://") ? gateway : `http://${gateway}`).replace(/\/$/, "");
 }
 /** Return how long to wait before the next attempt, the first being 0; chance is from 0 to 1. */
 export function backoffMs(attempt, chance) {
@@ -44,7 +78,7 @@ class Subscription {
 /** One connection, made anew whenever it is lost, and everything subscribed over it. */
 export class HeadgateClient {
     url;
-    onState;
+    options;
     socket;
     subscriptions = new Map();
     waiting = new Map();
@@ -53,17 +87,20 @@ export class HeadgateClient {
     attempt = 0;
     comeBackAfterMs;
     timer;
+    renewal;
+    token;
+    refusedToken;
     isOpen = false;
     isOver = false;
     /**
      * Connect to a gateway.
      * @param url where it is: `http://localhost:8080`, or without the scheme
-     * @param onState told how the connection is, and with which code it was closed
+     * @param options who is there, and who is told how the connection is
      */
-    constructor(url, onState = () => { }) {
+    constructor(url, options = {}) {
         this.url = url;
-        this.onState = onState;
-        this.connect();
+        this.options = options;
+        void this.connect();
     }
     /** Begin to read, now and after every reconnection; `sub` is your name for it. */
     subscribe(sub, wanted, handlers) {
@@ -99,15 +136,30 @@ export class HeadgateClient {
     close() {
         this.isOver = true;
         clearTimeout(this.timer);
+        clearTimeout(this.renewal);
         if (this.socket)
             this.socket.close(1000);
         else
             this.end(1000);
     }
-    connect() {
-        const url = this.url.includes("://") ? this.url : `http://${this.url}`;
-        const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+    async connect() {
+        try {
+            this.token = this.options.token === undefined ? undefined : await freshToken(this.options.token);
+        }
+        catch {
+            this.comeBack(UNAUTHENTICATED); // whoever makes tokens may be back soon
+            return;
+        }
+        if (this.isOver)
+            return;
+        if (this.token !== undefined && this.token === this.refusedToken) {
+            this.end(UNAUTHENTICATED); // there is no other
+            return;
+        }
+        const socket = new WebSocket(`${urlOf(this.url).replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
         this.socket = socket;
+        // Never in the URL, which proxies and browsers write down.
+        socket.onopen = () => this.token !== undefined && socket.send(authFrame(this.token));
         socket.onmessage = ({ data }) => this.receive(JSON.parse(String(data)));
         socket.onclose = ({ code }) => this.lost(socket, code);
         socket.onerror = () => this.lost(socket, 1006); // not every implementation closes, too
@@ -117,35 +169,77 @@ export class HeadgateClient {
             return;
         this.socket = undefined;
         this.isOpen = false;
+        clearTimeout(this.renewal);
         for (const { reject } of this.waiting.values())
             reject(new Refused(undefined));
         this.waiting.clear();
-        if (this.isOver || !comesBack(code)) {
+        if (code === UNAUTHENTICATED)
+            this.refusedToken = this.token;
+        const isFixed = typeof this.options.token !== "function"; // the next connection would be refused, too
+        if (this.isOver || !comesBack(code) || (code === UNAUTHENTICATED && isFixed))
             this.end(code);
+        else
+            this.comeBack(code);
+    }
+    comeBack(code) {
+        if (this.isOver)
             return;
-        }
-        this.onState("lost", code);
+        this.options.onState?.("lost", code);
+        if (code === RATE_LIMITED)
+            this.attempt = Math.max(this.attempt, LIMITED_ATTEMPT);
         const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt, Math.random());
         this.attempt += 1;
         this.comeBackAfterMs = undefined;
-        this.timer = setTimeout(() => this.connect(), afterMs);
+        this.timer = setTimeout(() => void this.connect(), afterMs);
     }
     end(code) {
         this.isOver = true;
         for (const { reject } of this.openings.splice(0))
             reject(new Refused(undefined));
-        this.onState("closed", code);
+        this.options.onState?.("closed", code);
+    }
+    opens() {
+        this.isOpen = true;
+        this.attempt = 0;
+        for (const [sub, subscription] of this.subscriptions)
+            this.send(subscription.frame(sub));
+        for (const { resolve } of this.openings.splice(0))
+            resolve();
+        this.options.onState?.("open");
+    }
+    authenticated({ expires_at_ms }) {
+        this.refusedToken = undefined;
+        if (!this.isOpen)
+            this.opens();
+        if (expires_at_ms != null)
+            this.renewBefore(expires_at_ms);
+    }
+    renewBefore(expiresAtMs) {
+        const { token } = this.options;
+        if (typeof token !== "function")
+            return;
+        clearTimeout(this.renewal);
+        this.renewal = setTimeout(() => void this.renew(token, expiresAtMs), renewMs(expiresAtMs - Date.now()));
+    }
+    /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
+    async renew(token, expiresAtMs) {
+        const { socket } = this;
+        const fresh = await freshToken(token).catch(() => this.token);
+        if (socket === undefined || socket !== this.socket)
+            return;
+        if (fresh === undefined || fresh === this.token)
+            this.renewBefore(expiresAtMs);
+        else
+            socket.send(authFrame((this.token = fresh)));
     }
     receive(frame) {
         switch (frame.type) {
             case "welcome":
-                this.isOpen = true;
-                this.attempt = 0;
-                for (const [sub, subscription] of this.subscriptions)
-                    this.send(subscription.frame(sub));
-                for (const { resolve } of this.openings.splice(0))
-                    resolve();
-                this.onState("open");
+                if (this.token === undefined)
+                    this.opens();
+                return;
+            case "authenticated":
+                this.authenticated(frame);
                 return;
             case "draining":
                 this.comeBackAfterMs = frame.reconnect_after_ms;
@@ -240,6 +334,9 @@ export class HeadgateClient {
         if (this.isOpen)
             this.socket?.send(JSON.stringify(frame));
     }
+}
+function authFrame(token) {
+    return JSON.stringify({ type: "auth", token });
 }
 function settled(answer) {
     return answer.type === "acked" || answer.type === "ok" ? answer.results : [];

@@ -8,8 +8,9 @@ a long poll, an event stream and a WebSocket. In the middle one of them is cut o
 it never acknowledged. The others take these over as soon as they have been idle for
 `claim_idle_ms`. In the end every reading was acknowledged exactly once.
 
-The gateway is at `--url`, at `HEADGATE_URL`, or at localhost:8080. It needs the packages httpx-sse,
-websockets and vega_datasets, which ships the readings.
+The gateway is at `--url`, at `HEADGATE_URL`, or at localhost:8080. If the gateway asks for a key or
+a token, it is that of `HEADGATE_TOKEN`. It needs the packages httpx-sse, websockets and
+vega_datasets, which ships the readings.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import httpx_sse
@@ -79,6 +81,17 @@ class Job:
 def url_of(text: str) -> str:
     """Return the URL of a gateway; `localhost:8080` has no scheme, and will do."""
     return (text if "://" in text else f"http://{text}").rstrip("/")
+
+
+def headers_of(url: str) -> dict[str, str]:
+    """Return the headers that say who asks; a token does not cross a network in plain text."""
+    token = os.environ.get("HEADGATE_TOKEN")
+    if not token:
+        return {}
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        sys.exit(f"Error: the token of HEADGATE_TOKEN was not sent: {url} is plain http.")
+    return {"Authorization": f"Bearer {token}"}
 
 
 def load_readings() -> list[dict[str, str]]:
@@ -150,7 +163,7 @@ async def converse(job: Job, http: httpx.AsyncClient) -> None:
     url = job.url.replace("http", "ws", 1) + job.group_url("ws")
     query = f"?consumer=talker&credit=64&on_disconnect=keep&claim_idle_ms={job.claim_idle_ms}"
     del http
-    async with connect(url + query) as socket:
+    async with connect(url + query, additional_headers=headers_of(job.url)) as socket:
         async for text in socket:
             frame = json.loads(text)
             if frame["type"] == "acked":
@@ -170,7 +183,7 @@ CONSUMERS: dict[str, Consumer] = {"poller": poll, "listener": listen, "talker": 
 async def run(url: str, *, victim: str = "talker", claim_idle_ms: int = 500) -> Job:
     """Do the whole job at a running gateway; returns when every reading is acknowledged."""
     job = Job(url, victim, claim_idle_ms, load_readings())
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=60, headers=headers_of(url)) as http:
         await http.delete(f"/v1/streams/{STREAM}")  # of an earlier run, if there was one
         group = f"/v1/streams/{STREAM}/groups/{GROUP}"
         (await http.put(group, json={"start": "0", "create_stream": True})).raise_for_status()
@@ -197,7 +210,7 @@ async def _first_failure_or(
 
 async def report(job: Job, seconds: float) -> None:
     """Say what came of it, in the gateway's own words too."""
-    async with httpx.AsyncClient(base_url=job.url) as http:
+    async with httpx.AsyncClient(base_url=job.url, headers=headers_of(job.url)) as http:
         group = (await http.get(f"/v1/streams/{STREAM}/groups/{GROUP}")).json()
     print(f"{len(job.ids)} readings in and acknowledged in {seconds:.1f} s")
     for consumer in CONSUMERS:
@@ -222,6 +235,9 @@ def main() -> None:
         asyncio.run(report(job, time.perf_counter() - started))
     except httpx.ConnectError as error:
         sys.exit(f"Error: no gateway at {words.url}: {error}. Start one with `headgate serve`.")
+    except httpx.HTTPStatusError as error:
+        problem = error.response.json()
+        sys.exit(f"Error: {problem['detail']} ({problem['code']}). HEADGATE_TOKEN has the token.")
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -1,7 +1,15 @@
 // Made by `npm run types` of openapi/asyncapi.json; not to be edited.
 
 export type ClientFrame =
-  SubscribeFrame | UnsubscribeFrame | CreditFrame | AckFrame | NackFrame | ExtendFrame | AppendFrame | PingFrame;
+  | SubscribeFrame
+  | UnsubscribeFrame
+  | CreditFrame
+  | AckFrame
+  | NackFrame
+  | ExtendFrame
+  | AppendFrame
+  | PingFrame
+  | AuthFrame;
 export type OnDisconnect = "release" | "keep";
 export type ServerFrame =
   | Welcome
@@ -15,6 +23,7 @@ export type ServerFrame =
   | Unsubscribed
   | Draining
   | Pong
+  | Authenticated
   | ProblemFrame;
 /**
  * What became of one id of an ack, nack or extend.
@@ -210,7 +219,24 @@ export interface PingFrame {
   rid?: string | null;
 }
 /**
- * The first frame.
+ * Say who is there, or renew that before the credential ends.
+ *
+ * It is the first frame where the handshake carries no credential. A renewal is of the same
+ * principal. Subscriptions that it does not allow end; all others go on without a gap.
+ */
+export interface AuthFrame {
+  type: "auth";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  /**
+   * A key or a token.
+   */
+  token: string;
+}
+/**
+ * The first frame, once it is known who is there.
  */
 export interface Welcome {
   type: "welcome";
@@ -437,6 +463,21 @@ export interface Draining {
 export interface Pong {
   type: "pong";
   rid?: string | null;
+}
+/**
+ * It is known who is there.
+ */
+export interface Authenticated {
+  type: "authenticated";
+  rid?: string | null;
+  /**
+   * Name of the key, or subject of the token.
+   */
+  principal: string;
+  /**
+   * Renew the credential before this time.
+   */
+  expires_at_ms?: number | null;
 }
 /**
  * A frame that could not be served, or why the connection ends.

@@ -1,10 +1,12 @@
 /**
  * A client of the Headgate WebSocket: subscriptions that outlive their connection.
  *
- * It comes back by itself, reads on where it was, and gives credit as entries are worked off. The
- * types are those of the AsyncAPI document; there is nothing else it depends on.
+ * It comes back by itself, reads on where it was, gives credit as entries are worked off, and renews
+ * its token before it ends. The types are those of the AsyncAPI document; there is nothing else it
+ * depends on.
  */
 import type {
+  Authenticated,
   ClientFrame,
   Delivery,
   Draining,
@@ -31,6 +33,17 @@ export interface Handlers {
   ended?(reason: string, problem?: Problem): void;
 }
 
+/** A key or a token, or a function that returns a fresh one each time it is called. */
+export type Token = string | (() => string | Promise<string>);
+
+/** How to connect. */
+export interface Options {
+  /** Who is there, if the gateway asks for it. */
+  token?: Token | undefined;
+  /** Told how the connection is, and with which code it was closed. */
+  onState?: (state: ConnectionState, code?: number) => void;
+}
+
 /** `open`; `lost`: it comes back; `closed`: it does not, because of `code`. */
 export type ConnectionState = "open" | "lost" | "closed";
 
@@ -45,10 +58,55 @@ const PROTOCOL = "headgate.v1.json";
 const CREDIT = 64;
 const BACKOFF_MS_MIN = 500;
 const BACKOFF_MS_MAX = 30_000;
+const UNAUTHENTICATED = 4401;
+const RATE_LIMITED = 4529;
+const LIMITED_ATTEMPT = 4; // after RATE_LIMITED: as if so many attempts had failed
+const RENEW_MS_MIN = 1000;
+const RENEW_MS_MAX = 2 ** 31 - 1; // a timer takes no more
+const RENEW_AHEAD_MS = 60_000;
 
-/** Tell whether to connect again after a close code. */
+/** Tell whether to connect again after a close code; after 4401 it takes a new token. */
 export function comesBack(code: number): boolean {
+  if (code === UNAUTHENTICATED) return true;
   return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));
+}
+
+/** Return how long to wait before a token with so much time left is renewed. */
+export function renewMs(leftMs: number): number {
+  const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
+  return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
+}
+
+/** What a ticket is for: one stream, and `consume` as a consumer of a group. */
+export interface TicketRequest {
+  stream: string;
+  group?: string;
+  consumer?: string;
+  do: ("read" | "append" | "consume")[];
+  ttl_ms?: number;
+}
+
+/**
+ * Return a ticket: it stands in the URL of events (`?ticket=`), where a browser can send no header.
+ * It is good for every reconnection until it ends. The token itself never stands in a URL.
+ */
+export async function createTicket(gateway: string, token: Token, wanted: TicketRequest): Promise<string> {
+  const answer = await fetch(`${urlOf(gateway)}/v1/tickets`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${await freshToken(token)}` },
+    body: JSON.stringify(wanted),
+  });
+  const said = await answer.json();
+  if (!answer.ok) throw new Refused(said as Problem);
+  return (said as { ticket: string }).ticket;
+}
+
+async function freshToken(token: Token): Promise<string> {
+  return typeof token === "string" ? token : token();
+}
+
+function urlOf(gateway: string): string {
+  return (gateway.includes("://") ? gateway : `http://${gateway}`).replace(/\/$/, "");
 }
 
 /** Return how long to wait before the next attempt, the first being 0; chance is from 0 to 1. */
@@ -96,19 +154,22 @@ export class HeadgateClient {
   private attempt = 0;
   private comeBackAfterMs: number | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private renewal: ReturnType<typeof setTimeout> | undefined;
+  private token: string | undefined;
+  private refusedToken: string | undefined;
   private isOpen = false;
   private isOver = false;
 
   /**
    * Connect to a gateway.
    * @param url where it is: `http://localhost:8080`, or without the scheme
-   * @param onState told how the connection is, and with which code it was closed
+   * @param options who is there, and who is told how the connection is
    */
   constructor(
     private readonly url: string,
-    private readonly onState: (state: ConnectionState, code?: number) => void = () => {},
+    private readonly options: Options = {},
   ) {
-    this.connect();
+    void this.connect();
   }
 
   /** Begin to read, now and after every reconnection; `sub` is your name for it. */
@@ -149,14 +210,27 @@ export class HeadgateClient {
   close(): void {
     this.isOver = true;
     clearTimeout(this.timer);
+    clearTimeout(this.renewal);
     if (this.socket) this.socket.close(1000);
     else this.end(1000);
   }
 
-  private connect(): void {
-    const url = this.url.includes("://") ? this.url : `http://${this.url}`;
-    const socket = new WebSocket(`${url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+  private async connect(): Promise<void> {
+    try {
+      this.token = this.options.token === undefined ? undefined : await freshToken(this.options.token);
+    } catch {
+      this.comeBack(UNAUTHENTICATED); // whoever makes tokens may be back soon
+      return;
+    }
+    if (this.isOver) return;
+    if (this.token !== undefined && this.token === this.refusedToken) {
+      this.end(UNAUTHENTICATED); // there is no other
+      return;
+    }
+    const socket = new WebSocket(`${urlOf(this.url).replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
     this.socket = socket;
+    // Never in the URL, which proxies and browsers write down.
+    socket.onopen = () => this.token !== undefined && socket.send(authFrame(this.token));
     socket.onmessage = ({ data }) => this.receive(JSON.parse(String(data)) as ServerFrame);
     socket.onclose = ({ code }) => this.lost(socket, code);
     socket.onerror = () => this.lost(socket, 1006); // not every implementation closes, too
@@ -166,33 +240,68 @@ export class HeadgateClient {
     if (socket !== this.socket) return;
     this.socket = undefined;
     this.isOpen = false;
+    clearTimeout(this.renewal);
     for (const { reject } of this.waiting.values()) reject(new Refused(undefined));
     this.waiting.clear();
-    if (this.isOver || !comesBack(code)) {
-      this.end(code);
-      return;
-    }
-    this.onState("lost", code);
+    if (code === UNAUTHENTICATED) this.refusedToken = this.token;
+    const isFixed = typeof this.options.token !== "function"; // the next connection would be refused, too
+    if (this.isOver || !comesBack(code) || (code === UNAUTHENTICATED && isFixed)) this.end(code);
+    else this.comeBack(code);
+  }
+
+  private comeBack(code: number): void {
+    if (this.isOver) return;
+    this.options.onState?.("lost", code);
+    if (code === RATE_LIMITED) this.attempt = Math.max(this.attempt, LIMITED_ATTEMPT);
     const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt, Math.random());
     this.attempt += 1;
     this.comeBackAfterMs = undefined;
-    this.timer = setTimeout(() => this.connect(), afterMs);
+    this.timer = setTimeout(() => void this.connect(), afterMs);
   }
 
   private end(code: number): void {
     this.isOver = true;
     for (const { reject } of this.openings.splice(0)) reject(new Refused(undefined));
-    this.onState("closed", code);
+    this.options.onState?.("closed", code);
+  }
+
+  private opens(): void {
+    this.isOpen = true;
+    this.attempt = 0;
+    for (const [sub, subscription] of this.subscriptions) this.send(subscription.frame(sub));
+    for (const { resolve } of this.openings.splice(0)) resolve();
+    this.options.onState?.("open");
+  }
+
+  private authenticated({ expires_at_ms }: Authenticated): void {
+    this.refusedToken = undefined;
+    if (!this.isOpen) this.opens();
+    if (expires_at_ms != null) this.renewBefore(expires_at_ms);
+  }
+
+  private renewBefore(expiresAtMs: number): void {
+    const { token } = this.options;
+    if (typeof token !== "function") return;
+    clearTimeout(this.renewal);
+    this.renewal = setTimeout(() => void this.renew(token, expiresAtMs), renewMs(expiresAtMs - Date.now()));
+  }
+
+  /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
+  private async renew(token: () => string | Promise<string>, expiresAtMs: number): Promise<void> {
+    const { socket } = this;
+    const fresh = await freshToken(token).catch(() => this.token);
+    if (socket === undefined || socket !== this.socket) return;
+    if (fresh === undefined || fresh === this.token) this.renewBefore(expiresAtMs);
+    else socket.send(authFrame((this.token = fresh)));
   }
 
   private receive(frame: ServerFrame): void {
     switch (frame.type) {
       case "welcome":
-        this.isOpen = true;
-        this.attempt = 0;
-        for (const [sub, subscription] of this.subscriptions) this.send(subscription.frame(sub));
-        for (const { resolve } of this.openings.splice(0)) resolve();
-        this.onState("open");
+        if (this.token === undefined) this.opens();
+        return;
+      case "authenticated":
+        this.authenticated(frame);
         return;
       case "draining":
         this.comeBackAfterMs = (frame satisfies Draining).reconnect_after_ms;
@@ -283,6 +392,10 @@ export class HeadgateClient {
   private send(frame: ClientFrame): void {
     if (this.isOpen) this.socket?.send(JSON.stringify(frame));
   }
+}
+
+function authFrame(token: string): string {
+  return JSON.stringify({ type: "auth", token } satisfies ClientFrame);
 }
 
 function settled(answer: Answer): Settled[] {

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import http.server
+import json
 import os
 import shutil
 import socket
@@ -14,7 +15,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
-from tests.crash.gateway import ROOT, Gateway
+from tests.crash.gateway import ROOT, Gateway, headgate
 
 ENTRIES = 60
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -112,6 +113,41 @@ async def test_two_tabs_see_everything_and_share_the_work(
     assert set(acked) <= {*ids, entry_id}
     assert len(acked) == len(set(acked)), "no entry was acknowledged twice"
     await gateway.stop()
+
+
+async def test_a_page_of_another_origin_asks_for_a_key_and_keeps_it_to_itself(
+    browser: Browser, pages_url: str, tmp_path: Path
+) -> None:
+    grants = {"streams": ["chat"], "do": ["read", "append", "consume", "manage"], "create": True}
+    key = new_key(tmp_path / "data", grants)
+    gateway = await Gateway.start(tmp_path / "data", {"allowed_origins": pages_url})
+    page = await browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.goto(f"{pages_url}/live.html?url={gateway.url}")
+    await page.wait_for_selector("#enter:not([hidden])")
+
+    await page.fill("#token", key)
+    await page.press("#token", "Enter")
+    await page.wait_for_selector("#work-state[data-state]:not([data-state=lost])")
+    await page.fill("#value", "hello")
+    await page.press("#value", "Enter")
+
+    await page.locator("#tail li").get_by_text("hello").wait_for()
+    await page.locator("#work li").get_by_text("hello").wait_for()
+    assert any("/events?" in url and "ticket=" in url for url in asked)
+    assert not any(key in url for url in [*asked, page.url])
+    assert key not in await page.content()
+    assert key not in str(await page.evaluate("({...localStorage})"))
+    await gateway.stop()
+
+
+def new_key(data_dir: Path, *grants: dict[str, object]) -> str:
+    """Return a new key for the gateway of a directory."""
+    words = [word for grant in grants for word in ("--grant", json.dumps(grant))]
+    done = headgate("keys", "add", "test", *words, "--data-dir", data_dir)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 async def _entry_with(client: httpx.AsyncClient, text: str) -> str:

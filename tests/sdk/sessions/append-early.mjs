@@ -2,7 +2,10 @@
 import { HeadgateClient } from "./headgate-client.js";
 
 const say = (line) => console.log(JSON.stringify(line));
-const client = new HeadgateClient(process.argv[2], (state, code) => say({ state, code }));
+const client = new HeadgateClient(process.argv[2], {
+  token: process.env.HEADGATE_TOKEN,
+  onState: (state, code) => say({ state, code }),
+});
 const append = (text) =>
   client.append("talk", [{ fields: { text } }])
     .then(([id]) => say({ appended: id }), (error) => say({ refused: error.message }));
