@@ -15,7 +15,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware import Middleware
 
 from headgate.app.auth.credentials import CredentialOptions, Credentials
-from headgate.app.auth.grants import ANYBODY
+from headgate.app.auth.grants import ANYBODY, UsageLimits
 from headgate.app.auth.rights import undecided
 from headgate.app.auth.tokens.claims import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
@@ -184,6 +184,7 @@ def open_credentials(settings: Settings, clock: Clock | None = None) -> Credenti
             ticket_secret=None if secret is None else secret.get_secret_value(),
             anonymous=anonymous,
             opened=["open_metrics"] if settings.open_metrics else [],
+            limits=_usage_limits(settings),
         ),
         clock,
     )
@@ -204,6 +205,17 @@ def _issuer(settings: Settings) -> IssuerChoices:
             settings.jwt_leeway_s,
             settings.jwt_grants,
         ),
+    )
+
+
+def _usage_limits(settings: Settings) -> UsageLimits:
+    return UsageLimits(
+        requests_per_s_max=settings.requests_per_s_max,
+        entries_per_s_max=settings.entries_per_s_max,
+        bytes_per_s_max=settings.bytes_per_s_max,
+        connections_max=settings.principal_connections_max,
+        waiters_max=settings.principal_waiters_max,
+        subscriptions_max=settings.principal_subscriptions_max,
     )
 
 

@@ -3,20 +3,26 @@
 1. The rights are checked by the value of the request, before anything is looked up.
 2. The request is narrowed: a list to the names that may be read, an append to streams that exist
    unless the principal may create them.
-3. The backend performs it.
+3. The backend performs it, within the limits of use of the principal.
+
+Acts of management and denials leave a line in the audit log.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
+from headgate.app.auth import metering
+from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.principal import Forbidden, Need, Principal
+from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated
 from headgate.app.auth.rights import is_act, rule_of
+from headgate.app.auth.usage import UNLIMITED, Usage
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
-from headgate.engine.errors import StreamNotFound
+from headgate.engine.errors import StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
@@ -33,21 +39,38 @@ _CREATE = "manage on a stream that is to be created, or append by a grant with `
 class Access:
     """What a principal may do with a backend."""
 
-    __slots__ = ("backend", "principal")
+    __slots__ = ("audit", "backend", "is_slowed", "principal", "usage")
 
-    def __init__(self, backend: Backend, principal: Principal) -> None:
+    def __init__(
+        self, backend: Backend, principal: Principal, audit: Audit, usage: Usage = UNLIMITED
+    ) -> None:
         """Let a principal use a backend.
 
         Args:
             backend: unguarded; what ends a connection uses it, whatever the principal may do.
             principal: who asks. On a connection another one may take its place.
+            audit: where acts and denials are written.
+            usage: how much the principal uses.
         """
         self.backend = backend
         self.principal = principal
+        self.audit = audit
+        self.usage = usage
+        self.is_slowed = False
 
-    def copy(self) -> Self:
-        """Return an access of the same principal, which another one may take over."""
-        return type(self)(self.backend, self.principal)
+    def slowed(self) -> Self:
+        """Return an access for a connection that stays open: what would be too much waits.
+
+        Another principal may take it over.
+        """
+        access = type(self)(self.backend, self.principal, self.audit, self.usage)
+        access.is_slowed = True
+        return access
+
+    def become(self, other: "Access") -> None:
+        """Go on as another principal."""
+        self.principal = other.principal
+        self.usage = other.usage
 
     @property
     def claim_feed(self) -> ClaimFeed | None:
@@ -67,12 +90,15 @@ class Access:
             Forbidden: the principal has none of them.
             Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
         """
-        self.principal.check_any(verbs)
+        try:
+            self.principal.check_any(verbs)
+        except (Forbidden, Unauthenticated) as error:
+            self.audit.denial(error, self.principal, None)
+            raise
 
     def require(self, needs: Iterable[Need]) -> None:
         """Refuse what the rights are not enough for; raises as `perform`."""
-        for need in needs:
-            self.principal.check(need)
+        self._check(needs, None)
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, as `Backend.perform` does.
@@ -82,18 +108,38 @@ class Access:
             Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
         """
         admitted = self.admit(request)
-        if admitted is request and not is_act(type(request)):
+        if admitted is request and not self.usage.is_limited and not is_act(type(request)):
             return self.backend.perform(request)
         return self._perform(request, admitted)
 
     def admit(self, request: Request[T]) -> Request[T]:
         """Return the request as it may be performed; raises as `perform`."""
-        principal = self.principal
-        principal.check_valid()
         kind = type(request)
-        self.require(rule_of(kind)(request))
+        self._check(rule_of(kind)(request), request)
         narrow = _NARROW.get(kind)
-        return request if narrow is None else narrow(request, principal)
+        return request if narrow is None else narrow(request, self.principal)
+
+    def charge(self, requests: Sequence[Request[Any]]) -> None:
+        """Take account of requests that somebody else performs at one moment.
+
+        Raises:
+            RateLimited: they have to come later.
+        """
+        if self.usage.is_rated:
+            for request in requests:
+                metering.charge(request, self.usage)
+
+    def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
+        """Take account of what has become of them."""
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if is_act(type(request)):
+                self._note(request, outcome)
+            if self.usage.is_rated and not isinstance(outcome, StreamError):
+                metering.settle(request, outcome, self.usage)
+
+    def act(self, what: str) -> AbstractContextManager[None]:
+        """Write a line about an act that is no request, when the context ends."""
+        return self.audit.act(self.principal, what)
 
     def own_writer(self, writer: bytes) -> bytes:
         """Return the name under which a writer of this principal is remembered.
@@ -106,17 +152,45 @@ class Access:
             return writer
         return b"%b/%b" % (principal.id.encode(), writer)  # a name itself has no slash
 
-    async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
+    def _check(self, needs: Iterable[Need], request: Request[Any] | None) -> None:
+        principal, need = self.principal, None
         try:
-            return await self.backend.perform(admitted)
+            principal.check_valid()
+            for need in needs:
+                principal.check(need)
+        except (Forbidden, Unauthenticated) as error:
+            self.audit.denial(error, principal, request or need)
+            raise
+
+    def _note(self, request: Request[Any], outcome: object) -> None:
+        self.audit.note(self.principal, request, outcome)
+
+    async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
+        if is_act(type(request)):
+            with self.audit.act(self.principal, request):
+                return await self._within_limits(request, admitted)
+        return await self._within_limits(request, admitted)
+
+    async def _within_limits(self, request: Request[T], admitted: Request[T]) -> T:
+        try:
+            if not self.usage.is_limited:
+                return await self.backend.perform(admitted)
+            perform = metering.slowly_performed if self.is_slowed else metering.performed
+            return await perform(admitted, self.backend.perform, self.usage)
         except StreamNotFound:
             if admitted is not request and isinstance(request, Add | CommitBatch | CreateGroup):
-                raise Forbidden(_CREATE) from None
+                error = Forbidden(_CREATE)
+                if not is_act(type(request)):
+                    self.audit.denial(error, self.principal, request)
+                raise error from None
             raise
 
 
 class HomeAccess(Access):
-    """The backend as anybody may use it, where no credentials are configured."""
+    """The backend as anybody may use it, where no credentials are configured.
+
+    Acts leave no line in the audit log, as nobody has said who acts.
+    """
 
     __slots__ = ()
 
@@ -126,12 +200,22 @@ class HomeAccess(Access):
             self.principal.check(need)
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a request."""
-        return self.backend.perform(request)
+        """Carry out a request, within the limits of use."""
+        if not self.usage.is_limited:
+            return self.backend.perform(request)
+        return self._within_limits(request, request)
 
     def admit(self, request: Request[T]) -> Request[T]:
         """Return the request."""
         return request
+
+    def act(self, what: str) -> AbstractContextManager[None]:
+        """Write nothing."""
+        del what
+        return nullcontext()
+
+    def _note(self, request: Request[Any], outcome: object) -> None:
+        """Write nothing."""
 
 
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))

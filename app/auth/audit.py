@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
-from headgate.app.auth.principal import Principal
+from headgate.app.auth.principal import Need, Principal
 from headgate.app.auth.usage import Bucket
 from headgate.app.transport.proxies import client_address
 from headgate.app.wire.names import text_of
@@ -92,20 +92,29 @@ class Audit:
         finally:
             self._write("act", principal, what, outcome)
 
+    def note(self, principal: Principal, request: Request[Any], outcome: object) -> None:
+        """Write that an act is over whose reply or error is there."""
+        code = code_of(outcome) if isinstance(outcome, StreamError) else "ok"
+        self._write("act", principal, request, code)
+
     def denial(
-        self, error: GatewayError, principal: Principal | None, what: Request[Any] | str | None
+        self, error: GatewayError, principal: Principal | None, what: Request[Any] | Need | None
     ) -> None:
         """Write that somebody was denied something.
 
         Args:
             error: what they are answered.
             principal: who it was; None: the credential was bad.
-            what: what they asked for; None: nobody had looked yet.
+            what: what they asked for, or what it needs; None: nobody had looked yet.
         """
         self._write("denied", principal, what, error.code)
 
     def _write(
-        self, event: str, principal: Principal | None, what: Request[Any] | str | None, outcome: str
+        self,
+        event: str,
+        principal: Principal | None,
+        what: Request[Any] | Need | str | None,
+        outcome: str,
     ) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
@@ -118,10 +127,10 @@ class Audit:
             fields["principal"] = shown(principal.id)
             if principal.key is not None:
                 fields["key"] = shown(principal.key)
-        if isinstance(what, Request):
-            fields |= _described(what)
-        elif what is not None:
+        if isinstance(what, str):
             fields["what"] = what
+        elif what is not None:
+            fields |= _described(what)
         log.info(event, extra=fields | _origin() | {"outcome": outcome})
 
     def _leave_out(self) -> None:
@@ -149,13 +158,15 @@ def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
-def _described(request: Request[Any]) -> dict[str, object]:
-    fields: dict[str, object] = {"what": type(request).__name__}
+def _described(what: Request[Any] | Need) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if isinstance(what, Request):
+        fields["what"] = type(what).__name__
     for field in _NAMES:
-        name = getattr(request, field, None)
+        name = getattr(what, field, None)
         if isinstance(name, bytes):
             fields[field] = shown(name)
-    streams = getattr(request, "streams", None)
+    streams = getattr(what, "streams", None)
     if streams is not None:
         fields["streams"] = [shown(stream) for stream in islice(streams, _LISTED_MAX)]
         fields["stream_count"] = len(streams)
@@ -169,6 +180,6 @@ def _origin() -> dict[str, object]:
         return {}
     fields: dict[str, object] = {"client": client_address(scope)}
     operation = getattr(scope.get("route"), "operation_id", None)
-    if operation is not None:
-        fields["operation"] = operation
+    if operation is not None or scope["type"] == "websocket":
+        fields["operation"] = operation or "websocket"
     return fields

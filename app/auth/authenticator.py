@@ -8,12 +8,16 @@ from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
+from starlette.types import Scope
+
 from headgate.app.auth.access import Access, HomeAccess
+from headgate.app.auth.audit import Audit
 from headgate.app.auth.expiry import Expiry
 from headgate.app.auth.grants import Right
 from headgate.app.auth.needs import Needs
 from headgate.app.auth.principal import Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Tickets
+from headgate.app.auth.usage import Usages
 from headgate.app.backends.port import Backend
 from headgate.engine.clock import Clock
 
@@ -60,6 +64,8 @@ class Authenticator:
         tokens: Verifier | None,
         tickets: Tickets,
         clock: Clock,
+        usages: Usages,
+        audit: Audit,
         anonymous: Collection[Right] | None = None,
         opened: Collection[str] = (),
     ) -> None:
@@ -71,6 +77,8 @@ class Authenticator:
             tokens: tokens of an issuer; None: there is none.
             tickets: what signs and verifies tickets.
             clock: tells when credentials end.
+            usages: how much each principal uses.
+            audit: where acts and denials are written.
             anonymous: rights of requests without a credential; None: these may do nothing, or
                 everything where there are no credentials.
             opened: settings that open operations to everybody.
@@ -80,16 +88,18 @@ class Authenticator:
         self._tokens = tokens
         self.tickets = tickets
         self._clock = clock
+        self._usages = usages
+        self._audit = audit
         self._opened = frozenset(opened)
         self._home: HomeAccess | None = None
         self._is_allowed = anonymous is not None
         nobody = Principal("anonymous", tuple(anonymous or ()), is_anonymous=True)
-        self._anonymous = Access(backend, nobody)
+        self._anonymous = Access(backend, nobody, audit)
         self._by_header: dict[bytes, Access] = {}
         self._by_ticket: dict[str, Access] = {}
         self._of_tokens: WeakSet[Principal] = WeakSet()
         if not self._has_any():
-            self._home = HomeAccess(backend, home())
+            self._home = HomeAccess(backend, home(), audit)
 
     @property
     def is_open(self) -> bool:
@@ -102,9 +112,18 @@ class Authenticator:
             self._home.principal.end("The gateway asks for credentials now.")
             self._home = None
 
-    def anonymous(self) -> Access:
-        """Return the access of a request without a credential."""
-        return self._home or self._anonymous
+    def anonymous(self, scope: Scope | None = None) -> Access:
+        """Return the access of a request without a credential.
+
+        Args:
+            scope: of the request, if its address has limits of use.
+        """
+        access = self._home or self._anonymous
+        if scope is None or not self._usages.are_for_all:
+            return access
+        address = (scope.get("client") or ("",))[0]
+        usage = self._usages.of_address(address)
+        return type(access)(self._backend, access.principal, self._audit, usage)
 
     def by_header(self, value: bytes) -> Access:
         """Return the access of who sends this `Authorization`.
@@ -116,10 +135,7 @@ class Authenticator:
             return self._home
         access = self._by_header.get(value)
         if access is None or not self._is_good(access):
-            text = value.decode("latin-1")
-            if text[: len(_SCHEME)].lower() != _SCHEME:
-                raise Unauthenticated("Send `Authorization: Bearer` and a key or a token.")
-            access = Access(self._backend, self.verify(text[len(_SCHEME) :].strip()))
+            access = self._access(self._verify_header, value)
             _remember(self._by_header, value, access)
         return access
 
@@ -129,7 +145,7 @@ class Authenticator:
             return self._home
         access = self._by_ticket.get(ticket)
         if access is None or not self._is_good(access):
-            access = Access(self._backend, self.tickets.verify(ticket))
+            access = self._access(self.tickets.verify, ticket)
             _remember(self._by_ticket, ticket, access)
         return access
 
@@ -191,6 +207,21 @@ class Authenticator:
             forget()
 
         return forget_both
+
+    def _verify_header(self, value: bytes) -> Principal:
+        text = value.decode("latin-1")
+        if text[: len(_SCHEME)].lower() != _SCHEME:
+            raise Unauthenticated("Send `Authorization: Bearer` and a key or a token.")
+        return self.verify(text[len(_SCHEME) :].strip())
+
+    def _access(self, verify: Callable[[Key], Principal], credential: Key) -> Access:
+        try:
+            principal = verify(credential)
+        except Unauthenticated as error:
+            self._audit.denial(error, None, None)
+            raise
+        usage = self._usages.of(principal.id, principal.limits)
+        return Access(self._backend, principal, self._audit, usage)
 
     def _is_good(self, access: Access) -> bool:
         principal = access.principal

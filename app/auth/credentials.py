@@ -6,14 +6,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
-from headgate.app.auth.grants import Grant, Right
+from headgate.app.auth.grants import Grant, Right, UsageLimits
 from headgate.app.auth.keys.key_file import KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
+from headgate.app.auth.usage import Usages
 from headgate.app.backends.port import Backend
 from headgate.engine.clock import Clock, SystemClock
 
@@ -30,6 +32,7 @@ class CredentialOptions(NamedTuple):
     ticket_secret: str | None = None
     anonymous: Sequence[Grant] | None = None  # None: not allowed
     opened: Sequence[str] = ()  # settings that open operations to everybody
+    limits: UsageLimits = UsageLimits()  # of use, where a principal has none of its own
 
 
 class Credentials:
@@ -78,6 +81,8 @@ class Credentials:
             tokens=None if self._issuer is None else self._issuer.verifier,
             tickets=Tickets(self._ticket_secret(), self._ring, self._clock),
             clock=self._clock,
+            usages=Usages(self._options.limits, self._monotonic_s),
+            audit=Audit(self._monotonic_s),
             anonymous=self._anonymous,
             opened=self._options.opened,
         )
@@ -118,6 +123,9 @@ class Credentials:
         while self._authenticator is not None:
             await asyncio.sleep(_FORGET_INTERVAL_S)
             self._authenticator.forget()
+
+    def _monotonic_s(self) -> float:
+        return self._clock.monotonic_ms() / 1000
 
     def _look_again(self) -> None:
         if self._authenticator is not None:

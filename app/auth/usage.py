@@ -129,8 +129,8 @@ class Count:
         self.in_use = 0
         self.limit: int | None = None
 
-    def take(self) -> None:
-        """Count one more.
+    def check(self) -> None:
+        """Refuse one more.
 
         Raises:
             GatewayError: there are as many as there may be.
@@ -138,6 +138,10 @@ class Count:
         if self.limit is not None and self.in_use >= self.limit:
             text = f"at most {self.limit} {self._kind} of one principal ({self._setting})"
             raise GatewayError(self._code, text)
+
+    def take(self) -> None:
+        """Count one more; raises as `check`."""
+        self.check()
         self.in_use += 1
 
     def give_back(self) -> None:
@@ -166,6 +170,7 @@ class Usage:
         "_clock",
         "_rates",
         "connections",
+        "is_limited",
         "is_rated",
         "limits",
         "subscriptions",
@@ -202,6 +207,7 @@ class Usage:
                 rates.append(rate)
         self._rates = tuple(rates)
         self.is_rated = bool(self._rates)  # or amounts need not be said
+        self.is_limited = limits.are_any  # or nothing need be said
         self.connections.limit = limits.connections_max
         self.waiters.limit = limits.waiters_max
         self.subscriptions.limit = limits.subscriptions_max
@@ -226,6 +232,17 @@ class Usage:
                 if wait_s:
                     raise RateLimited(rate, wait_s)
         self._take(amounts)
+
+    def spend(
+        self,
+        *,
+        requests: int | None = None,
+        entries: int | None = None,
+        size_bytes: int | None = None,
+    ) -> None:
+        """Take account of what has happened; what comes next waits for it."""
+        if self.is_rated:
+            self.delay_s(requests=requests, entries=entries, size_bytes=size_bytes)
 
     def delay_s(
         self,
@@ -253,6 +270,15 @@ class Usage:
             left, full_in_s = rate.left(now_s), ceil(rate.full_in_s(now_s))
             states.append(f'"{rate.unit}";r={left};t={full_in_s}')
         return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(states)}
+
+    def check_room(self) -> None:
+        """Refuse another connection, which has a subscription.
+
+        Raises:
+            GatewayError: there are as many as there may be.
+        """
+        self.connections.check()
+        self.subscriptions.check()
 
     @property
     def is_held(self) -> bool:
@@ -312,7 +338,7 @@ class Usages:
             count_max: how many are kept, beside those that have connections.
         """
         self._defaults = defaults
-        self._are_any = defaults.are_any
+        self.are_for_all = defaults.are_any  # a principal need not have limits of its own
         self._clock = clock
         self._count_max = count_max
         self._by_owner: dict[str, Usage] = {}  # those that came last are at the end
@@ -332,7 +358,7 @@ class Usages:
 
     def of_address(self, address: str) -> Usage:
         """Return the usage of those who come without a credential from an address."""
-        if not self._are_any:
+        if not self.are_for_all:
             return UNLIMITED
         return self._usage(f"network {network_of(address)}", self._defaults)
 

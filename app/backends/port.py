@@ -170,6 +170,14 @@ class Caller(Protocol):
         """Carry out a request that the caller may make, as `Backend.perform` does."""
         ...
 
+    def charge(self, requests: Sequence[Request[Any]]) -> None:
+        """Take account of requests before they are performed, or raise an error of the shell."""
+        ...
+
+    def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
+        """Take account of what has become of them: a reply or a `StreamError` for each."""
+        ...
+
 
 class Commands(Protocol):
     """An ability: Redis commands, given as words. A command that fails raises a `StreamError`."""

@@ -55,7 +55,7 @@ class BulkRange:
             limit: entries at most; None: all.
             threads: where its batches are made.
         """
-        self._access = access
+        self._access = access.slowed()
         self._stream = info.name
         self._epoch = info.epoch
         self._trimmed_through = info.trimmed_through

@@ -12,6 +12,7 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from headgate.app.auth.access import Access
+from headgate.app.auth.audit import serve
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.needs import Needs
 
@@ -38,13 +39,16 @@ def access_of_request(
     """
     if needs.is_open:
         return auth.anonymous()
+    if auth.is_open:
+        return auth.anonymous(scope)
+    serve(scope)
     value = sent.get(b"authorization")
     if value is not None:
         access = auth.by_header(value)
     elif needs.by_url:
-        access = _by_url(auth, scope, sent.get(b"cookie")) or auth.anonymous()
+        access = _by_url(auth, scope, sent.get(b"cookie")) or auth.anonymous(scope)
     else:
-        access = auth.anonymous()
+        access = auth.anonymous(scope)
     auth.check(access, needs)
     return access
 
@@ -55,6 +59,9 @@ def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
     Raises:
         Unauthenticated: the credential is bad.
     """
+    if auth.is_open:
+        return None
+    serve(scope)
     sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
     value = sent.get(b"authorization")
     if value is not None:

@@ -74,6 +74,16 @@ class Gateway:
             text = f"too many open connections: the limit is {limit}"
             raise GatewayError("too_many_connections", text)
 
+    def connected(self, access: Access) -> Access:
+        """Return an access for a connection that stays open.
+
+        Raises:
+            GatewayError: there are as many as there may be, of all or of the principal.
+        """
+        self.check_room()
+        access.usage.check_room()
+        return access.slowed()
+
     async def wait_connection_end(self, principal: Principal) -> None:
         """Return when a connection that begins now must end: its time is over, or the gateway's.
 

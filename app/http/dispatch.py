@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
@@ -62,6 +63,9 @@ class Dispatch:
         except Exception as error:  # noqa: BLE001
             answer = await answer_to(Request(scope, receive), error)
         if answer is not None:
+            access: Access | None = scope.get("access")
+            if access is not None and access.usage.is_rated:
+                answer.headers.update(access.usage.headers())
             with suppress(ClientDisconnect):  # the client has gone
                 await answer(scope, receive, send)
 

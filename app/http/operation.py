@@ -43,7 +43,8 @@ _NOTHING = object()
 class CompiledOperation:
     """An operation, compiled: its parameters, its dependencies and its answer.
 
-    1. The credential is verified, and refused if it allows nothing of the kind.
+    1. The credential is verified, and refused if it allows nothing of the kind, or has asked for
+       too much.
     2. A bad path, query or media type is refused.
     3. The body arrives, within its bound, and is read as JSON.
     4. The dependencies are called, in order.
@@ -92,11 +93,16 @@ class CompiledOperation:
             parameters = Parameters(self.route.dependant, overrides)
         request = WholeRequest(scope, receive)
         auth = gateway_of(request).auth
-        scope["access"] = access_of_request(auth, scope, request.sent, self.needs)
+        scope["access"] = access = access_of_request(auth, scope, request.sent, self.needs)
+        usage = access.usage
+        if usage.is_rated:
+            usage.charge(requests=1, size_bytes=0)
         if self._media_types is not None:
             known = parameters.query_names | self._known_of_url
             self._check(request, self._media_types, known)
         await request.arrive()
+        if usage.is_rated:
+            usage.spend(size_bytes=len(request.content))
         body = _NOTHING
         if self._body is not None and request.content:
             body = body_of(request.content)

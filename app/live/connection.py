@@ -8,7 +8,7 @@ connect again.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
+from headgate.app.auth.usage import Patience, Usage
 from headgate.app.http.dependencies import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
@@ -95,10 +96,12 @@ class Connection:
         "_first",
         "_forget_credential",
         "_gateway",
+        "_held",
         "_is_over",
         "_is_short",
         "_limits",
         "_outbox",
+        "_patience",
         "_session",
         "_socket",
         "_tasks",
@@ -116,12 +119,14 @@ class Connection:
         self._gateway = gateway
         self._limits: ConnectionLimits = gateway.limits
         name = f"{gateway.random.getrandbits(64):016x}"
-        anonymous = gateway.auth.anonymous()
-        self._access = (access or anonymous).copy()  # another principal may take its place
+        anonymous = gateway.auth.anonymous(socket.scope)
+        self._access = (access or anonymous).slowed()  # another principal may take its place
         is_known = access is not None or bool(anonymous.principal.verbs)
         self._session = Session(Welcome.of(name, self._limits), is_known=is_known)
         self._first: Callable[[], SubscribeIntent] | None = None
         self._forget_credential: Callable[[], None] = _nothing
+        self._held: Usage | None = None  # what counts this connection
+        self._patience: Patience | None = None  # with a client that has to send more slowly
         self._feeds: dict[str, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # who listens, and appends that are under way
         self._appends: list[asyncio.Task[None]] = []  # begun, in order, and perhaps not over
@@ -153,6 +158,7 @@ class Connection:
             await self._say_goodbye(error)
         finally:
             forget_end()
+            self._count_for(None)
             self._forget_credential()
             self._forget_credential, self._first = _nothing, None  # they know us
             self._outbox.close()
@@ -211,7 +217,21 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _count_for(self, usage: Usage | None) -> None:
+        """Count this connection among those of a principal, or of nobody any more.
+
+        Raises:
+            GatewayError: the principal has as many as it may have.
+        """
+        if usage is not self._held:
+            if usage is not None:
+                usage.connections.take()
+            if self._held is not None:
+                self._held.connections.give_back()
+            self._held = usage
+
     async def _converse(self) -> None:
+        self._count_for(self._access.usage)
         if self._session.is_known:
             await self._begin()
         await self._listen()
@@ -234,6 +254,8 @@ class Connection:
             if text is None:
                 raise BadFramesError("frames are text, one JSON object each")
             intent = self._session.receive(text)
+            if self._access.usage.is_rated:
+                await self._wait_turn(intent, len(text))
             if isinstance(intent, AppendIntent) and len(text) <= _APPEND_LENGTH_MAX:
                 await self._appends_done(but=_APPENDS_MAX - 1)
                 self._appends.append(self._spawn(partial(self._carry_out, intent)))
@@ -247,6 +269,22 @@ class Connection:
             await self._send()
             if self._session.pause_s:
                 await asyncio.sleep(self._session.pause_s)
+
+    async def _wait_turn(self, intent: Intent | None, size_bytes: int) -> None:
+        """Take account of a frame, and wait if it is more than the principal may send.
+
+        Raises:
+            RateLimited: the client has gone on for too long.
+        """
+        usage = self._access.usage
+        entries = len(intent.drafts) if isinstance(intent, AppendIntent) else None
+        delay_s = usage.delay_s(requests=1, entries=entries, size_bytes=size_bytes)
+        if self._patience is None:
+            self._patience = Patience()
+        if self._patience.is_over(delay_s, asyncio.get_running_loop().time()):
+            usage.charge(requests=1, entries=entries, size_bytes=size_bytes)  # refused: it owes
+        if delay_s:
+            await asyncio.sleep(delay_s)
 
     async def _appends_done(self, but: int = 0) -> None:
         """Wait until all appends are over that were begun, but for the newest so many."""
@@ -288,11 +326,13 @@ class Connection:
             Unauthenticated: the credential is not valid.
             Forbidden: it belongs to another principal.
         """
-        principal = self._gateway.auth.by_token(intent.token.get_secret_value()).principal
-        before = self._access.principal
+        access = self._gateway.auth.by_token(intent.token.get_secret_value())
+        principal, before = access.principal, self._access.principal
         if principal.id != before.id and not before.is_anonymous:
             raise Forbidden("a credential of the principal that is connected already")
-        self._access.principal = principal
+        if principal is not before:
+            self._count_for(access.usage)
+            self._access.become(access)
         is_first = not self._session.is_known
         self._session.done(intent, principal)
         self._watch_credential()
@@ -325,10 +365,16 @@ class Connection:
                 return await subscription.extend(ids)
 
     async def _subscribe(self, intent: SubscribeIntent) -> None:
-        subscription = await self._subscription_of(intent)
-        self._session.done(intent, await subscription.open())
-        await self._send()
+        counted = self._access.usage.subscriptions
+        with ExitStack() as undone:
+            counted.take()
+            undone.callback(counted.give_back)
+            subscription = await self._subscription_of(intent)
+            self._session.done(intent, await subscription.open())
+            await self._send()
+            undone.pop_all()
         following = self._started(partial(self._follow, intent.sub, subscription))
+        following.add_done_callback(lambda _: counted.give_back())
         self._feeds[intent.sub] = _Feed(subscription, following)
 
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.principal import Forbidden, Unauthenticated
 from headgate.app.backends.port import Caller, Reply
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply, SmallReply
 from headgate.app.redis_syntax.errors import error_text
@@ -14,12 +13,14 @@ from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.table import COMMANDS, find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.turns import Turn
+from headgate.app.wire.problems import Code, GatewayError
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COMMAND_WORDS_MAX
 from headgate.engine.requests import Request
 
 T = TypeVar("T")
 
+_REFUSALS: dict[Code, str] = {"forbidden": "NOPERM", "unauthenticated": "NOAUTH"}
 _LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
 
 _ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
@@ -115,9 +116,12 @@ class CommandRunner:
             await turn.pause()
         try:
             requests = [self._admitted(plan.request) for plan in plans]
+            self._charge(requests)
         except StreamError as error:
             raise _aborted(error) from None
         outcomes = await self._engine.perform_all(requests)
+        if self.caller is not None:
+            self.caller.settle(requests, outcomes)
         replies: list[Reply | StreamError] = []
         for (_, name), plan, outcome in zip(entries, plans, outcomes, strict=True):
             try:
@@ -135,7 +139,7 @@ class CommandRunner:
         if self.caller is not None:
             try:
                 self.caller.check(entry.verbs)
-            except (Forbidden, Unauthenticated) as error:
+            except GatewayError as error:
                 raise _refusal(error) from None
 
     def _admitted(self, request: Request[T]) -> Request[T]:
@@ -144,8 +148,16 @@ class CommandRunner:
             return request
         try:
             return self.caller.admit(request)
-        except (Forbidden, Unauthenticated) as error:
+        except GatewayError as error:
             raise _refusal(error) from None
+
+    def _charge(self, requests: Sequence[Request[Any]]) -> None:
+        """Take account of requests that are performed together."""
+        if self.caller is not None:
+            try:
+                self.caller.charge(requests)
+            except GatewayError as error:
+                raise _refusal(error) from None
 
     async def _perform(self, request: Request[T]) -> T:
         """Carry out a request in the name of the caller."""
@@ -153,7 +165,7 @@ class CommandRunner:
             return await self._engine.perform(request)
         try:
             return await self.caller.perform(request)
-        except (Forbidden, Unauthenticated) as error:
+        except GatewayError as error:
             raise _refusal(error) from None
 
     def _find(self, words: Sequence[bytes]) -> tuple[AnyCommand, str]:
@@ -169,9 +181,9 @@ class CommandRunner:
         return entry, name
 
 
-def _refusal(error: Forbidden | Unauthenticated) -> CommandError:
-    """Return the error that Redis has for a refusal."""
-    return CommandError(f"{'NOPERM' if isinstance(error, Forbidden) else 'NOAUTH'} {error}")
+def _refusal(error: GatewayError) -> CommandError:
+    """Return the error that Redis has for a refusal; it has none for too much use."""
+    return CommandError(f"{_REFUSALS.get(error.code, 'LIMIT')} {error}")
 
 
 def _aborted(error: StreamError) -> CommandError:

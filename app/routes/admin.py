@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.backends.port import Journaled
-from headgate.app.http.dependencies import gateway_of
+from headgate.app.http.dependencies import access_of, gateway_of
 from headgate.app.http.operation import Operation
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.operations import JournalState
@@ -36,7 +36,8 @@ async def rewrite_journal(request: Request) -> JournalState:
     `GET /v1/admin/journal` tells when it is done.
     """
     journal = _journal(request)
-    journal.start_rewrite()
+    with access_of(request).act("rewrite"):
+        journal.start_rewrite()
     return JournalState.of(journal.status)
 
 

@@ -57,7 +57,7 @@ class Failure(BaseModel):
 
 Answer = TypeAliasType("Answer", Result | Failure)
 
-_STATUS = {"NOAUTH": 401, "NOPERM": 403}
+_STATUS = {"NOAUTH": 401, "NOPERM": 403, "LIMIT": 429}
 
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
@@ -116,6 +116,7 @@ async def run_commands(
     Once their replies have more than about `read_bytes_max`, those that are left fail instead.
     """
     check_at_most(len(commands), limits.batch_entries_max, pointer="/body")
+    access_of(request).usage.spend(requests=len(commands) - 1)
     answers = _answers(encoding)
     for command in commands:
         try:
@@ -148,6 +149,7 @@ async def run_transaction(
     """
     limit = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
     check_at_most(len(commands), limit, pointer="/body")
+    access_of(request).usage.spend(requests=len(commands) - 1)
     turn, words = Turn(), []
     for command in commands:
         words.append(_encoded(command))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.auth.principal import Need, Principal
+from headgate.app.auth.principal import Need
 from headgate.app.http.dependencies import (
     AccessDep,
     Gateway,
@@ -168,13 +168,13 @@ async def stream_events(
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
-    gateway.check_room()
+    access = gateway.connected(access)
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(access, StreamCursor(stream, after), beat_ms=beat_ms)
     ready = await subscription.open()
     encoder = _Encoder(
         gateway,
-        access.principal,
+        access,
         path_of(request.scope),
         subscription,
         ready,
@@ -245,8 +245,8 @@ async def group_events(
         text = "the next connection must come under the same name: give consumer"
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
-    gateway.check_room()
     access.require([Need((Verb.CONSUME,), stream, group, consumer)])
+    access = gateway.connected(access)
     info = await access.perform(DescribeGroup(stream, group))
     _check_is_asked_for(request)
     subscription = _group_subscription(
@@ -263,7 +263,7 @@ async def group_events(
     ready = await subscription.open()
     encoder = _Encoder(
         gateway,
-        access.principal,
+        access,
         path_of(request.scope),
         subscription,
         ready,
@@ -329,7 +329,7 @@ class _Encoder:
     def __init__(
         self,
         gateway: Gateway,
-        principal: Principal,
+        access: Access,
         path: str,
         subscription: Subscription,
         ready: followed.Ready,
@@ -338,7 +338,8 @@ class _Encoder:
         ack: AckMode = "explicit",
     ) -> None:
         self._gateway = gateway
-        self._principal = principal
+        self._principal = access.principal
+        self._usage = access.usage
         self._path = path
         self._subscription = subscription
         self._ready = ready
@@ -352,16 +353,17 @@ class _Encoder:
         until = partial(self._gateway.wait_connection_end, self._principal)
         with self._gateway.metrics.connection("sse"):
             try:
-                yield self._ready_event(self._ready.position, self._ready.gap)
-                async with aclosing(self._subscription.follow(until=until)) as coming:
-                    async for what in coming:
-                        part = await self._encoded(what)
-                        if part:
-                            yield part
-                        if self._ack == "on_receipt" and isinstance(what, followed.GroupBatch):
-                            await self._acknowledge(what)
-                        if self._ack == "on_reconnect" and what == _FULL:
-                            return  # only a new connection acknowledges
+                with self._usage.connections.held(), self._usage.subscriptions.held():
+                    yield self._ready_event(self._ready.position, self._ready.gap)
+                    async with aclosing(self._subscription.follow(until=until)) as coming:
+                        async for what in coming:
+                            part = await self._encoded(what)
+                            if part:
+                                yield part
+                            if self._ack == "on_receipt" and isinstance(what, followed.GroupBatch):
+                                await self._acknowledge(what)
+                            if self._ack == "on_reconnect" and what == _FULL:
+                                return  # only a new connection acknowledges
             except (StreamError, GatewayError) as error:
                 yield self._last_event(error)
 

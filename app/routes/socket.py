@@ -142,6 +142,8 @@ async def _serve(socket: WebSocket, first: Callable[[], SubscribeIntent] | None)
     try:
         access = access_of_handshake(gateway.auth, socket.scope)
         gateway.check_room()
+        if access is not None:
+            access.usage.connections.check()
     except GatewayError as error:
         with suppress(WebSocketDisconnect, RuntimeError):
             problem = problem_of(error, INSTANCE)

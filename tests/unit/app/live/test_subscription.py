@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.app.auth.access import Access, HomeAccess
+from headgate.app.auth.audit import Audit
 from headgate.app.auth.principal import home
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.live.followed import (
@@ -88,7 +89,7 @@ async def reading(subscription: Subscription, **until: Any) -> AsyncIterator[Rea
 
 
 def _access(engine: Driver) -> Access:
-    return HomeAccess(EmbeddedBackend(engine), home())
+    return HomeAccess(EmbeddedBackend(engine), home(), Audit(lambda: 0.0))
 
 
 def stream(

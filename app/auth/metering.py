@@ -1,0 +1,102 @@
+"""Metering: performs requests of a principal within its limits of use.
+
+A request that would be too much is refused; or, where the client has a connection that stays open,
+it waits. Entries that are appended are known before, those that are read only afterwards. So a read
+passes unless something is still owed, and the next one waits until its entries are paid.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
+from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
+
+from headgate.app.auth.usage import Usage
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import CommitBatch, PlanRead
+from headgate.engine.requests.deliveries import Autoclaim, Claim, ReadGroup
+from headgate.engine.requests.entries import Add, Range, Read
+from headgate.engine.requests.keyspace import InspectStream
+from headgate.engine.requests.streams import DetailStream
+
+T = TypeVar("T")
+
+Perform = Callable[[Request[T]], Coroutine[Any, Any, T]]
+
+_WAITING = (Read, ReadGroup, PlanRead)
+
+_APPENDED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
+    Add: lambda request: len(request.drafts),
+    CommitBatch: lambda request: sum(map(len, request.drafts.values())),
+}
+
+_DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
+    Read: lambda reads: sum(len(read.entries) for read in reads),
+    Range: len,
+    ReadGroup: lambda reads: sum(len(read.deliveries) for read in reads),
+    Claim: lambda claimed: len(claimed.deliveries),
+    Autoclaim: lambda claimed: len(claimed.deliveries),
+    DetailStream: lambda detail: len(detail.entries),
+    InspectStream: lambda inspection: len(inspection.entries),
+}
+"""How many entries the replies of requests have."""
+
+
+def charge(request: Request[Any], usage: Usage) -> None:
+    """Take account of a request that is about to be performed.
+
+    Raises:
+        RateLimited: it has to come later.
+    """
+    kind = type(request)
+    if kind in _APPENDED:
+        usage.charge(entries=_APPENDED[kind](request))
+    elif kind in _DELIVERED:
+        usage.charge(entries=0)
+
+
+def settle(request: Request[Any], reply: Any, usage: Usage) -> None:
+    """Take account of the entries in the reply to a request."""
+    count = _DELIVERED.get(type(request))
+    if count is not None:
+        usage.spend(entries=count(reply))
+
+
+async def performed(request: Request[T], perform: Perform[T], usage: Usage) -> T:
+    """Perform a request, unless it is too much.
+
+    Raises:
+        RateLimited: it has to come later.
+        GatewayError: the principal has too many blocked reads.
+    """
+    charge(request, usage)
+    is_waiting = isinstance(request, _WAITING) and request.wait_ms != 0
+    with usage.waiters.held() if is_waiting else nullcontext():
+        reply = await perform(request)
+    settle(request, reply, usage)
+    return reply
+
+
+async def slowly_performed(request: Request[T], perform: Perform[T], usage: Usage) -> T:
+    """Perform a request of a connection that stays open; a read waits until all is paid.
+
+    A batch has the entries of one second at most, so that none waits for long. Who reads the frames
+    of the connection takes account of the entries that they append.
+    """
+    if type(request) in _DELIVERED:
+        delay_s = usage.delay_s(entries=0)
+        if delay_s:
+            await asyncio.sleep(delay_s)
+        request = _bounded(request, usage.limits.entries_per_s_max)
+    reply = await perform(request)
+    settle(request, reply, usage)
+    return reply
+
+
+def _bounded(request: Request[T], entries_max: int | None) -> Request[T]:
+    if entries_max is None or not isinstance(request, Read | ReadGroup | Range):
+        return request
+    if request.limit is not None and request.limit <= entries_max:
+        return cast("Request[T]", request)
+    return cast("Request[T]", replace(request, limit=entries_max))

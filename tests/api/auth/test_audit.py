@@ -1,0 +1,142 @@
+"""The audit log: acts and denials through every way in, and nothing else."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+
+from headgate.app.auth.grants import Grant, Verb
+from headgate.app.settings import Settings
+from tests.api.auth.secured import Secured, secured
+from tests.api.conftest import running
+from tests.api.live.frames import Frames
+
+READ = Grant(streams=["news*"], do=[Verb.READ])
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Secured]:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    async with secured(tmp_path) as running_gateway:
+        yield running_gateway
+
+
+def lines(caplog: pytest.LogCaptureFixture, *fields: str) -> list[tuple[Any, ...]]:
+    """Return these fields of the lines of the audit log."""
+    return [
+        tuple(getattr(record, field, None) for field in fields)
+        for record in caplog.records
+        if record.name == "headgate.audit"
+    ]
+
+
+async def test_each_act_leaves_a_line_and_work_leaves_none(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    http = gateway.admin
+    await http.put("/v1/streams/jobs")
+    await http.put("/v1/streams/jobs/groups/workers", json={})
+    await gateway.live.append("jobs", "a", "b")
+    await gateway.live.read_group("jobs", "workers", "w1")
+    await http.get("/v1/streams/jobs/entries")
+    await http.post("/v1/commands", json=["DEL", "jobs", "none"])
+    await http.delete("/v1/streams/jobs")
+
+    fields = ("message", "principal", "what", "operation", "client", "outcome")
+    assert lines(caplog, *fields) == [
+        ("act", "admin", "CreateStream", "createStream", "127.0.0.1", "ok"),
+        ("act", "admin", "CreateGroup", "createGroup", "127.0.0.1", "ok"),
+        ("act", "admin", "DeleteStreams", "runCommand", "127.0.0.1", "ok"),
+        ("act", "admin", "DeleteStream", "deleteStream", "127.0.0.1", "ok"),
+    ]
+    assert lines(caplog, "stream", "group", "streams") == [
+        ("jobs", None, None),
+        ("jobs", "workers", None),
+        (None, None, ["jobs", "none"]),
+        ("jobs", None, None),
+    ]
+    key_id = next(iter(gateway.keys.ids.values()))
+    assert {key for (key,) in lines(caplog, "key")} == {key_id}
+
+
+async def test_the_commands_of_a_transaction_leave_lines_each(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    commands = [["XADD", "jobs", "*", "a", "1"], ["RENAME", "none", "x"], ["DEL", "jobs"]]
+    await gateway.admin.post("/v1/commands/multi-exec", json=commands)
+
+    assert lines(caplog, "what", "outcome") == [
+        ("RenameStream", "stream_not_found"),
+        ("DeleteStreams", "ok"),
+    ]
+
+
+async def test_an_act_of_an_operator_leaves_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    async with secured(tmp_path, data_dir=tmp_path / "data") as gateway:
+        await gateway.admin.post("/v1/admin/rewrite")
+
+    assert lines(caplog, "what", "operation", "outcome") == [("rewrite", "rewriteJournal", "ok")]
+
+
+async def test_each_denial_leaves_a_line(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = await gateway.key(READ, name="reader")
+    caplog.clear()
+    async with gateway.client(key) as http:
+        await http.get("/v1/streams/jobs/entries")
+        await http.delete("/v1/streams/news")
+        await http.post("/v1/commands", json=["FLUSHALL"])
+        await http.post("/v1/commands/multi-exec", json=[["XLEN", "jobs"]])
+    async with gateway.client(None) as http:
+        await http.get("/v1/streams")
+    async with gateway.client(f"{key}x") as http:
+        await http.get("/v1/streams")
+
+    assert lines(caplog, "message", "principal", "operation", "outcome") == [
+        ("denied", "reader", "readEntries", "forbidden"),
+        ("denied", "reader", "deleteStream", "forbidden"),
+        ("denied", "reader", "runCommand", "forbidden"),
+        ("denied", "reader", "runTransaction", "forbidden"),
+        ("denied", "anonymous", "listStreams", "unauthenticated"),
+        ("denied", None, "listStreams", "unauthenticated"),
+    ]
+    secret = key.rpartition("_")[2]
+    assert not [record for record in caplog.records if secret in str(vars(record))]
+
+
+async def test_what_a_socket_is_denied_leaves_a_line(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = await gateway.key(READ, name="reader")
+    caplog.clear()
+    async with connect(f"{gateway.live.ws_url}/v1/ws") as socket:
+        frames = Frames(socket)
+        await frames.send(type="auth", token=key)
+        await frames.next("welcome")
+        await frames.send(type="append", rid="a", stream="jobs", entries=[{"fields": {"v": "1"}}])
+        while (await frames.any())["type"] != "problem":
+            pass
+
+    assert lines(caplog, "message", "principal", "what", "operation", "client") == [
+        ("denied", "reader", "Add", "websocket", "127.0.0.1")
+    ]
+
+
+async def test_where_nobody_says_who_it_is_nothing_is_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    async with running(Settings()) as live:
+        await live.http.put("/v1/streams/jobs")
+        await live.http.post("/v1/commands/multi-exec", json=[["DEL", "jobs"]])
+        await asyncio.sleep(0)
+
+    assert lines(caplog, "message") == []
