@@ -39,13 +39,10 @@ class KeyRing:
         self._principals: dict[_Secret, Principal] = {}
         self.used_at_ms: dict[str, int] = {}  # by id of the key
 
-    def __len__(self) -> int:
-        """Return how many keys there are, with those that were revoked or have expired."""
-        return len(self._keys)
-
-    def __contains__(self, key_id: object) -> bool:
-        """Tell whether there is a key of this id."""
-        return key_id in self._keys
+    @property
+    def keys(self) -> Mapping[str, ApiKey]:
+        """Return all keys by their ids."""
+        return self._keys
 
     def verify(self, token: str, now_ms: int) -> Principal:
         """Return whose key this is: the same object each time.
@@ -102,6 +99,8 @@ class KeyRing:
         self.is_configured = True
         for secret, principal in list(self._principals.items()):
             key = keys.get(secret.key)
+            if key is before[secret.key]:
+                continue
             reason = _ending(secret, before[secret.key], key)
             if key is not None and reason is None:
                 principal.expires_at_ms = key.expiry_of(secret.sha256)
