@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import httpx
 
+from headgate.app.auth.grants import Grant, Verb
+
 _NAMES = ("orders", "billing", "anna", "ben", "carla")
 """What the examples of the document call their stream, their group and their consumers."""
 
@@ -29,6 +31,46 @@ class About(NamedTuple):
             return value
         names = dict(zip(_NAMES, [self.stream, self.group, *[self.consumer] * 3], strict=True))
         return names.get(value, value)
+
+
+MINE, YOURS = About("mine.a"), About("yours.a")
+
+
+class Case(NamedTuple):
+    """A grant, and what is asked for with it."""
+
+    name: str
+    about: About
+    is_own_stream: bool = True
+    groups: list[str] | None = None
+    consumer: str | None = None
+
+
+CASES = (
+    Case("own", MINE),
+    Case("another stream", YOURS, is_own_stream=False),
+    Case("the shortest name of the pattern", About("mine.")),
+    Case("a name that is too short for the pattern", About("mine"), is_own_stream=False),
+    Case("own group", MINE, groups=["g*"]),
+    Case("another group", MINE, groups=["h"]),
+    Case("own consumer", MINE, consumer="me"),
+    Case("another consumer", About("mine.a", consumer="you"), consumer="me"),
+)
+
+
+def grant_of(verb: Verb, case: Case) -> Grant | None:
+    """Return the grant of a case; None: there is no such grant."""
+    if verb is Verb.ADMIN:
+        return Grant(streams=["*"], do=[verb]) if case.name == "own" else None
+    return Grant(streams=["mine.*"], do=[verb], groups=case.groups, consumer=case.consumer)
+
+
+def cases() -> Iterator[tuple[Verb, Case]]:
+    """Yield each verb with each case."""
+    for verb in Verb:
+        for case in CASES:
+            if grant_of(verb, case) is not None:
+                yield verb, case
 
 
 class Operation(NamedTuple):

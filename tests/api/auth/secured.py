@@ -13,6 +13,7 @@ import httpx
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
 from headgate.app.auth.keys.key import ApiKey, make_key
 from headgate.app.auth.keys.key_file import change_keys
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 
@@ -80,6 +81,14 @@ class Secured:
     async def revoke(self, text: str) -> None:
         """Revoke a key."""
         await asyncio.to_thread(self.keys.revoke, text)
+
+
+def position(gateway: Secured) -> int:
+    """Return how many changes the gateway has recorded."""
+    backend = gateway.live.gateway.backend
+    assert isinstance(backend, EmbeddedBackend)
+    storage = backend.engine.storage
+    return storage.position
 
 
 @asynccontextmanager

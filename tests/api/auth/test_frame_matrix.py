@@ -1,0 +1,122 @@
+"""Every frame x every verb x whose stream, group and consumer it is, and the short forms."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from headgate.app.auth.grants import Verb
+from headgate.app.live.frames import AnyClientFrame
+from tests.api.auth.matrix import About, Case, cases
+from tests.api.auth.secured import Secured, position
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+STREAM: dict[str, Any] = {"type": "subscribe", "rid": "1", "sub": "s", "stream": "{s}"}
+GROUP = {**STREAM, "group": "{g}", "consumer": "{c}"}
+APPEND = {"type": "append", "rid": "1", "stream": "{s}", "entries": [{"fields": {"f": "v"}}]}
+
+FRAMES = {
+    "subscribe to a stream": (STREAM, Verb.READ),
+    "subscribe to a group": (GROUP, Verb.CONSUME),
+    "append": (APPEND, Verb.APPEND),
+}
+
+SHORT = {
+    "socket of a stream": ("/v1/streams/{s}/ws", Verb.READ),
+    "socket of a group": ("/v1/streams/{s}/groups/{g}/ws?consumer={c}", Verb.CONSUME),
+}
+
+OF_A_SUBSCRIPTION = frozenset({"unsubscribe", "credit", "ack", "nack", "extend"})
+"""Frames about a subscription, which is there only if it is allowed."""
+
+OPEN = frozenset({"ping", "auth"})
+
+
+def filled(template: Any, about: About) -> str:
+    text = template if isinstance(template, str) else json.dumps(template)
+    for place, name in {"{s}": about.stream, "{g}": about.group, "{c}": about.consumer}.items():
+        text = text.replace(place, name)
+    return text
+
+
+def is_allowed(template: Any, needed: Verb, verb: Verb, case: Case) -> bool:
+    text = str(template)
+    if verb is not needed or not case.is_own_stream:
+        return False
+    if case.groups is not None:
+        return "{g}" in text and case.groups == ["g*"]
+    if case.consumer is not None:
+        return "{c}" in text and case.consumer == case.about.consumer
+    return True
+
+
+def opened(gateway: Secured, path: str, token: str) -> connect:
+    headers = {"Authorization": f"Bearer {token}"}
+    return connect(gateway.live.ws_url + path, additional_headers=headers)
+
+
+async def answer_to(socket: ClientConnection) -> dict[str, Any]:
+    """Return the answer to the frame with the rid 1."""
+    while True:
+        frame: dict[str, Any] = json.loads(await socket.recv())
+        if frame.get("rid") == "1":
+            return frame
+
+
+async def test_the_matrix_has_every_frame() -> None:
+    kinds = {
+        get_args(model.model_fields["type"].annotation)[0]
+        for model in get_args(get_args(AnyClientFrame)[0])
+    }
+    assert kinds == {"subscribe", "append"} | OF_A_SUBSCRIPTION | OPEN
+
+
+@pytest.mark.parametrize("name", FRAMES)
+async def test_a_frame_is_allowed_where_a_grant_says_so(
+    name: str, gateway: Secured, keys: dict[tuple[Verb, str], str]
+) -> None:
+    template, needed = FRAMES[name]
+    for verb, case in cases():
+        before = position(gateway)
+        async with opened(gateway, "/v1/ws", keys[verb, case.name]) as socket:
+            await socket.send(filled(template, case.about))
+            answer = await answer_to(socket)
+        if is_allowed(template, needed, verb, case):
+            assert answer["type"] != "problem", f"{verb}, {case.name}: {answer}"
+        else:
+            assert answer["problem"]["code"] == "forbidden", f"{verb}, {case.name}: {answer}"
+            assert position(gateway) == before
+
+
+@pytest.mark.parametrize("name", SHORT)
+async def test_a_short_form_is_allowed_where_a_grant_says_so(
+    name: str, gateway: Secured, keys: dict[tuple[Verb, str], str]
+) -> None:
+    template, needed = SHORT[name]
+    for verb, case in cases():
+        before = position(gateway)
+        async with opened(gateway, filled(template, case.about), keys[verb, case.name]) as socket:
+            frames = [json.loads(await socket.recv()) for _ in range(2)]
+            if is_allowed(template, needed, verb, case):
+                assert frames[1]["type"] == "subscribed", f"{verb}, {case.name}: {frames}"
+                continue
+            assert frames[1]["problem"]["code"] == "forbidden", f"{verb}, {case.name}: {frames}"
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+            assert socket.close_code == 4403
+        assert position(gateway) == before
+
+
+@pytest.mark.parametrize("path", ["/v1/ws", *(path for path, _ in SHORT.values())])
+async def test_a_key_that_has_ended_opens_no_socket(
+    path: str, gateway: Secured, ended: dict[str, str]
+) -> None:
+    for token in ended.values():
+        async with opened(gateway, path.format(s="mine.a", g="g", c="me"), token) as socket:
+            assert json.loads(await socket.recv())["problem"]["code"] == "unauthenticated"
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+        assert socket.close_code == 4401
