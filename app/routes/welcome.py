@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
+from headgate.app.http.dependencies import gateway_of
 from headgate.app.transport.proxies import base_url
 
 router = APIRouter()  # pages, not operations
@@ -29,6 +30,9 @@ _STEPS = {
         f"curl -X POST '{_GROUP}/read?consumer=me' {_JSON} -d '{{\"wait_ms\":20000}}'"
     ),
 }
+_BEARER = '-H "Authorization: Bearer $HEADGATE_TOKEN"'
+_TAKE_KEY = "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN"
+_KEY_STEP = {"Give the shell your key: paste it unseen, then Enter": _TAKE_KEY}
 _HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 _PAGES = {
     "/docs": "every operation, to read and to try",
@@ -42,15 +46,24 @@ _PAGES = {
 @router.get("/", include_in_schema=False)
 async def welcome(request: Request) -> Response:
     """Say what this is and what to do next."""
+    is_open = gateway_of(request).auth.is_open
     if "text/html" in request.headers.get("accept", ""):
-        page = await asyncio.to_thread(_page, request.scope["root_path"])
+        page = await asyncio.to_thread(_page, request.scope["root_path"], is_open)
         return Response(page.html, media_type="text/html", headers=page.headers)
-    text = await asyncio.to_thread(_text, base_url(request.scope))
+    text = await asyncio.to_thread(_text, base_url(request.scope), is_open)
     return Response(text, media_type="text/plain", headers=_HEADERS)
 
 
-def _text(base: str) -> str:
-    steps = [f"{title}:\n  {_shown_step(step, base)}\n" for title, step in _STEPS.items()]
+def _steps(is_open: bool) -> dict[str, str]:
+    """Return the commands by title; with a key, unless everybody may do everything."""
+    if is_open:
+        return _STEPS
+    steps = {title: step.replace("curl ", f"curl {_BEARER} ") for title, step in _STEPS.items()}
+    return _KEY_STEP | steps
+
+
+def _text(base: str, is_open: bool) -> str:
+    steps = [f"{title}:\n  {_shown_step(step, base)}\n" for title, step in _steps(is_open).items()]
     pages = [f"  {base + path:<{len(base) + 14}}  {what}\n" for path, what in _PAGES.items()]
     head = f"Headgate {version('headgate')}, a streaming gateway\n\n"
     return head + "".join([*steps, "And in a browser, besides this address:\n", *pages])
@@ -66,13 +79,13 @@ class _Page(NamedTuple):
 
 
 @cache
-def _page(root_path: str) -> _Page:
+def _page(root_path: str, is_open: bool) -> _Page:
     """Return the page; its script puts the browser's own address into the commands."""
     steps = "".join(
         f"<h3>{html.escape(title)}</h3>"
         f'<pre data-command="{html.escape(step)}">'
         f"{html.escape(_shown_step(step, 'http://localhost:8080'))}</pre>"
-        for title, step in _STEPS.items()
+        for title, step in _steps(is_open).items()
     )
     pages = "".join(
         f'<li><a href="{root_path}{path}">{path}</a> {html.escape(what)}</li>'

@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -142,7 +142,7 @@ async def test_a_page_of_another_origin_asks_for_a_key_and_keeps_it_to_itself(
     await gateway.stop()
 
 
-def new_key(data_dir: Path, *grants: dict[str, object]) -> str:
+def new_key(data_dir: Path, *grants: Mapping[str, object]) -> str:
     """Return a new key for the gateway of a directory."""
     words = [word for grant in grants for word in ("--grant", json.dumps(grant))]
     done = headgate("keys", "add", "test", *words, "--data-dir", data_dir)

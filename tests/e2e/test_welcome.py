@@ -10,8 +10,8 @@ import httpx
 import pytest
 from playwright.async_api import Browser, Page
 
-from tests.crash.gateway import Gateway
-from tests.e2e.test_live_page import browser
+from tests.crash.gateway import Gateway, headgate
+from tests.e2e.test_live_page import browser, new_key
 
 __all__ = ["browser"]
 
@@ -117,6 +117,63 @@ async def test_it_is_read_anywhere(gateway: Gateway, browser: Browser) -> None:
             brightness = sum(map(int, re.findall(r"\d+", back)[:3])) / 3
             assert (brightness > 128) == (scheme == "light")
             await context.close()
+
+
+async def test_a_key_is_asked_for_and_kept_for_the_tab_only(
+    browser: Browser, tmp_path: Path
+) -> None:
+    everything = {"streams": ["*"], "do": ["read", "append", "manage"], "create": True}
+    key = new_key(tmp_path / "data", everything)
+    gateway = await Gateway.start(tmp_path / "data")
+    tab = await browser.new_page()
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    await tab.goto(gateway.url)
+    entrance = tab.locator("#enter")
+    await entrance.get_by_text("This gateway asks for a key").wait_for()
+    assert not await tab.locator("#content").is_visible()
+
+    for wrong, refusal in [("no key", "no key or token"), ("hg_nobody_x", "not valid")]:
+        await tab.fill("#key", wrong)
+        await tab.press("#key", "Enter")
+        await entrance.get_by_text(refusal).wait_for()
+    await tab.fill("#key", f" {key} ")
+    await tab.press("#key", "Enter")
+    await tab.get_by_text("It is not there yet").wait_for()
+    await tab.get_by_role("button", name="append", exact=True).click()
+    await tab.locator("#tail li").wait_for()
+    await tab.wait_for_selector("#tail-state.good")
+    await tab.reload()
+    await tab.locator("#tail li").wait_for()
+
+    assert not any(key in url for url in [*asked, tab.url])
+    assert key not in await tab.content()
+    assert key not in await tab.evaluate("JSON.stringify(localStorage) + document.cookie")
+    other = await browser.new_page()
+    await other.goto(gateway.url)
+    await other.locator("#enter").get_by_text("This gateway asks for a key").wait_for()
+    await tab.get_by_role("button", name="forget the key").click()
+    await entrance.get_by_text("This gateway asks for a key").wait_for()
+    assert await tab.evaluate("sessionStorage.length") == 0
+    await gateway.stop()
+
+
+async def test_a_key_that_is_revoked_is_asked_for_again(browser: Browser, tmp_path: Path) -> None:
+    reading = {"streams": ["orders"], "do": ["read"]}
+    key = new_key(tmp_path / "data", reading)
+    gateway = await Gateway.start(tmp_path / "data")
+    tab = await browser.new_page()
+    await tab.goto(f"{gateway.url}/#orders")
+    await tab.fill("#key", key)
+    await tab.press("#key", "Enter")
+    await tab.get_by_text("It is not there yet").wait_for()
+    await tab.get_by_role("button", name="append", exact=True).click()
+    await tab.locator("#told.bad").get_by_text("append").wait_for()
+
+    headgate("keys", "revoke", key.split("_")[1], "--data-dir", tmp_path / "data")
+
+    await tab.locator("#enter").get_by_text("This gateway asks for a key").wait_for()
+    await gateway.stop()
 
 
 async def test_it_comes_back_when_the_gateway_does(

@@ -1,6 +1,9 @@
 """The first page: what it says to curl, and what it forbids in a browser."""
 
+import html
+
 import pytest
+from pydantic import SecretStr
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
@@ -60,3 +63,15 @@ async def test_head_has_the_same_headers_and_no_body(live: Live) -> None:
 
     assert (answer.status_code, answer.content) == (200, b"")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/html"])
+async def test_where_a_key_is_needed_the_commands_have_it(accept: str) -> None:
+    settings = Settings(jwt_secret=SecretStr("a secret of the issuer and the gateway"))
+    async with running(settings) as live:
+        answer = await live.http.get("/", headers={"accept": accept})
+
+    text = html.unescape(answer.text)
+    bearer = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN" '
+    assert text.count("curl ") == text.count(bearer)
+    assert "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN" in text
