@@ -131,7 +131,7 @@ class Audit:
             fields["what"] = what
         elif what is not None:
             fields |= _described(what)
-        log.info(event, extra=fields | _origin() | {"outcome": outcome})
+        log.info(event, extra=_origin() | fields | {"outcome": outcome})
 
     def _leave_out(self) -> None:
         if not self._left_out_count:
@@ -174,11 +174,13 @@ def _described(what: Request[Any] | Need) -> dict[str, object]:
 
 
 def _origin() -> dict[str, object]:
-    """Return from where the request of this task comes, and which operation it is."""
+    """Return from where the request of this task comes, and what its path says."""
     scope = _served.get()
     if scope is None:
         return {}
     fields: dict[str, object] = {"client": client_address(scope)}
+    named: dict[str, str] = scope.get("path_params") or {}
+    fields |= {name: shown(named[name]) for name in _NAMES if name in named}
     operation = getattr(scope.get("route"), "operation_id", None)
     if operation is not None or scope["type"] == "websocket":
         fields["operation"] = operation or "websocket"

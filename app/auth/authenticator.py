@@ -19,6 +19,7 @@ from headgate.app.auth.principal import Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Tickets
 from headgate.app.auth.usage import Usages
 from headgate.app.backends.port import Backend
+from headgate.app.transport.proxies import client_address
 from headgate.engine.clock import Clock
 
 KNOWN_MAX = 10_000
@@ -121,8 +122,7 @@ class Authenticator:
         access = self._home or self._anonymous
         if scope is None or not self._usages.are_for_all:
             return access
-        address = (scope.get("client") or ("",))[0]
-        usage = self._usages.of_address(address)
+        usage = self._usages.of_address(client_address(scope))
         return type(access)(self._backend, access.principal, self._audit, usage)
 
     def by_header(self, value: bytes) -> Access:

@@ -25,7 +25,9 @@ SUBPROTOCOL = "headgate.bearer."
 def access_of_request(
     auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
 ) -> Access:
-    """Return the access of who sends a request, once it may do such a thing at all.
+    """Put into its scope the access of who sends a request, once it may do such a thing at all.
+
+    A request that is refused counts as one, too.
 
     Args:
         auth: knows the credentials.
@@ -36,21 +38,28 @@ def access_of_request(
     Raises:
         Unauthenticated: the credential is bad, or there is none and one is needed.
         Forbidden: the principal has no right of this kind.
+        RateLimited: the request has to come later.
     """
     if needs.is_open:
-        return auth.anonymous()
+        scope["access"] = access = auth.anonymous()
+        return access
+    scope["access"] = access = _asking(auth, scope, sent, needs)
+    if access.usage.is_rated:
+        access.usage.charge(requests=1, size_bytes=0)
+    if not auth.is_open:
+        auth.check(access, needs)
+    return access
+
+
+def _asking(auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs) -> Access:
     if auth.is_open:
         return auth.anonymous(scope)
     serve(scope)
     value = sent.get(b"authorization")
     if value is not None:
-        access = auth.by_header(value)
-    elif needs.by_url:
-        access = _by_url(auth, scope, sent.get(b"cookie")) or auth.anonymous(scope)
-    else:
-        access = auth.anonymous(scope)
-    auth.check(access, needs)
-    return access
+        return auth.by_header(value)
+    by_url = _by_url(auth, scope, sent.get(b"cookie")) if needs.by_url else None
+    return by_url or auth.anonymous(scope)
 
 
 def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:

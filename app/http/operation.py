@@ -93,10 +93,7 @@ class CompiledOperation:
             parameters = Parameters(self.route.dependant, overrides)
         request = WholeRequest(scope, receive)
         auth = gateway_of(request).auth
-        scope["access"] = access = access_of_request(auth, scope, request.sent, self.needs)
-        usage = access.usage
-        if usage.is_rated:
-            usage.charge(requests=1, size_bytes=0)
+        usage = access_of_request(auth, scope, request.sent, self.needs).usage
         if self._media_types is not None:
             known = parameters.query_names | self._known_of_url
             self._check(request, self._media_types, known)

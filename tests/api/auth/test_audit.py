@@ -108,6 +108,7 @@ async def test_each_denial_leaves_a_line(
         ("denied", "anonymous", "listStreams", "unauthenticated"),
         ("denied", None, "listStreams", "unauthenticated"),
     ]
+    assert lines(caplog, "stream")[:2] == [("jobs",), ("news",)]
     secret = key.rpartition("_")[2]
     assert not [record for record in caplog.records if secret in str(vars(record))]
 

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from headgate.app.auth import usage
-from headgate.app.auth.grants import UsageLimits
+from headgate.app.auth.grants import Grant, UsageLimits, Verb
 from headgate.app.settings import Settings
 from tests.api.auth.secured import EVERYTHING, Keys, Secured, secured
 from tests.api.conftest import running
@@ -132,6 +132,18 @@ async def test_answers_say_what_is_left(tmp_path: Path) -> None:
     assert '"entries";r=0;t=5' in answer.headers["RateLimit"]
     assert refused.headers["RateLimit-Policy"] == policy
     assert "RateLimit" not in unlimited.headers
+
+
+async def test_a_request_that_is_denied_counts_as_one(tmp_path: Path) -> None:
+    keys, limits = Keys(tmp_path / "keys.json"), UsageLimits(requests_per_s_max=1)
+    reader = Grant(streams=["news"], do=[Verb.READ])
+    key = await asyncio.to_thread(partial(keys.add, reader, name="limited", limits=limits))
+    async with secured(tmp_path) as gateway, gateway.client(key) as http:
+        answers = [await http.delete(STREAM) for _ in range(50)]
+
+    assert answers[0].status_code == 403
+    assert answers[0].headers["RateLimit-Policy"] == '"requests";q=1;w=1'
+    check_refused(next(answer for answer in answers if answer.status_code == 429), "requests")
 
 
 async def test_probes_are_never_refused(tmp_path: Path) -> None:
@@ -288,3 +300,13 @@ async def test_an_auth_frame_brings_the_limits_of_its_principal(tmp_path: Path) 
             assert (await Frames(first).any())["type"] != "problem"
             await Frames(second).send(type="auth", token=token)
             assert (await Frames(second).problem())[1] == "too_many_connections"
+
+
+async def test_clients_behind_a_trusted_proxy_have_limits_each() -> None:
+    settings = Settings(entries_per_s_max=10, trusted_proxies=["127.0.0.1"])
+    async with running(settings) as live:
+        first, second = ({"X-Forwarded-For": f"10.0.0.{number}"} for number in (1, 2))
+        await live.http.post(BATCH, json=[ENTRY] * 100, headers=first)
+
+        check_refused(await live.http.post(ENTRIES, json=ENTRY, headers=first), "entries_per_s_max")
+        assert (await live.http.post(ENTRIES, json=ENTRY, headers=second)).status_code == 201
