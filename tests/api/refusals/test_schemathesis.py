@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
+from tests.api.auth.secured import secured
 from tests.api.conftest import Live, running
 
 CHECKS = (
@@ -27,7 +28,7 @@ consumer = "worker"
 """
 
 
-async def schemathesis(live: Live, config: Path) -> tuple[int | None, str]:
+async def schemathesis(live: Live, config: Path, *options: str) -> tuple[int | None, str]:
     """Run schemathesis against a live gateway; returns its exit code and what it said."""
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("schemathesis")),
@@ -41,7 +42,7 @@ async def schemathesis(live: Live, config: Path) -> tuple[int | None, str]:
         "--max-examples=25",
         "--seed=1",
         "--continue-on-failure",
-        f"--checks={','.join(CHECKS)}",
+        *options,
         cwd=config.parent,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -61,7 +62,25 @@ async def test_no_generated_request_finds_a_5xx_or_an_undocumented_answer(
         await live.append("orders", *"abcdef")
         await live.read_group("orders", "billing", "worker", limit=3)
 
-        code, output = await schemathesis(live, config)
+        code, output = await schemathesis(live, config, f"--checks={','.join(CHECKS)}")
 
     assert code == 0, output
-    assert "Tested: 46" in output, output
+    assert "Tested: 47" in output, output
+
+
+async def test_a_key_is_asked_for_wherever_the_document_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(KNOWN_NAMES)
+    checks = [*CHECKS, "ignored_auth"]
+    async with secured(tmp_path, wait_ms_max=50, data_dir=tmp_path / "data") as gateway:
+        key = gateway.admin.headers["Authorization"]
+        code, output = await schemathesis(
+            gateway.live, config, f"--header=Authorization: {key}", f"--checks={','.join(checks)}"
+        )
+        assert code == 0, output
+        assert "Tested: 47" in output, output
+
+        code, output = await schemathesis(
+            gateway.live, config, f"--checks={','.join(CHECKS)}", "--max-examples=5"
+        )
+        assert code == 0, output
