@@ -101,6 +101,8 @@ class Authenticator:
         self._of_tokens: WeakSet[Principal] = WeakSet()
         if not self._has_any():
             self._home = HomeAccess(backend, home(), audit)
+        self.for_all: Access | None = None if usages.are_for_all else self._home
+        """The access of every request; None: each has to say who asks, or where it comes from."""
 
     @property
     def is_open(self) -> bool:
@@ -111,7 +113,7 @@ class Authenticator:
         """See whether there are credentials now. From then on they are needed, for good."""
         if self._home is not None and self._has_any():
             self._home.principal.end("The gateway asks for credentials now.")
-            self._home = None
+            self._home = self.for_all = None
 
     def anonymous(self, scope: Scope | None = None) -> Access:
         """Return the access of a request without a credential.

@@ -80,7 +80,7 @@ class CompiledOperation:
         self._content_types = {text.encode() for text in self._media_types or ()}
         self._body: Any = route.body_field
         self._body_name = self._body and route.dependant.body_params[0].name
-        self._known_of_url = {TICKET} if self.needs.by_url else set()
+        self._known_of_url = frozenset({TICKET} if self.needs.by_url else ())
 
     def __str__(self) -> str:
         return f"{' '.join(sorted(self.methods))} {self.route.path}"
@@ -93,10 +93,13 @@ class CompiledOperation:
             parameters = Parameters(self.route.dependant, overrides)
         request = WholeRequest(scope, receive)
         auth = gateway_of(request).auth
-        usage = access_of_request(auth, scope, request.sent, self.needs).usage
+        access = auth.for_all
+        if access is None:
+            access = access_of_request(auth, scope, request.sent, self.needs)
+        scope["access"] = access
+        usage = access.usage
         if self._media_types is not None:
-            known = parameters.query_names | self._known_of_url
-            self._check(request, self._media_types, known)
+            self._check(request, self._media_types, parameters.query_names)
         await request.arrive()
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
@@ -127,7 +130,7 @@ class CompiledOperation:
         if b"%" in scope["raw_path"]:
             check_path(request)
         if scope["query_string"]:
-            check_query(request, query_names)
+            check_query(request, query_names | self._known_of_url)
         if request.sent.get(b"content-type") not in self._content_types:
             check_media_type(request, media_types)
 
