@@ -33,6 +33,8 @@ class Verb(StrEnum):
     MANAGE = "manage"  # create, configure, trim, delete; groups, consumers, policies
     ADMIN = "admin"  # the gateway itself: journal, FLUSHALL, CONFIG SET, metrics
 
+    __hash__ = str.__hash__  # Enum has one in Python, and each request needs several
+
 
 class Pattern(NamedTuple):
     """A name, or what a name begins with."""

@@ -1,6 +1,6 @@
 """Principal: who asks. Every way in makes one of a credential, and asks it what it may do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
 from headgate.engine.requests.names import NameFilter
 
-_ALLOWED_MAX = 10_000
+_ALLOWED_MAX = 1_000
 """Answers that a principal remembers."""
 
 
@@ -111,6 +111,10 @@ class Principal:
         self._creates: dict[bytes, bool] = {}
         self._on_end: set[Callable[[], object]] = set()
         self._tickets: WeakSet[Principal] | None = None
+
+    def may_all(self, needs: Iterable[Need]) -> bool:
+        """Tell whether it is known that the rights are enough for all this; False: look."""
+        return self.ending is None and all(map(self._allowed.get, needs))
 
     def may(self, need: Need) -> bool:
         """Tell whether the rights are enough."""

@@ -4,7 +4,7 @@ The table has every request there is; a gateway with a request that is missing h
 A request that several verbs allow lists them in one `Need`. Of several needs all must be met.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from msgspec import UNSET
@@ -17,7 +17,7 @@ from headgate.engine.requests import Request, bulk, deliveries, entries, groups,
 
 R = TypeVar("R", bound=Request[Any])
 
-Rule = Callable[[Any], Iterable[Need]]
+Rule = Callable[[Any], Collection[Need]]
 
 _READ = (Verb.READ,)
 _APPEND = (Verb.APPEND,)
@@ -47,14 +47,14 @@ def is_act(kind: type[Request[Any]]) -> bool:
     return kind in _ACTS
 
 
-def _nothing(_: Request[Any]) -> Iterable[Need]:
+def _nothing(_: Request[Any]) -> Collection[Need]:
     return ()
 
 
 def _on_stream(*verbs: Verb) -> Rule:
     """Return the rule of requests about one stream."""
 
-    def rule(request: Any) -> Iterable[Need]:
+    def rule(request: Any) -> Collection[Need]:
         return (Need(verbs, request.stream),)
 
     return rule
@@ -63,13 +63,13 @@ def _on_stream(*verbs: Verb) -> Rule:
 def _on_streams(*verbs: Verb) -> Rule:
     """Return the rule of requests about several streams."""
 
-    def rule(request: Any) -> Iterable[Need]:
+    def rule(request: Any) -> Collection[Need]:
         return [Need(verbs, stream) for stream in request.streams]
 
     return rule
 
 
-def _on_cursors(request: entries.Read | bulk.PlanRead) -> Iterable[Need]:
+def _on_cursors(request: entries.Read | bulk.PlanRead) -> Collection[Need]:
     return [Need(_READ, cursor.stream) for cursor in request.cursors]
 
 
@@ -82,76 +82,76 @@ def _on_all(*verbs: Verb) -> Rule:
 def _on_group(*verbs: Verb) -> Rule:
     """Return the rule of requests about a group as a whole."""
 
-    def rule(request: Any) -> Iterable[Need]:
+    def rule(request: Any) -> Collection[Need]:
         return (Need(verbs, request.stream, request.group),)
 
     return rule
 
 
-def _see_group(request: Any) -> Iterable[Need]:
+def _see_group(request: Any) -> Collection[Need]:
     return (Need(_SEE_GROUP, request.stream, request.group, is_shared=True),)
 
 
-def _as_consumer(request: Any) -> Iterable[Need]:
+def _as_consumer(request: Any) -> Collection[Need]:
     """Return the need of a delivery; without a consumer it is about those of all."""
     return (Need(_CONSUME, request.stream, request.group, request.consumer),)
 
 
-def _manage_consumer(request: Any) -> Iterable[Need]:
+def _manage_consumer(request: Any) -> Collection[Need]:
     return (Need(_MANAGE, request.stream, request.group, request.consumer),)
 
 
-def _add(request: entries.Add) -> Iterable[Need]:
+def _add(request: entries.Add) -> Collection[Need]:
     need = Need(_APPEND, request.stream)
     if request.trim is None:
         return (need,)
     return need, Need(_MANAGE, request.stream)  # it removes entries of others
 
 
-def _commit(request: bulk.CommitBatch) -> Iterable[Need]:
+def _commit(request: bulk.CommitBatch) -> Collection[Need]:
     return [Need(_APPEND, stream) for stream in request.drafts]
 
 
-def _read_group(request: deliveries.ReadGroup) -> Iterable[Need]:
+def _read_group(request: deliveries.ReadGroup) -> Collection[Need]:
     return [
         Need(_CONSUME, cursor.stream, request.group, request.consumer) for cursor in request.cursors
     ]
 
 
-def _ack_and_delete(request: deliveries.AckAndDelete) -> Iterable[Need]:
+def _ack_and_delete(request: deliveries.AckAndDelete) -> Collection[Need]:
     return Need(_CONSUME, request.stream, request.group), Need(_MANAGE, request.stream)
 
 
-def _claim(request: deliveries.Claim) -> Iterable[Need]:
+def _claim(request: deliveries.Claim) -> Collection[Need]:
     need = Need(_CONSUME, request.stream, request.group, request.consumer)
     if request.last_id == MIN_ID:
         return (need,)
     return need, Need(_MANAGE, request.stream, request.group)  # it moves the group's position
 
 
-def _require_groups(request: keyspace.RequireGroups) -> Iterable[Need]:
+def _require_groups(request: keyspace.RequireGroups) -> Collection[Need]:
     return [Need(_SEE_GROUP, stream, request.group, is_shared=True) for stream in request.streams]
 
 
-def _count(request: keyspace.CountStreams) -> Iterable[Need]:
+def _count(request: keyspace.CountStreams) -> Collection[Need]:
     return [Need(_ANY, stream, is_shared=True) for stream in request.streams or ()]
 
 
-def _rename(request: keyspace.RenameStream) -> Iterable[Need]:
+def _rename(request: keyspace.RenameStream) -> Collection[Need]:
     return Need(_MANAGE, request.stream), Need(_MANAGE, request.to)
 
 
-def _create_group(request: groups.CreateGroup) -> Iterable[Need]:
+def _create_group(request: groups.CreateGroup) -> Collection[Need]:
     return _with_policy(request, request.policy)
 
 
-def _update_group(request: groups.UpdateGroup) -> Iterable[Need]:
+def _update_group(request: groups.UpdateGroup) -> Collection[Need]:
     return _with_policy(request, request.policy)
 
 
 def _with_policy(
     request: groups.CreateGroup | groups.UpdateGroup, policy: GroupPolicy | PolicyPatch | None
-) -> Iterable[Need]:
+) -> Collection[Need]:
     need = Need(_MANAGE, request.stream, request.group)
     target = None if policy is None else policy.dead_letter_stream
     if target is None or target is UNSET or target == request.stream:

@@ -46,7 +46,7 @@ def access_of_request(
     scope["access"] = access = _asking(auth, scope, sent, needs)
     if access.usage.is_rated:
         access.usage.charge(requests=1, size_bytes=0)
-    if not auth.is_open:
+    if not auth.is_open and needs.verbs.isdisjoint(access.principal.verbs):
         auth.check(access, needs)
     return access
 
