@@ -16,7 +16,7 @@ from tests.bench import peers
 from tests.bench.load import Load, get, post
 from tests.bench.servers import cpu_s, serving_process
 from tests.bench.table import Figure
-from tests.key_files import key_in
+from tests.key_files import Keys
 
 BATCH = 1000
 ROUNDS = 5
@@ -131,7 +131,7 @@ def _with_credentials(servers: ExitStack) -> dict[str, _Place]:
         "headgate": [grant.model_dump(mode="json", exclude_defaults=True)],
     }
     credentials = {
-        "a key": key_in(keys_file, "bench", [grant]),
+        "a key": Keys(keys_file).add(grant, name="bench"),
         "a token": jwt.encode(claims, secret, algorithm="HS256"),
     }
     port, process_id = servers.enter_context(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.key_files import key_in
+from tests.key_files import EVERYTHING, Keys
 
 ALWAYS = os.environ.get("HEADGATE_TEST_CREDENTIALS") == "1"
 
@@ -31,7 +31,7 @@ class Credentials:
     @contextmanager
     def used(self, place: Path) -> Iterator[None]:
         """Use a key while the context lasts; it is kept in a file there."""
-        token = key_in(place / "keys.json")
+        token = Keys(place / "keys.json").add(EVERYTHING)
         self.headers = {"Authorization": f"Bearer {token}"}
         self.settings = {"keys_file": place / "keys.json"}
         try:

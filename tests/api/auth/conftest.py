@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from headgate.app.auth.grants import Verb
 from tests.api.auth.matrix import CASES, grant_of
-from tests.api.auth.secured import EVERYTHING, Secured, secured
+from tests.api.auth.secured import Secured, secured
+from tests.key_files import EVERYTHING
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

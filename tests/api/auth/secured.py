@@ -3,56 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from headgate.app.auth.grants import Grant, UsageLimits, Verb
-from headgate.app.auth.keys.key import ApiKey, make_key
-from headgate.app.auth.keys.key_file import change_keys
+from headgate.app.auth.grants import Grant
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
-
-EVERYTHING = Grant(streams=["*"], do=list(Verb), create=True)
-
-
-@dataclass
-class Keys:
-    """A keys file."""
-
-    path: Path
-    ids: dict[str, str] = field(default_factory=dict)  # by the text of a key
-
-    def add(
-        self, *grants: Grant, name: str = "tester", limits: UsageLimits | None = None, **more: Any
-    ) -> str:
-        """Add a key; returns its text."""
-        text = make_key()
-        key = ApiKey(
-            id=text.id,
-            name=name,
-            sha256=text.sha256,
-            grants=list(grants),
-            created_at_ms=0,
-            **({} if limits is None else {"limits": limits}),
-            **more,
-        )
-        change_keys(self.path, lambda keys: keys.update({key.id: key}))
-        self.ids[str(text)] = text.id
-        return str(text)
-
-    def revoke(self, text: str) -> None:
-        """Revoke a key."""
-
-        def change(keys: dict[str, ApiKey]) -> None:
-            key = keys[self.ids[text]]
-            keys[key.id] = key.model_copy(update={"revoked_at_ms": 1})
-
-        change_keys(self.path, change)
+from tests.key_files import EVERYTHING, Keys
 
 
 @dataclass

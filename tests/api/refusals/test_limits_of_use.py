@@ -15,10 +15,11 @@ from websockets.asyncio.client import connect
 from headgate.app.auth import usage
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
 from headgate.app.settings import Settings
-from tests.api.auth.secured import EVERYTHING, Keys, Secured, secured
+from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import Frames
+from tests.key_files import EVERYTHING, Keys
 
 STREAM = "/v1/streams/orders"
 ENTRIES = f"{STREAM}/entries"
