@@ -18,6 +18,7 @@ from headgate.app.transport.certificate import Certificate
 from headgate.app.transport.handshake import over_tls
 from headgate.app.transport.intake import BoundedWebSocket
 from headgate.app.transport.listening import addresses_of
+from headgate.app.transport.logged import leave_out_queries
 from headgate.app.transport.requests import in_time
 
 log = logging.getLogger("headgate")
@@ -42,6 +43,7 @@ class Server(uvicorn.Server):
         Raises:
             UnusableCertificate: TLS is chosen, and its files cannot be used.
         """
+        leave_out_queries()
         self._certificate = certificate_of(settings)
         super().__init__(_config(app, settings, self._certificate))
         self._settings = settings
