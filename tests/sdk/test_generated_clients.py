@@ -4,12 +4,15 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live
+from headgate.app.settings import Settings
+from tests.api.conftest import Live, running
+from tests.key_files import key_in
 from tests.sdk.workshop import FOLDER, node_modules, npm_tool, output_of, tool
 
 SESSIONS = FOLDER / "sessions"
@@ -20,6 +23,16 @@ _SAID_ALWAYS = (
     "Failed to get the schema name: null",  # of `additionalProperties: false`
     "Ignoring complex example on request body",
 )
+
+
+@pytest.fixture
+async def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Live]:
+    """A gateway that asks for a key, which the sessions have of HEADGATE_TOKEN."""
+    key = key_in(tmp_path / "keys.json")
+    monkeypatch.setenv("HEADGATE_TOKEN", key)
+    async with running(Settings(keys_file=tmp_path / "keys.json")) as gateway:
+        gateway.http.headers["Authorization"] = f"Bearer {key}"
+        yield gateway
 
 
 @pytest.fixture
@@ -42,6 +55,7 @@ async def check(live: Live, output: str) -> None:
         "outcomes": ["acked"],
         "pending": [[second, "me"]],
         "problem": "group_not_found",
+        "refused": "unauthenticated",
     }
     entries = (await live.http.get("/v1/streams/talk/entries")).json()["entries"]
     assert [entry["id"] for entry in entries] == [first, second, third]

@@ -8,6 +8,8 @@ client.setConfig({ baseUrl: process.argv[2] });
 const path = { stream: "talk", group: "readers" };
 const query = { consumer: "me" };
 const throwOnError = true;
+const unknown = await appendEntry({ path: { stream: "talk" }, body: { fields: { text: "zero" } } });
+client.setConfig({ baseUrl: process.argv[2], auth: () => process.env.HEADGATE_TOKEN });
 const ids: string[] = [];
 for (const text of ["one", "two", "three"]) {
   const body = { fields: { text } };
@@ -29,5 +31,6 @@ console.log(
     outcomes: acked.data.results.map((one) => one.outcome),
     pending: pending.data.pending.map((one) => [one.id, one.consumer]),
     problem: problem?.code,
+    refused: (unknown.error as Problem | undefined)?.code,
   }),
 );

@@ -2,7 +2,9 @@
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.js";
 
-const client = createClient<paths>({ baseUrl: process.argv[2] });
+const authorization = `Bearer ${process.env.HEADGATE_TOKEN}`;
+const client = createClient<paths>({ baseUrl: process.argv[2], headers: { authorization } });
+const nobody = createClient<paths>({ baseUrl: process.argv[2] });
 
 function there<T>(data: T | undefined): T {
   if (data === undefined) throw new Error("no data");
@@ -11,6 +13,10 @@ function there<T>(data: T | undefined): T {
 
 const path = { stream: "talk", group: "readers" };
 const query = { consumer: "me" };
+const unknown = await nobody.POST("/v1/streams/{stream}/entries", {
+  params: { path: { stream: "talk" } },
+  body: { fields: { text: "zero" } },
+});
 const ids: string[] = [];
 for (const text of ["one", "two", "three"]) {
   const { data } = await client.POST("/v1/streams/{stream}/entries", {
@@ -48,5 +54,6 @@ console.log(
     outcomes: there(acked.data).results.map((one) => one.outcome),
     pending: there(pending.data).pending.map((one) => [one.id, one.consumer]),
     problem: problem.code,
+    refused: there(unknown.error).code,
   }),
 );

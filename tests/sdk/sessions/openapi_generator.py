@@ -1,6 +1,7 @@
 """A session with the client that `openapi-generator -g python` makes."""
 
 import json
+import os
 import sys
 
 from headgate_client import (
@@ -16,7 +17,15 @@ from headgate_client import (
     ReadGroup,
 )
 
-with ApiClient(Configuration(host=sys.argv[1])) as client:
+nobody = Configuration(host=sys.argv[1])
+me = Configuration(host=sys.argv[1], access_token=os.environ["HEADGATE_TOKEN"])
+refused = None
+with ApiClient(nobody) as client:
+    try:
+        EntriesApi(client).append_entry("talk", Append(fields={"text": "zero"}))
+    except ApiException as error:
+        refused = json.loads(error.body)["code"]
+with ApiClient(me) as client:
     entries, groups, delivery = EntriesApi(client), GroupsApi(client), DeliveryApi(client)
     ids = [
         entries.append_entry("talk", Append(fields={"text": text})).id
@@ -42,6 +51,7 @@ print(
             "outcomes": [result.outcome for result in acked.results],
             "pending": [[entry.id, entry.consumer] for entry in pending.pending],
             "problem": problem,
+            "refused": refused,
         }
     )
 )

@@ -1,15 +1,19 @@
 """A session with the client that `openapi-python-client` makes."""
 
 import json
+import os
 import sys
 
-from headgate_client import Client
+from headgate_client import AuthenticatedClient, Client
 from headgate_client.api.delivery import ack_entries, list_pending, read_group
 from headgate_client.api.entries import append_entry
 from headgate_client.api.groups import create_group
 from headgate_client.models import Append, FieldMap, GroupInput, Ids, Problem, ReadGroup
 
-client = Client(base_url=sys.argv[1])
+client = AuthenticatedClient(base_url=sys.argv[1], token=os.environ["HEADGATE_TOKEN"])
+zero = Append(fields=FieldMap.from_dict({"text": "zero"}))
+refused = append_entry.sync("talk", client=Client(base_url=sys.argv[1]), body=zero)
+assert isinstance(refused, Problem)
 
 
 def append(text: str) -> str:
@@ -36,6 +40,7 @@ print(
             "outcomes": [result.outcome for result in acked.results],
             "pending": [[entry.id, entry.consumer] for entry in pending.pending],
             "problem": problem.code,
+            "refused": refused.code,
         }
     )
 )

@@ -23,7 +23,16 @@ func main() {
 	configuration := headgate.NewConfiguration()
 	configuration.Servers = headgate.ServerConfigurations{{URL: os.Args[1]}}
 	client := headgate.NewAPIClient(configuration)
-	ctx := context.Background()
+	nobody := context.Background()
+	ctx := context.WithValue(nobody, headgate.ContextAccessToken, os.Getenv("HEADGATE_TOKEN"))
+
+	zero := headgate.NewAppend()
+	zero.SetFields(map[string]string{"text": "zero"})
+	_, _, err := client.EntriesAPI.AppendEntry(nobody, "talk").Append(*zero).Execute()
+	var unknown *headgate.GenericOpenAPIError
+	if !errors.As(err, &unknown) {
+		log.Fatal(err)
+	}
 
 	ids := []string{}
 	for _, text := range []string{"one", "two", "three"} {
@@ -40,7 +49,7 @@ func main() {
 	first := headgate.NewIds(ids[:1])
 	acked := must(client.DeliveryAPI.AckEntries(ctx, "talk", "readers").Consumer("me").Ids(*first).Execute())
 	pending := must(client.DeliveryAPI.ListPending(ctx, "talk", "readers").Consumer("me").Execute())
-	_, _, err := client.DeliveryAPI.ReadGroup(ctx, "talk", "nobody").Consumer("me").ReadGroup(*wanted).Execute()
+	_, _, err = client.DeliveryAPI.ReadGroup(ctx, "talk", "nobody").Consumer("me").ReadGroup(*wanted).Execute()
 	var refused *headgate.GenericOpenAPIError
 	if !errors.As(err, &refused) {
 		log.Fatal(err)
@@ -60,6 +69,7 @@ func main() {
 	told, err := json.Marshal(map[string]any{
 		"ids": ids, "lag": group.GetLag(), "read": entries,
 		"outcomes": outcomes, "pending": held, "problem": problem.Code,
+		"refused": unknown.Model().(headgate.Problem).Code,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -21,6 +21,18 @@ public final class Session {
     EntriesApi entries = new EntriesApi(client);
     GroupsApi groups = new GroupsApi(client);
     DeliveryApi delivery = new DeliveryApi(client);
+    ObjectMapper json = new ObjectMapper();
+    String refused = "";
+    try {
+      entries.appendEntry("talk", new Append().fields(Map.of("text", "zero")), null, null, null);
+    } catch (ApiException error) {
+      refused = json.readTree(error.getResponseBody()).get("code").asText();
+    }
+    String bearer = "Bearer " + System.getenv("HEADGATE_TOKEN");
+    client.setRequestInterceptor(request -> request.header("Authorization", bearer));
+    entries = new EntriesApi(client);
+    groups = new GroupsApi(client);
+    delivery = new DeliveryApi(client);
 
     List<String> ids = new ArrayList<>();
     for (String text : List.of("one", "two", "three")) {
@@ -33,7 +45,6 @@ public final class Session {
     Ids first = new Ids().ids(ids.subList(0, 1));
     var acked = delivery.ackEntries("talk", "readers", first, "me", null);
     var pending = delivery.listPending("talk", "readers", null, null, null, "me", null);
-    ObjectMapper json = new ObjectMapper();
     String problem = "";
     try {
       delivery.readGroup("talk", "nobody", "me", null, wanted);
@@ -57,6 +68,7 @@ public final class Session {
             .map(one -> List.of(one.getId(), one.getConsumer()))
             .toList());
     told.put("problem", problem);
+    told.put("refused", refused);
     System.out.println(json.writeValueAsString(told));
   }
 }
