@@ -65,18 +65,18 @@ def examples(text: str) -> Iterator[Example]:
 
 
 @pytest.fixture
-def settings() -> Settings:
-    """What `make serve` runs with."""
-    return Settings()
+def settings(tmp_path: Path) -> Settings:
+    """What `make serve` runs with, but for the place of its data."""
+    return Settings(data_dir=tmp_path / "data")
 
 
 @pytest.fixture
-def shell(tmp_path: Path, live: Live) -> dict[str, str]:
+def shell(tmp_path: Path, live: Live, settings: Settings) -> dict[str, str]:
     """Variables of a shell in which `headgate` is this checkout's, and knows the gateway."""
     script = tmp_path / "headgate"
     script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
     script.chmod(0o755)
-    variables = environment(live.url)
+    variables = environment(live.url, HEADGATE_DATA_DIR=str(settings.data_dir))
     return {**variables, "PATH": f"{tmp_path}:{variables['PATH']}"}
 
 
