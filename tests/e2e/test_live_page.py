@@ -8,10 +8,12 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import httpx
+import jwt
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
@@ -140,6 +142,72 @@ async def test_a_page_of_another_origin_asks_for_a_key_and_keeps_it_to_itself(
     assert key not in await page.content()
     assert key not in str(await page.evaluate("({...localStorage})"))
     await gateway.stop()
+
+
+async def test_a_page_of_another_origin_renews_its_token_and_misses_nothing(
+    browser: Browser, pages_url: str, tmp_path: Path
+) -> None:
+    secret = "a secret of the issuer and the gateway"
+    settings = {"allowed_origins": pages_url, "jwt_secret": secret}
+    gateway = await Gateway.start(tmp_path / "data", settings)
+    tokens: asyncio.Queue[str] = asyncio.Queue()
+
+    def token(ttl_s: int = 3) -> str:
+        grant = {"streams": ["chat"], "do": ["read", "append", "consume", "manage"]}
+        claims = {"sub": "me", "exp": time.time() + ttl_s, "headgate": [grant]}
+        made = jwt.encode(claims, secret, "HS256")
+        tokens.put_nowait(made)
+        return made
+
+    headers = {"Authorization": f"Bearer {token(600)}"}
+    async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+        await client.put("/v1/streams/chat")
+        await client.put("/v1/streams/chat/groups/readers", json={"start": "0"})
+        page = await browser.new_page()
+        await page.expose_function("freshToken", token)
+        await page.goto(f"{pages_url}/headgate-client.js")
+        await page.evaluate(FOLLOWING, gateway.url)
+        ids: list[str] = []
+        async with asyncio.timeout(40):
+            for _ in range(6):
+                await tokens.get()
+                answer = await client.post("/v1/streams/chat/entries", json={"fields": {"n": "1"}})
+                ids.append(answer.json()["id"])
+                await page.wait_for_function(HAS_SEEN, arg=len(ids))
+        group = (await client.get("/v1/streams/chat/groups/readers")).json()
+
+    seen = await page.evaluate("seen")
+    assert seen["tailed"] == ids
+    assert seen["acked"] == ids
+    assert seen["states"] == ["open"], "one connection, through all renewals"
+    assert (group["pending"], group["lag"]) == (0, 0)
+    await gateway.stop()
+
+
+HAS_SEEN = "(count) => seen.tailed.length >= count && seen.acked.length >= count"
+FOLLOWING = """async (gateway) => {
+  const { createTicket, HeadgateClient } = await import("./headgate-client.js");
+  const token = () => window.freshToken();
+  window.seen = { tailed: [], acked: [], states: [] };
+  const client = new HeadgateClient(gateway, { token, onState: (name) => seen.states.push(name) });
+  client.subscribe("work", { stream: "chat", group: "readers", consumer: "me" }, {
+    entries: async (entries) => {
+      const results = await client.ack("work", entries.map(({ id }) => id));
+      for (const { id, outcome } of results) if (outcome === "acked") seen.acked.push(id);
+    },
+  });
+  async function tail() {
+    const ticket = await createTicket(gateway, token, { stream: "chat", do: ["read"] });
+    const query = new URLSearchParams({ after: seen.tailed.at(-1) ?? "0", ticket });
+    const events = new EventSource(`${gateway}/v1/streams/chat/events?${query}`);
+    events.addEventListener("entry", ({ lastEventId }) => seen.tailed.push(lastEventId));
+    events.onerror = () => {
+      if (events.readyState === EventSource.CLOSED) tail();
+    };
+  }
+  await tail();
+}"""
+"""Follows by events with a ticket and works a group over a WebSocket; what it saw is in `seen`."""
 
 
 def new_key(data_dir: Path, *grants: Mapping[str, object]) -> str:
