@@ -12,7 +12,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
-from tests.key_files import key_in
+from tests.key_files import EVERYTHING, Keys
 from tests.sdk.workshop import FOLDER, node_modules, npm_tool, output_of, tool
 
 SESSIONS = FOLDER / "sessions"
@@ -28,7 +28,7 @@ _SAID_ALWAYS = (
 @pytest.fixture
 async def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Live]:
     """A gateway that asks for a key, which the sessions have of HEADGATE_TOKEN."""
-    key = key_in(tmp_path / "keys.json")
+    key = Keys(tmp_path / "keys.json").add(EVERYTHING)
     monkeypatch.setenv("HEADGATE_TOKEN", key)
     async with running(Settings(keys_file=tmp_path / "keys.json")) as gateway:
         gateway.http.headers["Authorization"] = f"Bearer {key}"

@@ -13,7 +13,7 @@ import trustme
 from headgate.app.settings import Settings
 from tests.api.commands.command_line import END_S_MAX, Ended, headgate, next_line, start
 from tests.api.conftest import running
-from tests.key_files import key_in
+from tests.key_files import EVERYTHING, Keys
 
 TOKEN = "hg_reader_c2VjcmV0LW9mLWEta2V5"
 NEW = "hg_reader_YW5vdGhlci1zZWNyZXQ"
@@ -273,14 +273,13 @@ async def test_a_tail_whose_token_ends_says_so_and_ends(keeper: Doorkeeper) -> N
 
 
 async def test_at_a_real_gateway_a_tail_lives_as_long_as_its_key(tmp_path: Path) -> None:
-    place = tmp_path / "keys.json"
-    key = await asyncio.to_thread(key_in, place)
-    async with running(Settings(keys_file=place)) as live:
+    keys = Keys(tmp_path / "keys.json")
+    key = await asyncio.to_thread(keys.add, EVERYTHING)
+    async with running(Settings(keys_file=keys.path)) as live:
         assert (await headgate(live.url, "append", "orders", "n=1", HEADGATE_TOKEN=key)).code == 0
         tail = await start(live.url, "tail", "orders", "--after", "0", HEADGATE_TOKEN=key)
         assert (await next_line(tail)).endswith(" n=1")
-        revoked = await headgate("", "keys", "revoke", key.split("_")[1], "--keys-file", str(place))
-        assert revoked.code == 0, revoked.error
+        await asyncio.to_thread(keys.revoke, key)
         async with asyncio.timeout(END_S_MAX):
             output, error = await tail.communicate()
 
