@@ -5,10 +5,10 @@ there a ticket in the URL or a cookie says it as well, and for a WebSocket a sub
 a cookie is ignored: it would be sent with whatever a page of another site makes a browser ask for.
 """
 
+import re
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
-from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from headgate.app.auth.access import Access
@@ -20,6 +20,9 @@ COOKIE = "headgate_token"
 TICKET = "ticket"
 SUBPROTOCOL = "headgate.bearer."
 """Before the token, where it is sent as a subprotocol of a WebSocket."""
+
+_COOKIE = re.compile(rb'(?:^|;)[ \t]*%b="?([^";\s]*)' % COOKIE.encode())
+"""Finds the cookie. A parser of all cookies would undo their quotes, which takes 8 s for 64 KiB."""
 
 
 def access_of_request(
@@ -99,7 +102,7 @@ def _by_url(auth: Authenticator, scope: Scope, cookies: bytes | None) -> Access 
         if ticket is not None:
             return auth.by_ticket(ticket)
     if cookies is not None:
-        token = cookie_parser(cookies.decode("latin-1")).get(COOKIE)
-        if token is not None:
-            return auth.by_token(token)
+        match = _COOKIE.search(cookies)
+        if match is not None:
+            return auth.by_token(match[1].decode("latin-1"))
     return None
