@@ -108,18 +108,21 @@ class Access:
             Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
         """
         admitted = self.admit(request)
-        if admitted is request and not self.usage.is_limited and not is_act(type(request)):
+        if admitted is request and not self.usage.is_limited and not self._is_act(request):
             return self.backend.perform(request)
         return self._perform(request, admitted)
 
     def admit(self, request: Request[T]) -> Request[T]:
         """Return the request as it may be performed; raises as `perform`."""
-        kind = type(request)
+        principal, kind = self.principal, type(request)
+        if principal.is_home:
+            principal.check_valid()
+            return request
         needs = rule_of(kind)(request)
-        if not self.principal.may_all(needs):
+        if not principal.may_all(needs):
             self._check(needs, request)
         narrow = _NARROW.get(kind)
-        return request if narrow is None else narrow(request, self.principal)
+        return request if narrow is None else narrow(request, principal)
 
     def charge(self, requests: Sequence[Request[Any]]) -> None:
         """Take account of requests that somebody else performs at one moment.
@@ -134,14 +137,31 @@ class Access:
     def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
         """Take account of what has become of them."""
         for request, outcome in zip(requests, outcomes, strict=True):
-            if is_act(type(request)):
-                self._note(request, outcome)
+            if self._is_act(request):
+                self.audit.note(self.principal, request, outcome)
             if self.usage.is_rated and not isinstance(outcome, StreamError):
                 metering.settle(request, outcome, self.usage)
 
     def act(self, what: str) -> AbstractContextManager[None]:
         """Write a line about an act that is no request, when the context ends."""
-        return self.audit.act(self.principal, what)
+        return nullcontext() if self.principal.is_home else self.audit.act(self.principal, what)
+
+    def refusal(
+        self, request: Request[T], admitted: Request[T], error: StreamError
+    ) -> Forbidden | None:
+        """Return how a request is refused that would have created a stream; None: it is not.
+
+        Args:
+            request: as it came.
+            admitted: as it was admitted.
+            error: what became of that.
+        """
+        if admitted is request or not isinstance(error, StreamNotFound):
+            return None
+        refusal = Forbidden(_CREATE)
+        if not self._is_act(request):  # or else there is a line already
+            self.audit.denial(refusal, self.principal, request)
+        return refusal
 
     def own_writer(self, writer: bytes) -> bytes:
         """Return the name under which a writer of this principal is remembered.
@@ -164,11 +184,12 @@ class Access:
             self.audit.denial(error, principal, request or need)
             raise
 
-    def _note(self, request: Request[Any], outcome: object) -> None:
-        self.audit.note(self.principal, request, outcome)
+    def _is_act(self, request: Request[Any]) -> bool:
+        """Tell whether there is a line about it; not where nobody has said who acts."""
+        return is_act(type(request)) and not self.principal.is_home
 
     async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
-        if is_act(type(request)):
+        if self._is_act(request):
             with self.audit.act(self.principal, request):
                 return await self._within_limits(request, admitted)
         return await self._within_limits(request, admitted)
@@ -179,45 +200,11 @@ class Access:
                 return await self.backend.perform(admitted)
             perform = metering.slowly_performed if self.is_slowed else metering.performed
             return await perform(admitted, self.backend.perform, self.usage)
-        except StreamNotFound:
-            if admitted is not request and isinstance(request, Add | CommitBatch | CreateGroup):
-                error = Forbidden(_CREATE)
-                if not is_act(type(request)):
-                    self.audit.denial(error, self.principal, request)
-                raise error from None
+        except StreamNotFound as error:
+            refusal = self.refusal(request, admitted, error)
+            if refusal is not None:
+                raise refusal from None
             raise
-
-
-class HomeAccess(Access):
-    """The backend as anybody may use it, where no credentials are configured.
-
-    Acts leave no line in the audit log, as nobody has said who acts.
-    """
-
-    __slots__ = ()
-
-    def require(self, needs: Iterable[Need]) -> None:
-        """Refuse what the rights are not enough for; raises as `perform`."""
-        for need in needs:
-            self.principal.check(need)
-
-    def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a request, within the limits of use."""
-        if not self.usage.is_limited:
-            return self.backend.perform(request)
-        return self._within_limits(request, request)
-
-    def admit(self, request: Request[T]) -> Request[T]:
-        """Return the request."""
-        return request
-
-    def act(self, what: str) -> AbstractContextManager[None]:
-        """Write nothing."""
-        del what
-        return nullcontext()
-
-    def _note(self, request: Request[Any], outcome: object) -> None:
-        """Write nothing."""
 
 
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))

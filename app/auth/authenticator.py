@@ -4,13 +4,15 @@ A credential is verified once. After that it costs a look into a dictionary, unt
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from starlette.types import Scope
 
-from headgate.app.auth.access import Access, HomeAccess
+from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.expiry import Expiry
 from headgate.app.auth.grants import Right
@@ -29,8 +31,11 @@ Key = TypeVar("Key", bytes, str)
 
 _KEY_PREFIX = "hg_"
 _SCHEME = "bearer "
+_SPELLING = re.compile(rb"[Bb]earer \S+")
+"""Of what is remembered; or else one credential would be so many times."""
 
 _INVALID = "The credential is not valid."
+_WITHDRAWN = "The key that signed the token has been withdrawn."
 
 
 class Verifier(Protocol):
@@ -42,6 +47,14 @@ class Verifier(Protocol):
         Raises:
             Unauthenticated: it is not valid.
         """
+        ...
+
+
+class SignerVerifier(Verifier, Protocol):
+    """Knows tokens of an issuer."""
+
+    def knows(self, key: str | None) -> bool:
+        """Tell whether tokens are verified with a key of this label; None: one without a label."""
         ...
 
 
@@ -62,7 +75,7 @@ class Authenticator:
         backend: Backend,
         *,
         keys: KeyVerifier,
-        tokens: Verifier | None,
+        tokens: SignerVerifier | None,
         tickets: Tickets,
         clock: Clock,
         usages: Usages,
@@ -92,7 +105,7 @@ class Authenticator:
         self._usages = usages
         self._audit = audit
         self._opened = frozenset(opened)
-        self._home: HomeAccess | None = None
+        self._home: Access | None = None
         self._is_allowed = anonymous is not None
         nobody = Principal("anonymous", tuple(anonymous or ()), is_anonymous=True)
         self._anonymous = Access(backend, nobody, audit)
@@ -100,7 +113,7 @@ class Authenticator:
         self._by_ticket: dict[str, Access] = {}
         self._of_tokens: WeakSet[Principal] = WeakSet()
         if not self._has_any():
-            self._home = HomeAccess(backend, home(), audit)
+            self._home = Access(backend, home(), audit)
         self.for_all: Access | None = None if usages.are_for_all else self._home
         """The access of every request; None: each has to say who asks, or where it comes from."""
 
@@ -125,7 +138,7 @@ class Authenticator:
         if scope is None or not self._usages.are_for_all:
             return access
         usage = self._usages.of_address(client_address(scope))
-        return type(access)(self._backend, access.principal, self._audit, usage)
+        return Access(self._backend, access.principal, self._audit, usage)
 
     def by_header(self, value: bytes) -> Access:
         """Return the access of who sends this `Authorization`.
@@ -138,7 +151,8 @@ class Authenticator:
         access = self._by_header.get(value)
         if access is None or not self._is_good(access):
             access = self._access(self._verify_header, value)
-            _remember(self._by_header, value, access)
+            if _SPELLING.fullmatch(value):
+                _remember(self._by_header, value, access)
         return access
 
     def by_ticket(self, ticket: str) -> Access:
@@ -147,7 +161,7 @@ class Authenticator:
             return self._home
         access = self._by_ticket.get(ticket)
         if access is None or not self._is_good(access):
-            access = self._access(self.tickets.verify, ticket)
+            access = self._access(self._verify_ticket, ticket)
             _remember(self._by_ticket, ticket, access)
         return access
 
@@ -174,7 +188,7 @@ class Authenticator:
         """End the tokens that were verified with keys of the issuer that are no longer good."""
         for principal in list(self._of_tokens):
             if principal.key in keys:
-                principal.end("The key that signed the token has been withdrawn.")
+                principal.end(_WITHDRAWN)
 
     def check(self, access: Access, needs: Needs) -> None:
         """Refuse an operation to who has no right of its kind at all.
@@ -216,6 +230,14 @@ class Authenticator:
             raise Unauthenticated("Send `Authorization: Bearer` and a key or a token.")
         return self.verify(text[len(_SCHEME) :].strip())
 
+    def _verify_ticket(self, ticket: str) -> Principal:
+        principal = self.tickets.verify(ticket, self._anonymous.principal)
+        if principal.parent is None:  # of a token, which would perhaps be refused by now
+            if self._tokens is None or not self._tokens.knows(principal.key):
+                raise Unauthenticated(_WITHDRAWN)
+            self._of_tokens.add(principal)
+        return principal
+
     def _access(self, verify: Callable[[Key], Principal], credential: Key) -> Access:
         try:
             principal = verify(credential)
@@ -224,6 +246,15 @@ class Authenticator:
             raise
         usage = self._usages.of(principal.id, principal.limits)
         return Access(self._backend, principal, self._audit, usage)
+
+    @contextmanager
+    def watching(self, principal: Principal) -> Iterator[None]:
+        """End a credential in time while the context lasts: then requests in its name fail."""
+        forget = self.at_end(principal, lambda: None)
+        try:
+            yield
+        finally:
+            forget()
 
     def _is_good(self, access: Access) -> bool:
         principal = access.principal

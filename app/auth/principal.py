@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
 from headgate.app.auth.grants import EVERYTHING, Right, UsageLimits, Verb, verbs_of
@@ -13,7 +13,9 @@ from headgate.engine.clock import Clock
 from headgate.engine.requests.names import NameFilter
 
 _ALLOWED_MAX = 1_000
-"""Answers that a principal remembers."""
+"""Answers that a principal remembers,"""
+_REMEMBERED_BYTES_MAX = 1024
+"""each if its names are no longer than this: a command may have names of any length."""
 
 
 class Need(NamedTuple):
@@ -32,6 +34,8 @@ class Need(NamedTuple):
             text += f", group {_shown(self.group)}"
         return text if self.consumer is None else f"{text}, as consumer {_shown(self.consumer)}"
 
+
+K = TypeVar("K", Need, bytes)
 
 _READ_EVERYTHING = Need((Verb.READ,))
 
@@ -69,6 +73,7 @@ class Principal:
         "expires_at_ms",
         "id",
         "is_anonymous",
+        "is_home",
         "key",
         "limits",
         "parent",
@@ -86,6 +91,7 @@ class Principal:
         key: str | None = None,
         parent: "Principal | None" = None,
         is_anonymous: bool = False,
+        is_home: bool = False,
     ) -> None:
         """Make a principal.
 
@@ -97,6 +103,7 @@ class Principal:
             key: which key signed or is the credential, for the log; never the secret.
             parent: whose rights bound these, as a ticket allows no more than its owner may.
             is_anonymous: nobody has said who asks.
+            is_home: nobody has to, as there are no credentials.
         """
         self.id = id
         self.rights = tuple(rights)
@@ -106,6 +113,7 @@ class Principal:
         self.key = key
         self.parent = parent
         self.is_anonymous = is_anonymous
+        self.is_home = is_home
         self.ending: str | None = None  # why the credential is no longer valid
         self._allowed: dict[Need, bool] = {}
         self._creates: dict[bytes, bool] = {}
@@ -120,12 +128,11 @@ class Principal:
         """Tell whether the rights are enough."""
         known = self._allowed.get(need)
         if known is None:
-            if len(self._allowed) >= _ALLOWED_MAX:
-                self._allowed.clear()
             known = any(_allows(right, need) for right in self.rights) and (
                 self.parent is None or self.parent.may(need)
             )
-            self._allowed[need] = known
+            if sum(map(len, filter(None, need[1:4]))) <= _REMEMBERED_BYTES_MAX:
+                _remember(self._allowed, need, known)
         return known
 
     def check(self, need: Need) -> None:
@@ -182,8 +189,6 @@ class Principal:
         """Tell whether an append may create this stream."""
         known = self._creates.get(stream)
         if known is None:
-            if len(self._creates) >= _ALLOWED_MAX:
-                self._creates.clear()
             known = self.may(Need((Verb.MANAGE,), stream)) or (
                 any(
                     right.create and Verb.APPEND in right.verbs and _names(right, stream)
@@ -191,7 +196,8 @@ class Principal:
                 )
                 and (self.parent is None or self.parent.may_create(stream))
             )
-            self._creates[stream] = known
+            if len(stream) <= _REMEMBERED_BYTES_MAX:
+                _remember(self._creates, stream, known)
         return known
 
     def _refusal(self, what: str) -> GatewayError:
@@ -228,6 +234,12 @@ class Principal:
         return bool(self._on_end)
 
 
+def _remember(answers: dict[K, bool], question: K, answer: bool) -> None:
+    if len(answers) >= _ALLOWED_MAX:
+        answers.clear()
+    answers[question] = answer
+
+
 def _names(right: Right, stream: bytes) -> bool:
     return right.groups is None and any(pattern.matches(stream) for pattern in right.streams)
 
@@ -251,4 +263,4 @@ def _allows(right: Right, need: Need) -> bool:
 
 def home() -> Principal:
     """Return the principal of everybody, where no credentials are configured."""
-    return Principal("anonymous", (EVERYTHING,), is_anonymous=True)
+    return Principal("anonymous", (EVERYTHING,), is_anonymous=True, is_home=True)

@@ -2,9 +2,11 @@
 
 A ticket allows one stream, and at most what its owner may do there. It is a JWT signed with a
 secret of the gateway, so every gateway with this secret takes it. It ends with the key of its
-owner; the ticket of the owner of a token ends no later than this token.
+owner; the ticket of the owner of a token ends no later than this token, and with the key that
+signed it. A ticket of somebody without a credential allows what everybody may do.
 """
 
+import re
 import secrets
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +20,9 @@ from headgate.engine.clock import Clock
 _AUDIENCE = "headgate-ticket"
 _ALGORITHM = "HS256"
 _LENGTH_MAX = 8192
+_HEADER = jwt.encode({}, bytes(32), _ALGORITHM).partition(".")[0]
+_FORM = re.compile(rf"{_HEADER}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{{43}}")
+"""Of our tickets. A library reads others, too, and does so before it looks at the signature."""
 
 SECRET_BYTES = 32
 
@@ -99,20 +104,30 @@ class Tickets:
             "names": [_text(name) for name in scope[1:]],
         }
         mark = self._owners.mark_of(principal.parent or principal)
-        if mark is not None:
+        if principal.is_anonymous:
+            claims["anonymous"] = True
+        elif mark is not None:
             claims["key"] = mark
+        elif principal.key is not None:
+            claims["signer"] = principal.key
         limits = principal.limits.model_dump(exclude_none=True)
         if limits:
             claims["limits"] = limits
         return jwt.encode(claims, self._secret, _ALGORITHM), expires_at_ms
 
-    def verify(self, ticket: str) -> Principal:
+    def verify(self, ticket: str, anonymous: Principal) -> Principal:
         """Return the principal of a ticket: the same as its owner, with fewer rights.
+
+        Its parent is its owner; None: a token, whose signer is its `key`.
+
+        Args:
+            ticket: as it stands in the URL.
+            anonymous: the owner of tickets of those without a credential.
 
         Raises:
             Unauthenticated: it is not one of ours, or has ended, or its owner's key has.
         """
-        if len(ticket) > _LENGTH_MAX:
+        if len(ticket) > _LENGTH_MAX or not _FORM.fullmatch(ticket):
             raise Unauthenticated(INVALID)
         try:
             claims = jwt.decode(
@@ -127,6 +142,7 @@ class Tickets:
             scope = Scope(verbs, stream.encode(), _name(group), _name(consumer))
             limits = UsageLimits.model_validate(claims.get("limits", {}))
             expires_at_ms, mark = int(claims["end"]), claims.get("key")
+            is_anonymous = claims.get("anonymous", False)
         except jwt.ExpiredSignatureError:
             raise Unauthenticated("The ticket has expired.") from None
         except (
@@ -141,12 +157,16 @@ class Tickets:
         owner = None if mark is None else self._owners.owner_of(mark, self._clock.wall_ms())
         if mark is not None and owner is None:
             raise Unauthenticated("The key that made the ticket has ended.")
+        if is_anonymous:
+            owner = anonymous
+            if not owner.verbs:
+                raise Unauthenticated("The ticket was made without a credential: one is needed.")
         principal = Principal(
             claims["sub"],
             scope.rights(),
             limits=limits,
             expires_at_ms=expires_at_ms,
-            key=None if owner is None else owner.key,
+            key=claims.get("signer") if owner is None else owner.key,
             parent=owner,
         )
         if owner is not None:

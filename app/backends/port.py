@@ -166,6 +166,15 @@ class Caller(Protocol):
         """Return the request as the caller may make it, or raise an error of the shell."""
         ...
 
+    def refusal(
+        self, request: Request[T], admitted: Request[T], error: StreamError
+    ) -> Exception | None:
+        """Return the error of the shell that is meant by the error of an admitted request.
+
+        None: it is meant as it is.
+        """
+        ...
+
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request that the caller may make, as `Backend.perform` does."""
         ...

@@ -265,6 +265,8 @@ class Connection:
                 await asyncio.sleep(0)
             if intent is not None:
                 await self._carry_out(intent)
+                if isinstance(intent, AuthIntent):
+                    await self._begin()
                 continue
             await self._send()
             if self._session.pause_s:
@@ -333,15 +335,12 @@ class Connection:
         if principal is not before:
             self._count_for(access.usage)
             self._access.become(access)
-        is_first = not self._session.is_known
         self._session.done(intent, principal)
         self._watch_credential()
         for sub, feed in list(self._feeds.items()):
             if not principal.may(feed.subscription.need):
                 await feed.end()
                 self._over(sub, Ended(Forbidden(str(feed.subscription.need))))
-        if is_first:
-            await self._begin()
 
     def _over(self, sub: str, ended: Ended) -> None:
         """Tell that a subscription has ended; a connection that was made for it ends, too."""

@@ -100,6 +100,9 @@ from headgate.engine.requests.deliveries import NackMode
 
 _FIRST_FRAME = "The handshake does not say who is there: begin with a frame of type `auth`."
 
+_FIRST_LENGTH_MAX = 16 * 1024
+"""Characters of it: nobody reads a long frame of somebody who is not known."""
+
 _BAD_FRAMES_MAX = 1000
 """Frames in a row that make no sense: then the conversation is over. Each after the first"""
 _BAD_FRAMES_FREE = 100
@@ -172,6 +175,8 @@ class Session:
         intent: Intent | None = None
         if self._is_known:
             intent = plain_append_intent(text, self._limits.batch_entries_max)
+        elif len(text) > _FIRST_LENGTH_MAX:
+            raise Unauthenticated(_FIRST_FRAME)
         if intent is None:
             value = json_object(text)
             if not self._is_known and value.get("type") != "auth":

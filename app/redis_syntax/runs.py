@@ -123,8 +123,11 @@ class CommandRunner:
         if self.caller is not None:
             self.caller.settle(requests, outcomes)
         replies: list[Reply | StreamError] = []
-        for (_, name), plan, outcome in zip(entries, plans, outcomes, strict=True):
+        for (_, name), plan, admitted, outcome in zip(
+            entries, plans, requests, outcomes, strict=True
+        ):
             try:
+                self._check_created(plan.request, admitted, outcome)
                 reply = plan.reply(outcome)
                 replies.append(reply if plan.finish is None else await plan.finish(reply))
                 self._server.count(name)
@@ -158,6 +161,13 @@ class CommandRunner:
                 self.caller.charge(requests)
             except GatewayError as error:
                 raise _refusal(error) from None
+
+    def _check_created(self, request: Request[T], admitted: Request[T], outcome: object) -> None:
+        """Refuse what the caller may do only with a stream that exists."""
+        if self.caller is not None and isinstance(outcome, StreamError):
+            refusal = self.caller.refusal(request, admitted, outcome)
+            if refusal is not None:
+                raise CommandError(f"NOPERM {refusal}")
 
     async def _perform(self, request: Request[T]) -> T:
         """Carry out a request in the name of the caller."""

@@ -82,6 +82,12 @@ class TokenVerifier:
             raise Unauthenticated(_INVALID)
         return principal_of(parts.claims, self._rules, key=key.label, now_ms=now_ms)
 
+    def knows(self, key: str | None) -> bool:
+        """Tell whether tokens are verified with a key of this label; None: one without a label."""
+        if key is None:
+            return bool(self._keys)
+        return self._source is not None and self._source.keys[key] is not None
+
     def _key_for(self, parts: Compact) -> VerifyingKey | None:
         """Return the only key that may have signed a token.
 

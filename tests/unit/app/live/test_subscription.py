@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.app.auth.access import Access, HomeAccess
+from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.principal import home
 from headgate.app.backends.embedded import EmbeddedBackend
@@ -89,7 +89,7 @@ async def reading(subscription: Subscription, **until: Any) -> AsyncIterator[Rea
 
 
 def _access(engine: Driver) -> Access:
-    return HomeAccess(EmbeddedBackend(engine), home(), Audit(lambda: 0.0))
+    return Access(EmbeddedBackend(engine), home(), Audit(lambda: 0.0))
 
 
 def stream(

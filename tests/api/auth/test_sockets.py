@@ -1,0 +1,269 @@
+"""Sockets: who is there is said first, may be renewed, and ends."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+
+from headgate.app.auth.grants import Grant, Verb
+from headgate.engine.clock import SystemClock
+from tests.api.auth.secured import Secured, secured
+from tests.api.live.frames import Frames, frames_of
+
+READ_NEWS = Grant(streams=["news", "orders"], do=[Verb.READ])
+READ_ORDERS = Grant(streams=["orders"], do=[Verb.READ])
+WORK = Grant(streams=["orders"], groups=["billing"], do=[Verb.CONSUME])
+APPEND = Grant(streams=["orders"], do=[Verb.APPEND])
+STREAM = "/v1/streams/orders/ws?after=0"
+GROUP = "/v1/streams/orders/groups/billing/ws"
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
+    async with secured(tmp_path) as running:
+        await running.live.append("news", "a")
+        await running.live.create_group("orders", "billing")
+        yield running
+
+
+def bearer(key: str) -> dict[str, Any]:
+    return {"additional_headers": {"Authorization": f"Bearer {key}"}}
+
+
+@asynccontextmanager
+async def unknown(gateway: Secured, url: str = "/v1/ws") -> AsyncIterator[Frames]:
+    """Open a socket without saying who is there."""
+    async with connect(gateway.live.ws_url + url) as socket:
+        yield Frames(socket)
+
+
+@asynccontextmanager
+async def working(gateway: Secured, key: str) -> AsyncIterator[Frames]:
+    """Open a socket that works for the group as `me`."""
+    async with frames_of(gateway.live, f"{GROUP}?consumer=me&credit=8", **bearer(key)) as frames:
+        await frames.next("subscribed")
+        yield frames
+
+
+async def test_nothing_is_said_to_a_stranger_until_the_first_frame_says_who_it_is(
+    gateway: Secured,
+) -> None:
+    key = await gateway.key(READ_NEWS, name="reader")
+    async with unknown(gateway) as frames:
+        await frames.send(type="auth", rid="r", token=key)
+        assert (await frames.next("welcome"))["connection"]
+        authenticated = {"type": "authenticated", "rid": "r", "principal": "reader"}
+        assert await frames.next("authenticated") == authenticated
+        assert (await frames.subscribe("s", after="0"))["sub"] == "s"
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "ping"},
+        {"type": "subscribe", "sub": "s", "stream": "orders"},
+        {"type": "append", "stream": "orders", "entries": [{"fields": {"v": "1"}}]},
+        {"type": "append", "stream": "orders", "entries": [{"fields": {"v": "1" * 9_000}}]},
+        {"type": "auth", "token": "hg_a_b"},
+        {"type": "auth", "token": ""},
+        {"type": "auth", "token": "\u20ac\u0000\ud83d\ude00"},
+        {"type": "auth", "token": "x" * 100_000},
+    ],
+)
+async def test_another_first_frame_ends_the_connection(
+    gateway: Secured, frame: dict[str, Any]
+) -> None:
+    async with unknown(gateway) as frames:
+        await frames.send(**frame)
+        assert (await frames.problem())[1] == "unauthenticated"
+        assert await frames.closed() == 4401
+    assert (await gateway.live.stream("orders"))["length"] == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "problem"),
+    [
+        ("/v1/streams/jobs/ws", 4403, "forbidden"),
+        ("/v1/streams/orders/groups/billing/ws", 4403, "forbidden"),
+        ("/v1/streams/news/ws?after=x", 4400, "invalid_id"),
+        ("/v1/streams/news/ws?credit=0", 4400, "invalid_request"),
+    ],
+)
+async def test_a_short_form_that_is_refused_says_so_after_the_first_frame(
+    gateway: Secured, url: str, code: int, problem: str
+) -> None:
+    key = await gateway.key(READ_NEWS)
+    async with unknown(gateway, url) as frames:
+        await frames.send(type="auth", token=key)
+        await frames.next("welcome")
+        await frames.next("authenticated")
+        assert (await frames.problem())[1] == problem
+        assert await frames.closed() == code
+
+
+async def test_a_short_form_begins_after_the_first_frame(gateway: Secured) -> None:
+    ids = await gateway.live.append("orders", "1", "2")
+    key = await gateway.key(READ_ORDERS)
+    async with unknown(gateway, STREAM) as frames:
+        await frames.send(type="auth", token=key)
+        for kind in ("welcome", "authenticated", "subscribed"):
+            await frames.next(kind)
+        assert await frames.ids(2) == ids
+
+
+async def test_a_renewal_loses_no_entry_and_repeats_none(gateway: Secured) -> None:
+    keys = [await gateway.key(READ_ORDERS, WORK, name="worker") for _ in range(2)]
+    async with (
+        frames_of(gateway.live, STREAM, **bearer(keys[0])) as reading,
+        working(gateway, keys[0]) as working_frames,
+    ):
+        await reading.next("subscribed")
+        appended: list[str] = []
+        for number in range(20):
+            appending = asyncio.create_task(gateway.live.append("orders", str(number)))
+            for frames in (reading, working_frames):
+                await frames.send(type="auth", rid=str(number), token=keys[number % 2])
+            appended += await appending
+
+        await gateway.revoke(keys[0])  # it is not the one in use any more
+        await gateway.key(READ_NEWS)
+        appended += await gateway.live.append("orders", "last")
+        for frames in (reading, working_frames):
+            received: list[str] = []
+            while received[-1:] != appended[-1:]:
+                frame = await frames.any()
+                if frame["type"] == "entries":
+                    received += [entry["id"] for entry in frame["entries"]]
+                    if frames is working_frames:
+                        await frames.send(type="ack", ids=received[-len(frame["entries"]) :])
+                else:
+                    assert frame["type"] in ("authenticated", "state")
+            assert received == appended
+
+
+async def test_a_renewal_that_allows_less_ends_what_it_does_not_allow_and_no_more(
+    gateway: Secured,
+) -> None:
+    before = await gateway.key(READ_NEWS, WORK, APPEND, name="worker")
+    after = await gateway.key(READ_ORDERS, name="worker")
+    async with frames_of(gateway.live, "/v1/ws", **bearer(before)) as frames:
+        await frames.subscribe("orders", after="$")
+        await frames.send(type="subscribe", sub="news", stream="news", after="$")
+        await frames.next("subscribed")
+        await frames.subscribe("billing", group="billing", consumer="me")
+        await frames.send(type="auth", rid="r", token=after)
+        await frames.next("authenticated")
+        ended = set()
+        for _ in range(2):
+            problem = await frames.next("problem")
+            assert problem["problem"]["code"] == "forbidden"
+            unsubscribed = await frames.next("unsubscribed")
+            assert unsubscribed["sub"] == problem["sub"]
+            ended.add(problem["sub"])
+        assert ended == {"news", "billing"}
+
+        entry = {"fields": {"v": "1"}}
+        await frames.send(type="append", rid="a", stream="orders", entries=[entry])
+        assert await frames.problem() == ("a", "forbidden")
+        ids = await gateway.live.append("orders", "1")
+        await gateway.live.append("news", "1")
+        assert await frames.ids(1) == ids
+        await frames.send(type="ack", sub="billing", rid="b", ids=ids)
+        assert await frames.problem() == ("b", "not_found")
+
+
+async def test_entries_that_come_as_a_renewal_takes_the_right_go_to_the_next_reader(
+    gateway: Secured,
+) -> None:
+    before = await gateway.key(WORK, name="worker")
+    after = await gateway.key(READ_ORDERS, name="worker")
+    for number in range(10):
+        async with frames_of(gateway.live, "/v1/ws", **bearer(before)) as frames:
+            await frames.subscribe("s", group="billing", consumer="me")
+            appending = asyncio.create_task(gateway.live.append("orders", str(number)))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            await frames.send(type="auth", token=after)
+            while (await frames.any())["type"] != "unsubscribed":
+                pass
+            ids = await appending
+            read = await gateway.live.read_group("orders", "billing", "other", wait_ms=5000)
+            assert [entry["id"] for entry in read["entries"]] == ids
+            assert await gateway.live.outcomes("ack", "orders", "billing", ids) == ["acked"]
+
+
+async def test_another_principal_cannot_take_over_a_connection(gateway: Secured) -> None:
+    mine = await gateway.key(READ_ORDERS, name="me")
+    other = await gateway.key(READ_NEWS, APPEND, name="you")
+    async with frames_of(gateway.live, "/v1/ws", **bearer(mine)) as frames:
+        await frames.subscribe("s", after="$")
+        for rid, token, code in (("a", other, "forbidden"), ("b", "hg_a_b", "unauthenticated")):
+            await frames.send(type="auth", rid=rid, token=token)
+            assert await frames.problem() == (rid, code)
+        ids = await gateway.live.append("orders", "1")
+        assert await frames.ids(1) == ids  # it goes on as it was
+        entry = {"fields": {"v": "1"}}
+        await frames.send(type="append", rid="c", stream="orders", entries=[entry])
+        assert await frames.problem() == ("c", "forbidden")
+
+
+async def test_what_a_revoked_key_held_goes_to_the_next_reader(gateway: Secured) -> None:
+    key = await gateway.key(WORK)
+    ids = await gateway.live.append("orders", "1", "2", "3")
+    async with working(gateway, key) as frames:
+        assert await frames.ids(3) == ids
+        await frames.send(type="ack", rid="a", ids=ids[:1])
+        await frames.next("acked")
+        await gateway.revoke(key)
+        assert (await frames.problem())[1] == "unauthenticated"
+        assert await frames.closed() == 4401
+    read = await gateway.live.read_group("orders", "billing", "other")
+    assert [(entry["id"], entry["deliveries"]) for entry in read["entries"]] == [
+        (entry_id, 1) for entry_id in ids[1:]
+    ]
+
+
+async def test_a_grant_for_one_consumer_is_for_no_other_and_for_none_without_a_name(
+    gateway: Secured,
+) -> None:
+    only_me = Grant(streams=["orders"], groups=["billing"], consumer="{sub}", do=[Verb.CONSUME])
+    key = await gateway.key(only_me, name="me")
+    async with working(gateway, key) as frames:
+        assert (await gateway.live.append("orders", "1")) == await frames.ids(1)
+    for query in ("", "?consumer=you", "?consumer=me2", "?consumer=%6De%00"):
+        async with connect(gateway.live.ws_url + GROUP + query, **bearer(key)) as socket:
+            frames = Frames(socket)
+            await frames.next("welcome")
+            assert (await frames.problem())[1] in ("forbidden", "invalid_request")
+            assert await frames.closed() in (4403, 4400)
+
+
+async def test_a_connection_ends_with_the_time_of_its_key(gateway: Secured) -> None:
+    now_ms = SystemClock().wall_ms()
+    key = await gateway.key(READ_ORDERS, expires_at_ms=now_ms + 2000)
+    async with frames_of(gateway.live, STREAM, **bearer(key)) as frames:
+        await frames.next("subscribed")
+        assert (await frames.problem())[1] == "unauthenticated"
+        assert await frames.closed() == 4401
+    async with unknown(gateway, STREAM) as frames:
+        await frames.send(type="auth", token=key)
+        assert (await frames.problem())[1] == "unauthenticated"
+
+
+async def test_the_token_as_a_subprotocol_is_as_good_and_a_bad_one_is_refused(
+    gateway: Secured,
+) -> None:
+    key = await gateway.key(READ_ORDERS)
+    for token, code in ((key, None), (key[:-1], 4401), ("", 4401)):
+        offered = [f"headgate.bearer.{token}", "headgate.v1.json"]
+        async with connect(gateway.live.ws_url + STREAM, subprotocols=offered) as socket:  # type: ignore[arg-type]
+            assert socket.subprotocol == "headgate.v1.json"
+            first = json.loads(await socket.recv())
+            assert first["type"] == ("problem" if code else "welcome")
+            if code is not None:
+                assert await Frames(socket).closed() == code
