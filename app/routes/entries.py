@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -408,8 +409,9 @@ async def read_entries(
             whole = bounds or _EVERYTHING
             first = await _page(access, stream, whole, min(limit, _PAGE))
             lines = _range_lines(request, stream, whole, limit, first)
+            parts = _while_valid(request, lines)
             patience_ms = limits.send_ms_max
-            return PatientResponse(lines, media_type=_NDJSON, patience_ms=patience_ms)
+            return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms)
         return await _read_range(request, stream, bounds or _EVERYTHING, limit)
     _check_one_of(bounds, after)
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
@@ -466,9 +468,19 @@ async def _arrow(
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
     entries = BulkRange(access, info, low, high, limit, threads)
-    parts = entries.batches(compression or "none", gateway.metrics)
+    parts = _while_valid(request, entries.batches(compression or "none", gateway.metrics))
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)
+
+
+async def _while_valid(
+    request: Request, parts: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the parts of a long answer, and let the credential end in time meanwhile."""
+    with gateway_of(request).auth.watching(access_of(request).principal):
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
 
 
 async def _first_after(access: Access, info: StreamInfo, cursor: EntryId | From) -> EntryId:
