@@ -131,8 +131,7 @@ class Access:
             RateLimited: they have to come later.
         """
         if self.usage.is_rated:
-            for request in requests:
-                metering.charge(request, self.usage)
+            metering.charge(requests, self.usage)
 
     def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
         """Take account of what has become of them."""

@@ -6,7 +6,7 @@ passes unless something is still owed, and the next one waits until its entries 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
@@ -43,17 +43,19 @@ _DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
 """How many entries the replies of requests have."""
 
 
-def charge(request: Request[Any], usage: Usage) -> None:
-    """Take account of a request that is about to be performed.
+def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
+    """Take account of requests that are about to be performed, all or none.
 
     Raises:
-        RateLimited: it has to come later.
+        RateLimited: they have to come later.
     """
-    kind = type(request)
-    if kind in _APPENDED:
-        usage.charge(entries=_APPENDED[kind](request))
-    elif kind in _DELIVERED:
-        usage.charge(entries=0)
+    counts = [
+        appended(request) if appended is not None else 0
+        for request in requests
+        if (appended := _APPENDED.get(type(request))) is not None or type(request) in _DELIVERED
+    ]
+    if counts:
+        usage.charge(entries=sum(counts))
 
 
 def settle(request: Request[Any], reply: Any, usage: Usage) -> None:
@@ -70,7 +72,7 @@ async def performed(request: Request[T], perform: Perform[T], usage: Usage) -> T
         RateLimited: it has to come later.
         GatewayError: the principal has too many blocked reads.
     """
-    charge(request, usage)
+    charge((request,), usage)
     is_waiting = isinstance(request, _WAITING) and request.wait_ms != 0
     with usage.waiters.held() if is_waiting else nullcontext():
         reply = await perform(request)

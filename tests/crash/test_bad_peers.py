@@ -417,9 +417,25 @@ async def handshakes_and_gone(gateway: Watched) -> None:
             raw.reset()
 
 
+async def credentials_that_are_not_valid(gateway: Watched) -> None:
+    """Each is another one, so none of them is remembered."""
+    wire = await Wire.open(gateway.url)
+    for number in range(300):
+        token = f"hg_{number:010}_{'a' * 52}" if number % 2 else f"{'e' * 4000}.{number}.s"
+        await wire.send("GET", "/v1/streams", headers={"Authorization": f"Bearer {token}"})
+        with pytest.raises(AssertionError, match="unauthenticated"):
+            await wire.answer()
+    wire.close()
+
+
 WITH_KEY = [
     pytest.param(abuse, marks=pytest.mark.with_key, id=f"{abuse.__name__}-with_key")
-    for abuse in (acks_of_what_was_never_delivered, events_that_are_not_read, handshakes_and_gone)
+    for abuse in (
+        acks_of_what_was_never_delivered,
+        credentials_that_are_not_valid,
+        events_that_are_not_read,
+        handshakes_and_gone,
+    )
 ]
 
 

@@ -118,6 +118,8 @@ async def test_commands_append_entries(tmp_path: Path, way: str) -> None:
     if way == "pipeline":  # each by itself
         assert 10 <= len(added) < 100
         assert answers[-1]["error"].startswith("LIMIT at most 10 entries a second")
+    else:  # all or none
+        assert len(added) == 100
     assert refused.status_code == 429
     assert refused.json()["error"].startswith("LIMIT at most 10 entries a second")
 
