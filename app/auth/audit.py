@@ -49,9 +49,8 @@ Later = Callable[[float, Callable[[], None]], object]
 _served: ContextVar[Scope | None] = ContextVar("served", default=None)
 
 
-def serve(scope: Scope) -> None:
-    """Note which request or connection this task serves, so that its lines say from where."""
-    _served.set(scope)
+serve: Callable[[Scope], object] = _served.set
+"""Notes which request or connection this task serves, so that its lines say from where."""
 
 
 class Audit:

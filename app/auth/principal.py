@@ -69,6 +69,7 @@ class Principal:
         "_creates",
         "_on_end",
         "_tickets",
+        "appendable",
         "ending",
         "expires_at_ms",
         "id",
@@ -116,6 +117,7 @@ class Principal:
         self.is_home = is_home
         self.ending: str | None = None  # why the credential is no longer valid
         self._allowed: dict[Need, bool] = {}
+        self.appendable: set[bytes] = set()  # streams to which it is known to append, and create
         self._creates: dict[bytes, bool] = {}
         self._on_end: set[Callable[[], object]] = set()
         self._tickets: WeakSet[Principal] | None = None

@@ -46,21 +46,26 @@ def access_of_request(
     if needs.is_open:
         scope["access"] = access = auth.anonymous()
         return access
-    scope["access"] = access = _asking(auth, scope, sent, needs)
+    value = None if auth.is_open else sent.get(b"authorization")
+    if value is None:
+        access = _without_header(auth, scope, sent, needs)
+    else:
+        serve(scope)
+        access = auth.by_header(value)
+    scope["access"] = access
     if access.usage.is_rated:
         access.usage.charge(requests=1, size_bytes=0)
-    if not auth.is_open and needs.verbs.isdisjoint(access.principal.verbs):
+    if needs.verbs.isdisjoint(access.principal.verbs) and not auth.is_open:
         auth.check(access, needs)
     return access
 
 
-def _asking(auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs) -> Access:
+def _without_header(
+    auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
+) -> Access:
     if auth.is_open:
         return auth.anonymous(scope)
     serve(scope)
-    value = sent.get(b"authorization")
-    if value is not None:
-        return auth.by_header(value)
     by_url = _by_url(auth, scope, sent.get(b"cookie")) if needs.by_url else None
     return by_url or auth.anonymous(scope)
 
