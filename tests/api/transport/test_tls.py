@@ -199,6 +199,23 @@ async def test_a_reader_that_reads_nothing_is_given_up(authority: Authority) -> 
         writer.transport.abort()
 
 
+async def test_a_socket_that_reads_nothing_is_given_up(authority: Authority) -> None:
+    settings = authority.settings(send_ms_max=500, heartbeat_ms=200)
+    async with running(settings, trust=authority.trust) as live:
+        await live.append("orders", "1")
+        url = f"{live.ws_url}/v1/streams/orders/ws?credit=1000"
+        socket = await connect(url, ssl=authority.trust)
+        await live.until_waiting(1)
+        socket.transport.pause_reading()
+
+        while live.waiter_count or live.gateway.metrics.connection_count:
+            await live.append("orders", "x" * 200_000)
+
+        assert (await live.http.get("/healthz")).status_code == 200
+        socket.transport.abort()
+        await socket.wait_closed()
+
+
 async def test_a_new_certificate_is_used_by_new_connections(
     live: Live, authority: Authority
 ) -> None:
