@@ -216,7 +216,7 @@ class Access:
             raise
 
 
-_APPENDABLE_MAX = 10_000
+_APPENDABLE_MAX = 1_000
 """Streams to which a principal is known to append."""
 
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))
