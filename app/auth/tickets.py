@@ -27,6 +27,7 @@ _FORM = re.compile(rf"{_HEADER}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{{43}}")
 SECRET_BYTES = 32
 
 INVALID = "The ticket is not valid."
+_EXPIRED = "The ticket has expired."
 
 
 class Owners(Protocol):
@@ -144,7 +145,7 @@ class Tickets:
             expires_at_ms, mark = int(claims["end"]), claims.get("key")
             is_anonymous = claims.get("anonymous", False)
         except jwt.ExpiredSignatureError:
-            raise Unauthenticated("The ticket has expired.") from None
+            raise Unauthenticated(_EXPIRED) from None
         except (
             jwt.InvalidTokenError,
             ValidationError,
@@ -154,7 +155,10 @@ class Tickets:
             TypeError,
         ):
             raise Unauthenticated(INVALID) from None
-        owner = None if mark is None else self._owners.owner_of(mark, self._clock.wall_ms())
+        now_ms = self._clock.wall_ms()
+        if expires_at_ms <= now_ms:  # `exp` is in whole seconds
+            raise Unauthenticated(_EXPIRED)
+        owner = None if mark is None else self._owners.owner_of(mark, now_ms)
         if mark is not None and owner is None:
             raise Unauthenticated("The key that made the ticket has ended.")
         if is_anonymous:
