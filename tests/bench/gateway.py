@@ -154,7 +154,7 @@ def _places() -> Iterator[dict[str, _Place]]:
 
 
 def _with_credentials(servers: ExitStack) -> dict[str, _Place]:
-    """Start a gateway that asks for a credential; both kinds of it are sent in turns."""
+    """Start gateways that ask for a credential, one for each kind: their journals grow alike."""
     keys_file = Path(servers.enter_context(TemporaryDirectory())) / "keys.json"
     grant = Grant(streams=["bench*"], do=[Verb.APPEND], create=True)
     secret = token_hex(32)
@@ -167,10 +167,11 @@ def _with_credentials(servers: ExitStack) -> dict[str, _Place]:
         "a key": Keys(keys_file).add(grant, name="bench"),
         "a token": jwt.encode(claims, secret, algorithm="HS256"),
     }
-    port, process_id = servers.enter_context(
-        serving_process("headgate", keys_file=keys_file, jwt_secret=secret, jwt_algorithms="HS256")
-    )
-    return {
-        name: _Place(port, process_id, post(_PATH, _BODY, token=token))
-        for name, token in credentials.items()
-    }
+    places = {}
+    for name, token in credentials.items():
+        serving = serving_process(
+            "headgate", keys_file=keys_file, jwt_secret=secret, jwt_algorithms="HS256"
+        )
+        port, process_id = servers.enter_context(serving)
+        places[name] = _Place(port, process_id, post(_PATH, _BODY, token=token))
+    return places
