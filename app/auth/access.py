@@ -22,6 +22,7 @@ from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthentica
 from headgate.app.auth.rights import is_act, rule_of
 from headgate.app.auth.usage import UNLIMITED, Usage
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
+from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.engine.errors import StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
@@ -225,7 +226,7 @@ _APPEND_EVERYWHERE = Need((Verb.APPEND,))
 def _narrow_add(request: Add, principal: Principal) -> Add:
     if request.create_stream and not principal.may_create(request.stream):
         return replace(request, create_stream=False)
-    if request.create_stream:
+    if request.create_stream and len(request.stream) <= NAME_BYTES_MAX:
         if len(principal.appendable) >= _APPENDABLE_MAX:
             principal.appendable.clear()
         principal.appendable.add(request.stream)

@@ -61,6 +61,15 @@ async def test_who_may_not_create_a_stream_never_does() -> None:
             await ana.perform(Add(b"news", DRAFTS, create_stream=False))
 
 
+async def test_long_names_are_not_remembered() -> None:
+    ana = access(Grant(streams=["*"], do=[Verb.APPEND], create=True))
+    for number in range(5_000):
+        ana.admit(Add(b"%d" % number, DRAFTS))
+        ana.admit(Add(b"x" * 100_000 + b"%d" % number, DRAFTS))
+
+    assert sum(map(len, ana.principal.appendable)) < 100_000
+
+
 async def test_limits_of_use_hold_for_what_is_allowed() -> None:
     ana = access(MAKES, limits=UsageLimits(entries_per_s_max=2))
     await ana.perform(Add(b"news", DRAFTS * 2))
