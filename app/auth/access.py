@@ -28,7 +28,12 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup
-from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    ListNames,
+    RememberKey,
+    ScanNames,
+)
 from headgate.engine.requests.streams import ListStreams
 
 T = TypeVar("T")
@@ -166,7 +171,7 @@ class Access:
             admitted: as it was admitted.
             error: what became of that.
         """
-        if admitted is request or not isinstance(error, StreamNotFound):
+        if not isinstance(error, StreamNotFound) or _creates(request) == _creates(admitted):
             return None
         refusal = Forbidden(_CREATE)
         if not self._is_act(request):  # or else there is a line already
@@ -220,10 +225,38 @@ class Access:
 _APPENDABLE_MAX = 1_000
 """Streams to which a principal is known to append."""
 
+
+def _creates(request: Request[Any]) -> bool:
+    match request:
+        case Add(create_stream=creates) | CreateGroup(create_stream=creates):
+            return creates
+        case CommitBatch(create_streams=creates):
+            return creates
+    return False
+
+
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))
 
 
+def _own_producer(producer: bytes, principal: Principal) -> bytes:
+    """Return the name under which keys of a producer of this principal are remembered.
+
+    An append under a known key appends nothing. So a principal must not use up those of another.
+    """
+    if principal.may(_APPEND_EVERYWHERE):
+        return producer
+    owner = principal.id.encode()
+    return b"%d:%b/%b" % (len(owner), owner, producer)  # the name of a producer may have a slash
+
+
+def _narrow_key(request: RememberKey, principal: Principal) -> RememberKey:
+    return replace(request, producer=_own_producer(request.producer, principal))
+
+
 def _narrow_add(request: Add, principal: Principal) -> Add:
+    if request.idempotent is not None:
+        producer = _own_producer(request.idempotent.producer, principal)
+        request = replace(request, idempotent=request.idempotent._replace(producer=producer))
     if request.create_stream and not principal.may_create(request.stream):
         return replace(request, create_stream=False)
     if request.create_stream and len(request.stream) <= NAME_BYTES_MAX:
@@ -252,6 +285,7 @@ def _narrow_list(request: ListRequest, principal: Principal) -> ListRequest:
 
 _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     Add: _narrow_add,
+    RememberKey: _narrow_key,
     CommitBatch: _narrow_commit,
     CreateGroup: _narrow_group,
     ListStreams: _narrow_list,

@@ -1,0 +1,57 @@
+"""Writers and producers: what one principal has written hides nothing of another."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headgate.app.auth.grants import Grant, Verb
+from tests.api.auth.secured import Secured, secured
+
+APPEND = Grant(streams=["orders"], do=[Verb.APPEND])
+URL = "/v1/streams/orders/entries"
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
+    async with secured(tmp_path) as running:
+        await running.live.append("orders", "0")
+        yield running
+
+
+async def test_a_key_of_an_append_belongs_to_the_principal_that_sent_it(gateway: Secured) -> None:
+    mine, other = [await gateway.key(APPEND, name=name) for name in ("me", "me/a")]
+    key = {"Idempotency-Key": "1", "Idempotency-Producer": "a/b"}
+    shorter = {"Idempotency-Key": "1", "Idempotency-Producer": "b"}
+    async with gateway.client(mine) as http, gateway.client(other) as thief:
+        for headers in (key, shorter, {"Idempotency-Key": "1"}):
+            taken = await thief.post(URL, json={"fields": {"v": "x"}}, headers=headers)
+            assert taken.status_code == 201
+            first = await http.post(URL, json={"fields": {"v": "1"}}, headers=headers)
+            assert first.status_code == 201
+            again = await http.post(URL, json={"fields": {"v": "1"}}, headers=headers)
+            assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def test_nobody_marks_an_append_of_another_as_done(gateway: Secured) -> None:
+    mine, other = [await gateway.key(APPEND, name=name) for name in ("me", "you")]
+    for path in ("", "/multi-exec"):
+        append = ["XADD", "orders", "IDMP", "p", path or "1", "*", "v", "1"]
+        async with gateway.client(mine) as http, gateway.client(other) as thief:
+            entry = (await gateway.live.append("orders", "x"))[0]
+            mark = ["XIDMPRECORD", "orders", "p", append[4], entry]
+            body = [mark] if path else mark
+            assert '"OK"' in (await thief.post(f"/v1/commands{path}", json=body)).text
+            appended = (await http.post("/v1/commands", json=append)).json()["result"]
+            assert appended != entry
+            assert (await http.post("/v1/commands", json=append)).json()["result"] == appended
+
+
+async def test_two_principals_with_a_writer_of_one_name_have_two(gateway: Secured) -> None:
+    mine, other = [await gateway.key(APPEND, name=name) for name in ("me", "you")]
+    url = "/v1/bulk/writers/nightly"
+    async with gateway.client(mine) as http, gateway.client(other) as thief:
+        done = await thief.post(f"{url}/batches/7/commit", json={"attempts": []})
+        assert done.status_code == 200, done.text
+        assert (await thief.get(url)).json()["last_batch"] == 7
+        assert (await http.get(url)).json()["last_batch"] is None
