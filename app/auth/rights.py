@@ -138,7 +138,8 @@ def _count(request: keyspace.CountStreams) -> Collection[Need]:
 
 
 def _rename(request: keyspace.RenameStream) -> Collection[Need]:
-    return Need(_MANAGE, request.stream), Need(_MANAGE, request.to)
+    names = request.stream, request.to
+    return *(Need(_MANAGE, name) for name in names), Need(_READ, request.stream)  # to be read there
 
 
 def _create_group(request: groups.CreateGroup) -> Collection[Need]:

@@ -83,6 +83,7 @@ EXACT = {
     "TYPE": OF_A_STREAM,
     "INFO": {Verb.ADMIN},  # or reading all streams, which no grant here allows
     "XACKDEL": frozenset[Verb](),  # two verbs at once
+    "RENAME": frozenset[Verb](),  # likewise
 }
 """Commands whose right is not only that of the table."""
 
