@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
+from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.grants import Grant, Right, UsageLimits
 from headgate.app.auth.keys.key_file import KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing
@@ -64,6 +65,9 @@ class Credentials:
         Raises:
             ValueError: one of them has a fault; the text names it.
         """
+        secret = self._options.ticket_secret
+        if secret is not None and len(secret.encode()) < SECRET_BYTES:
+            raise CredentialFault(f"the secret of tickets should have {SECRET_BYTES} bytes or more")
         if self._options.anonymous is not None:
             self._anonymous = [grant.bind({}) for grant in self._options.anonymous]
         if self._keys is not None:

@@ -157,7 +157,8 @@ def _with_policy(
     target = None if policy is None else policy.dead_letter_stream
     if target is None or target is UNSET or target == request.stream:
         return (need,)
-    return need, Need((Verb.APPEND, Verb.MANAGE), target)  # the policy writes there
+    # The policy writes there what it reads here.
+    return need, Need(_READ, request.stream), Need((Verb.APPEND, Verb.MANAGE), target)
 
 
 _RULES: dict[type[Request[Any]], Rule] = {
