@@ -67,7 +67,7 @@ async def begun(gateway: Gateway) -> dict[str, Any]:
 
 def names(directory: Path) -> list[str]:
     names = {path.name for path in directory.iterdir()}
-    return sorted(names - {"lock", "reserve"})
+    return sorted(names - {"lock", "reserve", "ticket-secret"})
 
 
 async def test_a_rewrite_leaves_a_snapshot_and_an_empty_segment(

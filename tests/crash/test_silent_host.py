@@ -19,6 +19,8 @@ from tests.crash.wire import Wire
 
 SETTINGS = {
     "host": SilentHost.gateway,
+    "allow_anonymous": True,
+    "open_metrics": True,
     "allowed_hosts": "*",
     "log_level": "warning",
     "heartbeat_ms": 1000,
