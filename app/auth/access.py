@@ -118,6 +118,7 @@ class Access:
             type(request) is Add
             and request.stream in principal.appendable
             and request.trim is None
+            and request.idempotent is None
             and principal.ending is None
             and not self.usage.is_limited
         )

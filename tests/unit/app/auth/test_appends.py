@@ -13,6 +13,7 @@ from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.requests.entries import Add, TrimTo
+from headgate.engine.requests.idempotency import Idempotent
 from tests.unit.driver import Driver
 
 DRAFTS = [Draft(None, (b"k", b"v"))]
@@ -41,6 +42,28 @@ async def test_an_append_that_trims_needs_more() -> None:
 
     with pytest.raises(Forbidden, match="manage"):
         await ana.perform(Add(b"news", DRAFTS, trim=TrimTo(max_length=1)))
+
+
+async def test_a_repeat_is_known_whatever_was_appended_before() -> None:
+    ana = access(MAKES)
+    keyed = Add(b"news", DRAFTS, Idempotent(b"writer", b"1"))
+    await ana.perform(keyed)
+    await ana.perform(Add(b"news", DRAFTS))
+
+    assert (await ana.perform(keyed)).is_repeat
+
+
+async def test_an_idempotency_key_stays_that_of_its_principal() -> None:
+    ana = access(MAKES)
+    ben = Principal("ben", [MAKES.bind({})])
+    other = Access(ana.backend, ben, ana.audit)
+    keyed = Add(b"news", DRAFTS, Idempotent(b"writer", b"1"))
+    for each in (ana, other):
+        await each.perform(Add(b"news", DRAFTS))
+
+    added = [await each.perform(keyed) for each in (ana, other)]
+
+    assert [each.is_repeat for each in added] == [False, False]
 
 
 async def test_nothing_is_appended_after_the_end_of_the_credential() -> None:
