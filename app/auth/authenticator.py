@@ -149,15 +149,10 @@ class Authenticator:
         if self._home is not None:
             return self._home
         access = self._by_header.get(value)
-        if access is not None:
-            principal = access.principal
-            if principal.ending is None and (
-                principal.expires_at_ms is None or not principal.is_expired(self._clock)
-            ):
-                return access
-        access = self._access(self._verify_header, value)
-        if _SPELLING.fullmatch(value):
-            _remember(self._by_header, value, access)
+        if access is None or not self._is_good(access):
+            access = self._access(self._verify_header, value)
+            if _SPELLING.fullmatch(value):
+                _remember(self._by_header, value, access)
         return access
 
     def by_ticket(self, ticket: str) -> Access:

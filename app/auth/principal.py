@@ -230,11 +230,6 @@ class Principal:
             self._tickets = WeakSet()
         self._tickets.add(ticket)
 
-    @property
-    def has_connections(self) -> bool:
-        """Tell whether somebody waits for the end of this credential."""
-        return bool(self._on_end)
-
 
 def _remember(answers: dict[K, bool], question: K, answer: bool) -> None:
     if len(answers) >= _ALLOWED_MAX:

@@ -5,17 +5,14 @@ A request that several verbs allow lists them in one `Need`. Of several needs al
 """
 
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import UNSET
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests import Request, bulk, deliveries, entries, groups, keyspace, streams
-
-R = TypeVar("R", bound=Request[Any])
 
 Rule = Callable[[Any], Collection[Need]]
 
@@ -142,19 +139,9 @@ def _rename(request: keyspace.RenameStream) -> Collection[Need]:
     return *(Need(_MANAGE, name) for name in names), Need(_READ, request.stream)  # to be read there
 
 
-def _create_group(request: groups.CreateGroup) -> Collection[Need]:
-    return _with_policy(request, request.policy)
-
-
-def _update_group(request: groups.UpdateGroup) -> Collection[Need]:
-    return _with_policy(request, request.policy)
-
-
-def _with_policy(
-    request: groups.CreateGroup | groups.UpdateGroup, policy: GroupPolicy | PolicyPatch | None
-) -> Collection[Need]:
+def _with_policy(request: groups.CreateGroup | groups.UpdateGroup) -> Collection[Need]:
     need = Need(_MANAGE, request.stream, request.group)
-    target = None if policy is None else policy.dead_letter_stream
+    target = None if request.policy is None else request.policy.dead_letter_stream
     if target is None or target is UNSET or target == request.stream:
         return (need,)
     # The policy writes there what it reads here.
@@ -185,8 +172,8 @@ _RULES: dict[type[Request[Any]], Rule] = {
     entries.Trim: _on_stream(Verb.MANAGE),
     groups.ListGroups: _on_stream(Verb.READ, Verb.MANAGE),
     groups.DescribeGroup: _see_group,
-    groups.CreateGroup: _create_group,
-    groups.UpdateGroup: _update_group,
+    groups.CreateGroup: _with_policy,
+    groups.UpdateGroup: _with_policy,
     groups.DestroyGroup: _on_group(Verb.MANAGE),
     groups.ListConsumers: _on_group(Verb.READ, Verb.CONSUME, Verb.MANAGE),
     groups.DescribeConsumer: lambda request: (
