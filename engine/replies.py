@@ -164,6 +164,7 @@ class PendingItem(NamedTuple):
     consumer: bytes | None  # None: nobody's, after a nack
     idle_ms: int | None  # None: nobody's
     delivery_count: int
+    delay_ms: int = 0  # for how long nobody gets it
 
 
 class PendingSummary(NamedTuple):

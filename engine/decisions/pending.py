@@ -78,7 +78,8 @@ def pending_item(pending: PendingEntry, steady_ms: int) -> PendingItem:
     """Describe a pending entry."""
     owner, count = pending.owner, pending.delivery_count
     if owner is None:
-        return PendingItem(pending.id, None, None, count)
+        delay_ms = max(pending.delayed_until_ms - steady_ms, 0)
+        return PendingItem(pending.id, None, None, count, delay_ms)
     return PendingItem(pending.id, owner.name, pending.idle_ms(steady_ms), count)
 
 

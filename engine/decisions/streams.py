@@ -94,7 +94,8 @@ def create_stream(
     commands: list[Command] = []
     if stream is None:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
-        commands = [StreamCreated(name, keyspace.next_epoch(now_ms), config)]
+        epoch = keyspace.next_epoch(now_ms) if request.epoch is None else request.epoch
+        commands = [StreamCreated(name, epoch, config)]
     return Decision.then(
         commands, lambda keyspace, _: Created(bool(commands), stream_info(keyspace, name))
     )

@@ -52,6 +52,8 @@ class DetailStream(Request[StreamDetail], frozen=True):
 class CreateStream(Request[Created[StreamInfo]], frozen=True):
     """Create an empty stream, unless it exists with the same configuration.
 
+    `epoch` is given for the copy of a stream of another backend, so that readers can go on with it.
+
     Raises:
         StreamExists: the stream exists with another configuration.
         LimitReached: there are as many streams as there may be.
@@ -59,6 +61,7 @@ class CreateStream(Request[Created[StreamInfo]], frozen=True):
 
     stream: bytes
     config: StreamConfig = StreamConfig()
+    epoch: int | None = None  # None: a new one
 
 
 class UpdateStream(Request[StreamInfo], frozen=True):

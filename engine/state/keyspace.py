@@ -41,7 +41,7 @@ class Keyspace:
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
         self.writers = Writers()
-        self.epoch = 0  # of the youngest stream ever made
+        self.epoch = 0  # the greatest of all streams ever made
         # Deliveries, rests, consumers, keys and writers have steady times: see `clock`.
         self.clock_set_ms = 0  # by how much the wall clock was set, all in all
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
@@ -164,7 +164,7 @@ class Keyspace:
         assert command.stream not in self.streams
         name, epoch, config = command.stream, command.epoch, command.config
         self.streams[name] = Stream(name, epoch, config, self.memory)
-        self.epoch = command.epoch
+        self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
         self._note_aging(command.stream, command.config)
 
     def _configure_stream(self, command: c.StreamConfigured) -> None:

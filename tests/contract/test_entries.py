@@ -27,6 +27,14 @@ async def test_what_was_appended_is_read_in_order_and_as_it_was(backend: Backend
     assert [entry.id for entry in await backend.perform(Range(S, entry_id(2), limit=1))] == ids(2)
 
 
+async def test_a_copy_of_a_stream_is_the_same_stream_to_its_readers(backend: Backend) -> None:
+    copied = await backend.perform(CreateStream(S, epoch=12))
+    assert (copied.is_new, copied.info.epoch) == (True, 12)
+    await backend.perform(DeleteStream(S))
+    await backend.perform(Add(S, drafts(1)))
+    assert (await backend.perform(DescribeStream(S))).epoch != 12
+
+
 async def test_ids_of_the_stream_ascend_whatever_was_asked_before(backend: Backend) -> None:
     far = EntryId(2**62, 7)
     await backend.perform(Add(S, [Draft(far, (b"n", b"1"))]))

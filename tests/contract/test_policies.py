@@ -8,7 +8,7 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid
-from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
+from headgate.engine.requests.deliveries import ListPending, Nack, NackMode, Redrive
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, ListGroups
 from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
@@ -58,6 +58,16 @@ async def test_what_failed_waits_for_its_delay(backend: Backend) -> None:
     assert await got(backend, take(BEN, claim_idle_ms=3_600_000)) == []
     async with asyncio.timeout(10):
         assert await got(backend, take(BEN, claim_idle_ms=3_600_000), None) == [1]
+
+
+async def test_what_is_pending_says_how_long_nobody_gets_it(backend: Backend) -> None:
+    await governed(backend, GroupPolicy(), 1, 2, 3)
+    await backend.perform(take(ANA))
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL, delay_ms=3_600_000))
+    await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL))
+    delayed, released, owned = await backend.perform(ListPending(S, G))
+    assert 3_000_000 < delayed.delay_ms <= 3_600_000
+    assert (released.delay_ms, owned.delay_ms) == (0, 0)
 
 
 async def test_a_policy_that_contradicts_itself_changes_nothing(backend: Backend) -> None:

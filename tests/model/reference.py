@@ -569,6 +569,7 @@ class Reference(RefKeyspace):
                 consumer=entry.owner,
                 idle_ms=None if entry.owner is None else max(now_ms - entry.at_ms, 0),
                 delivery_count=entry.count,
+                delay_ms=max(entry.delayed_until - now_ms, 0) if entry.delayed_until else 0,
             )
             for entry in ref_group.pel
             if request.start <= entry.id <= request.end
