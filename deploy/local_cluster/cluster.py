@@ -1,0 +1,177 @@
+"""A cluster of primaries and replicas on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import redis
+
+from deploy.local_cluster.keeper import Keeper
+from deploy.local_cluster.nodes import SLOT_COUNT, Node, nodes_of
+from deploy.local_cluster.server import DURABLE, HOST, Server, free_ports
+from deploy.local_cluster.waiting import until
+
+PRIMARY_COUNT = 3
+FORM_S_MAX = 30.0
+
+
+class Cluster:
+    """Three primaries, each with a replica. All methods block.
+
+    The first three servers begin as primaries, the others as their replicas, in this order. A
+    failover changes that: `nodes` says how it is.
+    """
+
+    def __init__(
+        self,
+        binary: Path,
+        folder: Path,
+        keeper: Keeper,
+        *,
+        ports: Sequence[int] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """Describe a cluster; nothing is started.
+
+        Args:
+            binary: `valkey-server` or `redis-server`.
+            folder: where each server gets a folder, named after its port.
+            keeper: ends the servers when this process is gone.
+            ports: of the six servers; None for free ones.
+            options: of the configuration of each, by name.
+        """
+        free = free_ports(4 * PRIMARY_COUNT)
+        bus_ports = free[: 2 * PRIMARY_COUNT]  # ports + 10000, the default, might be taken
+        self.servers = [
+            Server(
+                binary,
+                folder / str(port),
+                keeper,
+                port=port,
+                options={
+                    **DURABLE,
+                    "cluster-enabled": "yes",
+                    "cluster-port": bus_port,
+                    "cluster-node-timeout": 5000,
+                    "repl-diskless-sync-delay": 0,
+                    **(options or {}),
+                },
+            )
+            for port, bus_port in zip(ports or free[len(bus_ports) :], bus_ports, strict=True)
+        ]
+
+    @property
+    def url(self) -> str:
+        """Return the URL for `--backend`."""
+        return "redis+cluster://" + ",".join(server.address for server in self.servers)
+
+    def start(self) -> None:
+        """Start all servers, and return once each answers.
+
+        Raises:
+            ServerEnded: one ended at once, perhaps because its port is taken.
+        """
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            server.until_answers()
+
+    def form(self) -> None:
+        """Make a cluster of servers that have just started with nothing in them.
+
+        1. The first three servers share the slots.
+        2. All servers meet.
+        3. The others replicate, once they know whom.
+        """
+        primaries = self.servers[:PRIMARY_COUNT]
+        for number, server in enumerate(primaries):
+            first = number * SLOT_COUNT // PRIMARY_COUNT
+            last = (number + 1) * SLOT_COUNT // PRIMARY_COUNT - 1
+            server.run("CLUSTER", "ADDSLOTSRANGE", first, last)
+        for number, server in enumerate(self.servers, 1):
+            server.run("CLUSTER", "SET-CONFIG-EPOCH", number)
+        for server, other in combinations(self.servers, 2):  # gossip would take longer
+            server.run("CLUSTER", "MEET", HOST, other.port, other.option("cluster-port"))
+        _until(self._all_know_all, FORM_S_MAX, "all nodes of the cluster know each other")
+        for server, primary in zip(self.servers[PRIMARY_COUNT:], primaries, strict=True):
+            server.run("CLUSTER", "REPLICATE", primary.run("CLUSTER", "MYID"))
+        self.until_whole()
+
+    def until_whole(self, within_s: float = FORM_S_MAX) -> None:
+        """Return once all servers serve, agree on the slots, and each primary has its replica."""
+        _until(self._is_whole, within_s, "the cluster is whole")
+
+    def until_served(self, within_s: float = FORM_S_MAX) -> None:
+        """Return once the servers that run agree that all slots are served."""
+        _until(self._is_served, within_s, "the cluster serves all slots")
+
+    def stop(self) -> None:
+        """Ask all servers to end, and return once they have."""
+        for server in self.servers:
+            server.ask_to_end()
+        for server in self.servers:
+            server.stop()
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes as the first server that answers sees them."""
+        for server in self.servers:
+            if server.is_running:
+                try:
+                    return nodes_as(server)
+                except redis.ConnectionError:
+                    continue  # it has just ended, or is paused
+        raise redis.ConnectionError("no server of the cluster answers")
+
+    def server_of(self, node: Node) -> Server:
+        """Return the server of a node."""
+        return next(server for server in self.servers if server.port == node.port)
+
+    def _all_know_all(self) -> bool:
+        return all(
+            len(nodes) == len(self.servers) and all(node.is_well for node in nodes)
+            for nodes in map(nodes_as, self.servers)
+        )
+
+    def _is_served(self) -> bool:
+        """Tell whether the running servers see the same owners, and none of them has failed."""
+        views = [nodes_as(server) for server in self.servers if server.is_running]
+        owners = [{node.port: node.slots for node in view if node.slots} for view in views]
+        return (
+            all(view == owners[0] for view in owners)
+            and all(node.is_well for view in views for node in view if node.slots)
+            and all(
+                server.client.cluster("info")["cluster_state"] == "ok"
+                for server in self.servers
+                if server.is_running
+            )
+        )
+
+    def _is_whole(self) -> bool:
+        if not all(server.is_running for server in self.servers) or not self._all_know_all():
+            return False
+        roles = [server.info("replication") for server in self.servers]
+        replicas = [role for role in roles if role["role"] == "slave"]
+        return (
+            self._is_served()
+            and len(replicas) == len(self.servers) - PRIMARY_COUNT
+            and all(role["master_link_status"] == "up" for role in replicas)
+        )
+
+
+def nodes_as(server: Server) -> list[Node]:
+    """Return the nodes of the cluster as a server sees them."""
+    return nodes_of(str(server.run("CLUSTER", "NODES")))
+
+
+def _until(condition: Callable[[], bool], within_s: float, what: str) -> None:
+    """Return once a condition is true, and no server is in a state that cannot be asked for it."""
+
+    def holds() -> bool:
+        try:
+            return condition()
+        except redis.RedisError:  # it loads its data, or has just ended
+            return False
+
+    until(holds, within_s, what)

@@ -1,0 +1,22 @@
+"""Waiting for a condition of other processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LOOK_S = 0.01
+"""How often a condition is looked at."""
+
+
+def until(condition: Callable[[], object], within_s: float, what: str) -> None:
+    """Return once a condition is true.
+
+    Raises:
+        TimeoutError: it was not true in time; the error says `what` was waited for.
+    """
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {within_s:g} s: {what}")
+        time.sleep(LOOK_S)
