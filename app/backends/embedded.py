@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,6 +148,40 @@ def open_embedded(
         bounds=options.keyspace,
     )
     return EmbeddedBackend(engine, options.reply)
+
+
+def open_snapshot(
+    data_dir: Path, progress: Progress = recovery.no_progress
+) -> AbstractContextManager[EmbeddedBackend]:
+    """Load a data directory to read it; no file in it is changed.
+
+    `run` is not needed: without it, nothing goes by itself. The directory stays locked while the
+    context lasts.
+
+    Args:
+        data_dir: the directory.
+        progress: called with the progress of loading.
+
+    Raises:
+        Unavailable: another process uses the directory.
+        Corrupt: a file is damaged or missing, or a newer version wrote it.
+        OSError: the directory cannot be used.
+    """
+    disk = SystemDisk(data_dir)
+    try:
+        loaded = recovery.load(disk, progress=progress)
+    except BaseException:
+        disk.close()
+        raise
+    return _snapshot(disk, EmbeddedBackend(Engine(MemoryStorage(0), keyspace=loaded.keyspace)))
+
+
+@contextmanager
+def _snapshot(disk: SystemDisk, backend: EmbeddedBackend) -> Iterator[EmbeddedBackend]:
+    try:
+        yield backend
+    finally:
+        disk.close()
 
 
 def _log(event: str, facts: Mapping[str, object]) -> None:

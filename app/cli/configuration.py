@@ -16,7 +16,7 @@ from headgate.app.settings import PREFIX, Settings, read_settings
 
 _FILE_VARIABLE = f"{PREFIX}CONFIG"
 
-_OF_CLIENTS = ("URL", "TOKEN", "TOKEN_FILE", "INSECURE")
+_OF_CLIENTS = ("URL", "TOKEN", "TOKEN_FILE", "INSECURE", "MOVE_FROM", "MOVE_TO")
 _NOT_OF_THE_GATEWAY = frozenset({_FILE_VARIABLE, *(f"{PREFIX}{name}" for name in _OF_CLIENTS)})
 """Variables that are no settings: which file has them, and what clients read."""
 

@@ -1,0 +1,1 @@
+"""Copying: streams from one backend to another, through the port alone, in bounded memory."""

@@ -1,0 +1,122 @@
+"""Comparison: whether a stream and its copy are the same, by digests of all that they have."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.app.backends.copying.contents import (
+    consumers_of,
+    entries_of,
+    groups_of,
+    pending_of,
+    trimmed_id,
+)
+from headgate.app.backends.port import Backend
+from headgate.engine.entry import EntryId
+from headgate.engine.requests.streams import DescribeStream
+
+_DIGEST_BYTES = 16
+
+
+class Fingerprint(NamedTuple):
+    """What a stream and its copy have in common. Digests are hexadecimal.
+
+    Times are left out, as they go on while they are read, and so are configuration and policies,
+    which a copy gets last.
+    """
+
+    epoch: int
+    length: int
+    last_id: EntryId
+    max_deleted_id: EntryId
+    trimmed_through: EntryId | None
+    entries_added: int
+    entries: str
+    groups: str
+    consumers: str
+    pending: str
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """Return the names of the fields in which this differs from another one."""
+        pairs = zip(self._fields, self, other, strict=True)
+        return [name.replace("_", " ") for name, mine, theirs in pairs if mine != theirs]
+
+
+async def fingerprint_of(backend: Backend, stream: bytes) -> Fingerprint:
+    """Return the fingerprint of a stream; all of it is read.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+    info = await backend.perform(DescribeStream(stream))
+    entries, groups, consumers, pending = (_Digest() for _ in range(4))
+    async for page in entries_of(backend, stream):
+        for entry in page:
+            entries.add((str(entry.id).encode(), *entry.fields))
+    async for group in groups_of(backend, stream):
+        read = b"" if group.entries_read is None else b"%d" % group.entries_read
+        groups.add((group.name, str(group.last_id).encode(), read))
+        async for holders in consumers_of(backend, stream, group.name):
+            for holder in holders:
+                consumers.add((group.name, holder.name, b"%d" % holder.pending_count))
+        async for deliveries in pending_of(backend, stream, group.name):
+            for item in deliveries.items:
+                owner = () if item.consumer is None else (item.consumer,)
+                numbers = b"%s %d" % (str(item.id).encode(), item.delivery_count)
+                pending.add((group.name, numbers, *owner))
+    return Fingerprint(
+        info.epoch,
+        info.length,
+        info.last_id,
+        info.max_deleted_id,
+        trimmed_id(info),
+        info.entries_added,
+        *(digest.value() for digest in (entries, groups, consumers, pending)),
+    )
+
+
+async def differences(source: Backend, target: Backend, stream: bytes) -> list[str]:
+    """Return in what a copy differs from its stream; nothing if it is the same.
+
+    Raises:
+        StreamNotFound: one of the two does not exist.
+    """
+    theirs, ours = await asyncio.gather(
+        fingerprint_of(source, stream), fingerprint_of(target, stream)
+    )
+    return ours.differences(theirs)
+
+
+async def settings_of(backend: Backend, stream: bytes) -> str:
+    """Return a digest of the configuration of a stream and the policies of its groups.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+    info = await backend.perform(DescribeStream(stream))
+    settings = _Digest()
+    settings.add([msgspec.json.encode(info.config)])
+    async for group in groups_of(backend, stream):
+        settings.add([group.name, msgspec.json.encode(group.policy)])
+    return settings.value()
+
+
+class _Digest:
+    """A digest of rows of bytes, which tells where each part and each row ends."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+
+    def add(self, row: Iterable[bytes]) -> None:
+        """Add the next row."""
+        parts = [part for text in row for part in (b"%d:" % len(text), text)]
+        self._hash.update(b"".join([*parts, b"\n"]))
+
+    def value(self) -> str:
+        """Return the digest of all rows so far."""
+        return self._hash.hexdigest()

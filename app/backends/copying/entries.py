@@ -1,0 +1,91 @@
+"""Entries: copied with their ids, and then the counters of their stream.
+
+Some ids have to be in the copy without an entry: those of pending entries whose stream entry is
+gone, and the last one that a trim removed. No request makes such an id by itself. So a placeholder
+is appended in its place, and removed when the groups have been copied:
+
+1. `copy_entries` appends entries and placeholders in order of their ids.
+2. The groups are copied. Pending entries can be made for placeholders as for entries.
+3. `settle_entries` trims the placeholders that stand for trimmed entries, deletes the others, and
+   sets the counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headgate.app.backends.copying.contents import PLACEHOLDER, EntryPage, pages_of, trimmed_id
+from headgate.app.backends.port import Backend
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.replies import StreamInfo
+from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
+from headgate.engine.requests.keyspace import SetCounters
+from headgate.engine.requests.streams import DescribeStream
+
+
+async def copy_entries(
+    source: Backend,
+    target: Backend,
+    info: StreamInfo,
+    after: EntryId,
+    on_copied: Callable[[int], None],
+) -> None:
+    """Append the entries above `after` to the copy, with their ids.
+
+    Args:
+        source: has the stream.
+        target: has the copy, whose last id is `after`.
+        info: of the stream.
+        after: what the copy has already.
+        on_copied: called with the number of entries that were appended.
+
+    Raises:
+        LastIdMismatch: somebody else has appended to the copy.
+    """
+    async for page in pages_of(source, info, after):
+        drafts = _drafts(page)
+        if drafts:
+            added = await target.perform(
+                Add(info.name, drafts, create_stream=False, expected_last_id=after)
+            )
+            after = added.ids[-1]
+        on_copied(len(page.entries))
+
+
+def _drafts(page: EntryPage) -> Sequence[Draft]:
+    """Return the entries of a page, with placeholders between them, in order of ids."""
+    drafts = [Draft(entry.id, entry.fields) for entry in page.entries]
+    if not page.absent:
+        return drafts
+    placeholders = {entry_id: Draft(entry_id, PLACEHOLDER) for entry_id in page.absent}
+    by_id = {entry.id: draft for entry, draft in zip(page.entries, drafts, strict=True)}
+    return [draft for _, draft in sorted((placeholders | by_id).items())]
+
+
+async def settle_entries(source: Backend, target: Backend, info: StreamInfo) -> None:
+    """Remove the placeholders of a copy, and set its counters.
+
+    Raises:
+        CounterTooLow: the counters contradict each other.
+    """
+    copied = await target.perform(DescribeStream(info.name))
+    if copied.length != info.length:
+        await target.perform(Trim(info.name, TrimTo(min_id=_kept_from(info))))
+        copied = await target.perform(DescribeStream(info.name))
+    if copied.length != info.length:
+        async for page in pages_of(source, info, MIN_ID):
+            if page.absent:
+                await target.perform(Delete(info.name, page.absent))
+    counters = info.last_id, info.entries_added, info.max_deleted_id
+    await target.perform(SetCounters(info.name, *counters))
+
+
+def _kept_from(info: StreamInfo) -> EntryId:
+    """Return the id below which a trim removed everything.
+
+    What is gone above it was deleted. If nothing was ever deleted, everything was trimmed.
+    """
+    if info.max_deleted_id == MIN_ID:
+        return info.first_id if info.length else info.last_id.next()
+    trimmed = trimmed_id(info)
+    return MIN_ID if trimmed is None else trimmed.next()

@@ -1,0 +1,299 @@
+"""Moving: all chosen streams of one backend to another, to be repeated until it is complete.
+
+1. Each stream is copied and compared. Nothing acts on the copies: they have no bounds of age or
+   length and no policies yet, and a group (`MARK`) says that they are not complete.
+2. When all of them are there, each copy gets its configuration, its policies and its expiry, and
+   loses its mark. A dead letter stream is complete before the first policy writes to it.
+
+A second run finds marked copies and goes on with them, or begins them anew. A copy has the epoch of
+its stream, so a stream of the same name that is something else is recognized, and is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+from headgate.app.backends.copying.comparison import differences, settings_of
+from headgate.app.backends.copying.contents import MARK, PLACEHOLDER, streams_of
+from headgate.app.backends.copying.entries import copy_entries, settle_entries
+from headgate.app.backends.copying.groups import copy_groups, govern_groups, place_groups
+from headgate.app.backends.port import Backend
+from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
+from headgate.engine.replies import StreamInfo
+from headgate.engine.requests.entries import Range
+from headgate.engine.requests.groups import CreateGroup, DescribeGroup, DestroyGroup, GroupStart
+from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    UpdateStream,
+)
+
+AT_ONCE = 8
+"""Streams that are copied at the same time. More do not go faster through one connection."""
+
+
+class MoveState(StrEnum):
+    """What has become of a stream."""
+
+    COPIED = "copied"
+    SAME = "same"  # an earlier move has copied it, and both are still the same
+    CHANGED = "changed"  # an earlier move has copied it, and one of the two has changed since
+    REFUSED = "refused"  # the target has something else of this name
+    FAILED = "failed"
+
+
+_BLOCKING = {MoveState.REFUSED, MoveState.FAILED}
+
+
+class MoveOutcome(NamedTuple):
+    """What has become of a stream, and why."""
+
+    stream: bytes
+    state: MoveState
+    why: str = ""
+
+
+class Watcher(Protocol):
+    """Follows a move."""
+
+    def began(self, streams: int, entries: int) -> None:
+        """Take note of how much there is to be moved."""
+        ...
+
+    def copied(self, entries: int) -> None:
+        """Take note of entries that the target has now."""
+        ...
+
+    def ended(self, outcome: MoveOutcome) -> None:
+        """Take note of what has become of a stream."""
+        ...
+
+
+@dataclass
+class Summary:
+    """What a move has done."""
+
+    states: Counter[MoveState] = field(default_factory=Counter)
+    streams: int = 0
+    entries: int = 0  # appended to copies
+    is_in_force: bool = False  # the copies are complete
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether the target has all streams as the source has them."""
+        wrong = _BLOCKING | {MoveState.CHANGED}
+        return self.is_in_force and not any(self.states[state] for state in wrong)
+
+
+class Move:
+    """Copies streams from one backend to another."""
+
+    def __init__(
+        self,
+        source: Backend,
+        target: Backend,
+        watcher: Watcher,
+        *,
+        is_chosen: Callable[[bytes], bool] = lambda name: True,  # noqa: ARG005
+        replaces: bool = False,
+    ) -> None:
+        """Prepare a move.
+
+        Args:
+            source: has the streams. Nothing is changed there.
+            target: gets the copies.
+            watcher: is told how the move goes on.
+            is_chosen: tells whether a stream of this name is moved.
+            replaces: delete other streams of the same names.
+        """
+        self._source = source
+        self._target = target
+        self._watcher = watcher
+        self._is_chosen = is_chosen
+        self._replaces = replaces
+        self._summary = Summary()
+
+    async def run(self) -> Summary:
+        """Move all chosen streams, and return what has become of them.
+
+        Raises:
+            Unavailable: one of the backends does not answer any more. The same move can be run
+                again.
+        """
+        entries = 0
+        async for info in self._chosen():
+            self._summary.streams += 1
+            entries += info.length
+        self._watcher.began(self._summary.streams, entries)
+        await self._for_each(self._copy)
+        if not any(self._summary.states[state] for state in _BLOCKING):
+            await self._for_each(self._put_in_force)
+            self._summary.is_in_force = True
+        return self._summary
+
+    async def _chosen(self) -> AsyncIterator[StreamInfo]:
+        async for info in streams_of(self._source):
+            if self._is_chosen(info.name):
+                yield info
+
+    async def _for_each(self, act: Callable[[StreamInfo], Coroutine[Any, Any, None]]) -> None:
+        """Do something with each chosen stream, with several at the same time.
+
+        Raises:
+            Unavailable: one of the backends does not answer any more.
+        """
+        room = asyncio.Semaphore(AT_ONCE)
+        lost: list[Unavailable] = []
+
+        async def within(info: StreamInfo) -> None:
+            try:
+                await act(info)
+            except Unavailable as error:
+                lost.append(error)
+            except StreamError as error:
+                self._note(MoveOutcome(info.name, MoveState.FAILED, str(error)))
+            finally:
+                room.release()
+
+        async with asyncio.TaskGroup() as tasks:
+            try:
+                async for info in self._chosen():
+                    await room.acquire()
+                    if lost:
+                        break
+                    tasks.create_task(within(info))
+            except Unavailable as error:
+                lost.append(error)
+        if lost:
+            raise lost[0]
+
+    def _note(self, outcome: MoveOutcome) -> None:
+        self._summary.states[outcome.state] += 1
+        self._watcher.ended(outcome)
+
+    def _note_copied(self, entries: int) -> None:
+        self._summary.entries += entries
+        self._watcher.copied(entries)
+
+    async def _copy(self, info: StreamInfo) -> None:
+        """Copy a stream as far as the target lacks it, and compare.
+
+        1. Look at what the target has under this name. The copy of an earlier move stays.
+        2. Go on with a copy that is not complete. If the result differs, begin again: entries that
+           it has may be gone from the stream by now.
+        3. Begin a copy where there is none.
+        """
+        copy = await self._described(self._target, info.name)
+        if await self._is_marked(self._source, info.name):
+            self._note(
+                MoveOutcome(info.name, MoveState.REFUSED, "it is a copy that is not complete")
+            )
+            return
+        if copy is not None and await self._is_marked(self._target, info.name):
+            if await self._has_more(copy):
+                why = "others have appended to the copy, which is not complete"
+                self._note(MoveOutcome(info.name, MoveState.REFUSED, why))
+                return
+            if copy.epoch == info.epoch and not await self._fill(info, copy):
+                self._note(MoveOutcome(info.name, MoveState.COPIED))
+                return
+        elif copy is not None and not _is_blank(copy, info):
+            outcome = await self._compared(info, copy)
+            if outcome.state is MoveState.SAME or not self._replaces:
+                self._note(outcome)
+                return
+        self._note(await self._begun(info))
+
+    async def _compared(self, info: StreamInfo, copy: StreamInfo) -> MoveOutcome:
+        """Compare a stream with another one that has its name and no mark."""
+        if copy.epoch != info.epoch:
+            return MoveOutcome(
+                info.name, MoveState.REFUSED, "the target has another stream of this name"
+            )
+        differing = await differences(self._source, self._target, info.name)
+        if await settings_of(self._source, info.name) != await settings_of(self._target, info.name):
+            differing.append("settings")
+        if differing:
+            return MoveOutcome(
+                info.name, MoveState.CHANGED, f"they differ in {', '.join(differing)}"
+            )
+        return MoveOutcome(info.name, MoveState.SAME)
+
+    async def _begun(self, info: StreamInfo) -> MoveOutcome:
+        """Copy a stream from its beginning; whatever has its name goes."""
+        stream, config = info.name, info.config
+        await self._target.perform(DeleteStream(stream))
+        keys = StreamConfig(None, None, config.idempotency_window_ms, config.idempotency_max)
+        created = await self._target.perform(CreateStream(stream, keys, info.epoch))
+        await self._target.perform(CreateGroup(stream, MARK, GroupStart(MIN_ID)))
+        differing = await self._fill(info, created.info)
+        if not differing:
+            return MoveOutcome(stream, MoveState.COPIED)
+        now = await self._described(self._source, stream)
+        why = f"the copy differs in {', '.join(differing)}"
+        return MoveOutcome(
+            stream, MoveState.FAILED, why if now == info else f"it has changed, and {why}"
+        )
+
+    async def _fill(self, info: StreamInfo, copy: StreamInfo) -> list[str]:
+        """Add to a copy what it lacks, and return in what it differs then."""
+        source, target, stream = self._source, self._target, info.name
+        if copy.last_id == info.last_id and not await differences(source, target, stream):
+            self._watcher.copied(info.length)
+            return []
+        await copy_entries(source, target, info, copy.last_id, self._note_copied)
+        await copy_groups(source, target, stream)
+        await settle_entries(source, target, info)
+        await place_groups(source, target, stream)
+        return await differences(source, target, stream)
+
+    async def _put_in_force(self, info: StreamInfo) -> None:
+        """Give a complete copy its settings, and take its mark away."""
+        stream, target = info.name, self._target
+        if not await self._is_marked(target, stream):
+            return
+        if info.config.retains:
+            bounds = StreamPatch(
+                max_length=info.config.max_length, max_age_ms=info.config.max_age_ms
+            )
+            await target.perform(UpdateStream(stream, bounds))
+        ttl_ms = await self._source.perform(TimeToLive(stream))
+        if ttl_ms is not None:
+            await target.perform(ExpireStream(stream, ttl_ms))
+        await govern_groups(self._source, target, stream)
+        await target.perform(DestroyGroup(stream, MARK))
+
+    async def _has_more(self, copy: StreamInfo) -> bool:
+        """Tell whether a copy has entries that did not come from the stream."""
+        newest = await self._target.perform(Range(copy.name, limit=1, reverse=True))
+        if not newest or newest[0].fields == PLACEHOLDER:
+            return False
+        last_id = newest[0].id
+        return newest != await self._source.perform(Range(copy.name, last_id, last_id))
+
+    async def _described(self, backend: Backend, stream: bytes) -> StreamInfo | None:
+        try:
+            return await backend.perform(DescribeStream(stream))
+        except StreamNotFound:
+            return None
+
+    async def _is_marked(self, backend: Backend, stream: bytes) -> bool:
+        try:
+            await backend.perform(DescribeGroup(stream, MARK))
+        except GroupNotFound:
+            return False
+        return True
+
+
+def _is_blank(copy: StreamInfo, info: StreamInfo) -> bool:
+    """Tell whether a copy was interrupted before it got its mark."""
+    return copy.epoch == info.epoch and not copy.entries_added and not copy.group_count

@@ -1,0 +1,337 @@
+"""Streams move from one backend to another, and nobody who uses them notices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from headgate.app.backends.copying.comparison import differences, settings_of
+from headgate.app.backends.copying.contents import MARK
+from headgate.app.backends.copying.moving import Move, MoveOutcome, MoveState, Summary
+from headgate.app.backends.port import Ability, Backend
+from headgate.engine.config import GroupPolicy, StreamConfig
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft
+from headgate.engine.errors import Unavailable
+from headgate.engine.replies import PendingItem
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import BulkCursor, PlanRead
+from headgate.engine.requests.deliveries import Ack, ListPending, Nack, NackMode
+from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
+from headgate.engine.requests.keyspace import ExpireStream, ListNames, SetCounters, TimeToLive
+from headgate.engine.requests.streams import CreateStream, DescribeStream
+from tests.contract.backends import KINDS, Kind
+from tests.contract.calls import (
+    ANA,
+    BEN,
+    G,
+    S,
+    drafts,
+    entry_id,
+    filled,
+    got,
+    ids,
+    numbers,
+    take,
+)
+
+pytestmark = pytest.mark.needs(Ability.POLICIES)
+
+T = TypeVar("T")
+
+HOUR_MS = 3_600_000
+DEAD = b"orders-dead"
+POLICY = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, backoff_ms=(50, 100))
+
+
+class Notes:
+    """What a move says of itself."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[bytes, MoveOutcome] = {}
+        self.total = (0, 0)
+        self.entries = 0
+
+    def began(self, streams: int, entries: int) -> None:
+        self.total = streams, entries
+
+    def copied(self, entries: int) -> None:
+        self.entries += entries
+
+    def ended(self, outcome: MoveOutcome) -> None:
+        self.outcomes[outcome.stream] = outcome
+
+    def states(self) -> dict[bytes, MoveState]:
+        return {stream: outcome.state for stream, outcome in self.outcomes.items()}
+
+
+@pytest.fixture
+async def other(tmp_path: Path) -> AsyncIterator[Backend]:
+    """Run a second backend, which keeps its streams in memory."""
+    [memory] = [kind for kind in KINDS if kind.name == "memory"]
+    async with memory.running(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(params=["there", "back"])
+def ends(request: pytest.FixtureRequest, backend: Backend, other: Backend) -> list[Backend]:
+    """Return a source and a target; the backend of the suite is either."""
+    return [backend, other] if request.param == "there" else [other, backend]
+
+
+class Breaking:
+    """A backend that can be lost: it carries out so many requests, and then no more."""
+
+    def __init__(self, backend: Backend, requests: int) -> None:
+        self._backend = backend
+        self.left = requests
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    async def perform(self, request: Request[T]) -> T:
+        if self.left == 0:
+            raise Unavailable("lost")
+        self.left -= 1
+        return await self._backend.perform(request)
+
+
+async def moved(
+    source: Backend, target: Backend, notes: Notes | None = None, **choices: Any
+) -> Summary:
+    return await Move(source, target, notes or Notes(), **choices).run()
+
+
+async def used(backend: Backend) -> None:
+    """Make streams as they are when they have been used for a while."""
+    config = StreamConfig(max_length=1000, max_age_ms=100 * 365 * 24 * HOUR_MS, idempotency_max=7)
+    await backend.perform(CreateStream(S, config))
+    await filled(backend, *range(1_900_000_000_000, 1_900_000_000_020))
+    every = [entry.id for entry in await backend.perform(Range(S))]
+    await backend.perform(Add(S, [Draft(MAX_ID._replace(seq=7), (b"\xff", b"", b"\xff", b"2"))]))
+    assert len(await got(backend, take(ANA, 12))) == 12
+    assert len(await got(backend, take(BEN, 3))) == 3
+    await backend.perform(CreateConsumer(S, G, b"idle"))
+    await backend.perform(Ack(S, G, every[:1]))
+    await backend.perform(Nack(S, G, every[4:6], NackMode.FAIL))
+    await backend.perform(Nack(S, G, every[6:7], NackMode.FAIL, delay_ms=HOUR_MS))
+    await backend.perform(Nack(S, G, every[7:8], NackMode.SILENT, retry_count=5))
+    await backend.perform(Delete(S, [every[5], every[10], every[17]]))
+    await backend.perform(Trim(S, TrimTo(min_id=every[3])))
+    await backend.perform(CreateGroup(S, b"late", GroupStart(every[12]), policy=POLICY))
+    await backend.perform(CreateGroup(S, b"new", GroupStart(None, 3)))
+    await backend.perform(Add(DEAD, drafts(1, 2)))
+    await backend.perform(Delete(DEAD, ids(1, 2)))
+    await backend.perform(CreateStream(b"expiring"))
+    await backend.perform(ExpireStream(b"expiring", HOUR_MS))
+
+
+async def other_stream(backend: Backend, stream: bytes, number: int) -> None:
+    """Make a stream that is no copy, even of a stream that was made at this moment."""
+    await backend.perform(CreateStream(stream, epoch=1))
+    await backend.perform(Add(stream, drafts(number)))
+
+
+async def pending(backend: Backend) -> list[PendingItem]:
+    return await backend.perform(ListPending(S, G))
+
+
+async def assert_same(source: Backend, target: Backend) -> None:
+    for stream in await source.perform(ListNames()):
+        assert await differences(source, target, stream) == []
+        assert await settings_of(source, stream) == await settings_of(target, stream)
+    assert await target.perform(ListNames()) == await source.perform(ListNames())
+
+
+async def test_a_stream_is_moved_with_all_that_it_is_made_of(ends: list[Backend]) -> None:
+    source, target = ends
+    await used(source)
+    notes = Notes()
+    summary = await moved(source, target, notes)
+    assert summary.is_complete
+    assert notes.states() == dict.fromkeys([S, DEAD, b"expiring"], MoveState.COPIED)
+    assert (notes.total, notes.entries, summary.entries) == ((3, 15), 15, 15)
+    await assert_same(source, target)
+    assert await target.perform(Range(S)) == await source.perform(Range(S))
+    before, after = [await backend.perform(DescribeStream(S)) for backend in ends]
+    assert after._replace(chunk_count=before.chunk_count) == before
+    assert await target.perform(ListGroups(S)) == await source.perform(ListGroups(S))
+    ttl_ms = await target.perform(TimeToLive(b"expiring"))
+    assert ttl_ms is not None
+    assert 0 < ttl_ms <= HOUR_MS
+
+
+async def test_what_is_pending_stays_with_its_consumer_for_its_time(ends: list[Backend]) -> None:
+    source, target = ends
+    await used(source)
+    await moved(source, target)
+    items = list(zip(await pending(source), await pending(target), strict=True))
+    assert len(items) == 14
+    for before, after in items:
+        assert after[:2] == before[:2]
+        assert after.delivery_count == before.delivery_count
+        assert (after.idle_ms is None) == (before.idle_ms is None)
+        assert abs((after.idle_ms or 0) - (before.idle_ms or 0)) < 60_000
+        assert (after.delay_ms > HOUR_MS - 60_000) == (before.delay_ms > 0)
+    with_gone = {item.id for item in await pending(source)}
+    with_gone -= {entry.id for entry in await source.perform(Range(S))}
+    assert len(with_gone) == 4  # two trimmed, two deleted
+
+
+async def test_consumers_go_on_where_they_were(ends: list[Backend]) -> None:
+    source, target = ends
+    await used(source)
+    await moved(source, target)
+    assert await got(target, take(ANA)) == await got(source, take(ANA))
+    claim = take(b"new", claim_idle_ms=0)
+    assert sorted(await got(target, claim)) == sorted(await got(source, claim))
+    assert await differences(source, target, S) == []
+
+
+async def test_a_bulk_reader_goes_on_with_its_cursor(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, 1, 2, 3)
+    [portion] = await source.perform(PlanRead([BulkCursor(S, MIN_ID)], entries_max=2))
+    await moved(source, target)
+    cursor = BulkCursor(S, portion.end, portion.epoch)
+    [left] = await target.perform(PlanRead([cursor]))
+    assert (left.after, left.entries) == (entry_id(2), 1)
+
+
+async def test_late_readers_are_told_of_the_same_gap(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, 1, 2, 3, 4)
+    await source.perform(Trim(S, TrimTo(max_length=1)))
+    await source.perform(Delete(S, ids(4)))
+    await moved(source, target)
+    [portion] = await target.perform(PlanRead([BulkCursor(S, entry_id(1))]))
+    assert portion.gap is not None
+    assert portion.gap.through == entry_id(3)
+
+
+async def test_a_counter_that_was_set_by_hand_is_kept(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, 1, 2)
+    await source.perform(SetCounters(S, entry_id(900), 77, entry_id(800)))
+    assert (await moved(source, target)).is_complete
+    await assert_same(source, target)
+
+
+async def test_pages_have_bounds(ends: list[Backend], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headgate.app.backends.copying.contents.PAGE", 2)
+    source, target = ends
+    await used(source)
+    assert (await moved(source, target)).is_complete
+    await assert_same(source, target)
+
+
+async def test_a_second_run_finds_all_there(ends: list[Backend]) -> None:
+    source, target = ends
+    await used(source)
+    await moved(source, target)
+    notes = Notes()
+    summary = await moved(source, target, notes)
+    assert summary.is_complete
+    assert summary.entries == 0
+    assert notes.states()[S] is MoveState.SAME
+
+
+async def test_a_copy_that_was_used_is_not_overwritten(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, 1, 2)
+    await moved(source, target)
+    await target.perform(Add(S, drafts(3)))
+    notes = Notes()
+    summary = await moved(source, target, notes)
+    assert not summary.is_complete
+    assert notes.outcomes[S] == MoveOutcome(
+        S, MoveState.CHANGED, "they differ in length, last id, entries added, entries"
+    )
+    assert await numbers(target) == [1, 2, 3]
+
+
+async def test_another_stream_of_the_name_is_refused_unless_it_may_be_replaced(
+    ends: list[Backend],
+) -> None:
+    source, target = ends
+    await filled(source, 1, 2)
+    await source.perform(Add(b"fine", drafts(1)))
+    await other_stream(target, S, 7)
+    notes = Notes()
+    summary = await moved(source, target, notes)
+    assert notes.states() == {S: MoveState.REFUSED, b"fine": MoveState.COPIED}
+    assert not summary.is_in_force  # what is there waits for what is missing
+    assert await numbers(target) == [7]
+    assert MARK in [group.name for group in await target.perform(ListGroups(b"fine"))]
+    assert (await moved(source, target, replaces=True)).is_complete
+    await assert_same(source, target)
+
+
+async def test_only_chosen_streams_are_moved(ends: list[Backend]) -> None:
+    source, target = ends
+    for name in (b"a", b"b"):
+        await source.perform(Add(name, drafts(1)))
+    assert (await moved(source, target, is_chosen=lambda name: name == b"b")).is_complete
+    assert await target.perform(ListNames()) == [b"b"]
+
+
+async def test_a_copy_that_is_not_complete_is_no_source(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, 1)
+    await source.perform(CreateGroup(S, MARK, GroupStart(MIN_ID)))
+    notes = Notes()
+    await moved(source, target, notes)
+    assert notes.states() == {S: MoveState.REFUSED}
+
+
+async def test_a_copy_that_others_have_appended_to_is_refused(
+    backend: Backend, other: Backend
+) -> None:
+    await filled(other, 1, 2)
+    await other_stream(backend, b"blocks", 1)
+    await other.perform(Add(b"blocks", drafts(1)))
+    await moved(other, backend)
+    await backend.perform(Add(S, drafts(3)))
+    notes = Notes()
+    await moved(other, backend, notes)
+    assert notes.outcomes[S].why == "others have appended to the copy, which is not complete"
+    assert await numbers(backend) == [1, 2, 3]
+
+
+async def test_a_move_that_broke_off_anywhere_is_completed_by_the_next(
+    kind: Kind, tmp_path: Path
+) -> None:
+    """Lose the target after every single request, and move again."""
+    [memory] = [each for each in KINDS if each.name == "memory"]
+    async with memory.running(tmp_path) as source:
+        await used(source)
+        for requests in count(0, 1 if kind is memory else 7):
+            async with kind.running(tmp_path / str(requests)) as target:
+                breaking = Breaking(target, requests)
+                try:
+                    await moved(source, breaking)
+                except Unavailable:
+                    is_over = False
+                else:
+                    is_over = True
+                assert (await moved(source, target)).is_complete, requests
+                await assert_same(source, target)
+            if is_over:
+                break
+
+
+async def test_entries_that_came_since_are_added_to_a_copy(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, 1, 2)
+    await other_stream(target, b"blocks", 1)
+    await source.perform(Add(b"blocks", drafts(1)))
+    await moved(source, target)
+    await source.perform(Add(S, drafts(3)))
+    assert await got(source, take(ANA)) == [1, 2, 3]
+    await source.perform(Delete(S, ids(1)))
+    assert (await moved(source, target, replaces=True)).is_complete
+    await assert_same(source, target)
