@@ -9,6 +9,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.replies import Commit, Portion, gap_after
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead
 from headgate.engine.requests.entries import From
+from headgate.engine.shares import shares
 from headgate.engine.state.keyspace import Keyspace
 
 
@@ -53,28 +54,6 @@ def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decisio
     if commit is not None:
         commit = commit._replace(at_ms=keyspace.wall_ms(commit.at_ms))
     return Decision(commit, [])
-
-
-def shares(backlogs: Sequence[int], limit: int) -> list[int]:
-    """Divide `limit` in proportion to the backlogs, by the largest remainder.
-
-    No share exceeds its backlog. Every stream with a backlog gets at least one, if `limit` is large
-    enough for that.
-    """
-    if sum(backlogs) <= limit:
-        return list(backlogs)
-    waiting = sum(backlog > 0 for backlog in backlogs)
-    base = 1 if waiting <= limit else 0
-    weights = [max(backlog - base, 0) for backlog in backlogs]
-    left, total = limit - base * waiting, sum(weights)
-    quotas = [divmod(left * weight, total) for weight in weights]
-    given = [
-        min(base, backlog) + quota for backlog, (quota, _) in zip(backlogs, quotas, strict=True)
-    ]
-    by_remainder = sorted(range(len(quotas)), key=lambda at: -quotas[at][1])
-    for at in by_remainder[: limit - sum(given)]:
-        given[at] += 1
-    return given
 
 
 def _after(keyspace: Keyspace, cursor: BulkCursor) -> EntryId:

@@ -21,7 +21,7 @@ from headgate.engine.commands import (
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.keys import keys_max, made_before
-from headgate.engine.decisions.trims import check_trim, purge, trims_after
+from headgate.engine.decisions.trims import purge, trims_after
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -60,12 +60,13 @@ from headgate.engine.requests.entries import (
     References,
     StreamCursor,
     TrimTo,
+    check_trim,
 )
+from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log
 from headgate.engine.state.packed import Packed, PackedDrafts
-from headgate.engine.state.read_room import ReadRoom, ReplyRoom
 from headgate.engine.state.stream import Stream
 
 T = TypeVar("T")

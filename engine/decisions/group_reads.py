@@ -21,10 +21,10 @@ from headgate.engine.errors import Invalid
 from headgate.engine.limits import CLAIM_SCAN_MAX, COUNT_MAX, GROUP_READ_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer, PendingEntry
-from headgate.engine.state.read_room import ReadRoom, ReplyRoom
 from headgate.engine.state.stream import Stream
 
 

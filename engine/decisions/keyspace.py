@@ -58,10 +58,10 @@ from headgate.engine.requests.keyspace import (
     TellTime,
     TimeToLive,
 )
+from headgate.engine.room import ReadRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer, PendingEntry
-from headgate.engine.state.read_room import ReadRoom
 from headgate.engine.state.stream import Stream
 
 

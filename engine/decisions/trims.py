@@ -11,7 +11,6 @@ from headgate.engine.commands import Command, EntriesEvicted, PendingPurged, Str
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from headgate.engine.errors import Invalid, Location
 from headgate.engine.limits import (
     CHUNK_ENTRIES_MAX,
     SAMPLED_MAX,
@@ -20,7 +19,7 @@ from headgate.engine.limits import (
     TRIM_ENTRIES_MAX,
     TRIMMED_AT_ONCE,
 )
-from headgate.engine.requests.entries import References, Trim, TrimTo
+from headgate.engine.requests.entries import References, Trim, TrimTo, check_trim
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Cut, Log, NodeLimits
 from headgate.engine.state.stream import Stream
@@ -90,30 +89,6 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
         cut = oldest.log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
         commands = trim_command(oldest.name, [cut])
     return Decision(names[-1] if names else None, commands)
-
-
-def check_trim(to: TrimTo, *, at: Location = ()) -> None:
-    """Refuse a trim whose fields contradict each other.
-
-    Args:
-        to: the trim.
-        at: the location of the trim in its request.
-
-    Raises:
-        Invalid: the fields contradict each other.
-    """
-    if to.max_length is not None and to.min_id is not None:
-        raise Invalid(
-            "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")
-        )
-    if to.max_length is None and to.min_id is None:
-        raise Invalid("a trim goes by max_length or by min_id", location=(*at, "max_length"))
-    if to.max_length is not None and to.max_length < 0:
-        raise Invalid("max_length is 0 or more", location=(*at, "max_length"))
-    if to.limit is not None and to.limit < 0:
-        raise Invalid("limit is 0 or more", location=(*at, "limit"))
-    if to.limit is not None and not to.approximate:
-        raise Invalid("only an approximate trim has a limit", location=(*at, "limit"))
 
 
 def trims_after(

@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 from typing import NamedTuple
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from headgate.engine.errors import Invalid, Location
 from headgate.engine.replies import Added, Deletion, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
@@ -31,6 +32,30 @@ class TrimTo(NamedTuple):
     approximate: bool = False  # remove only whole chunks: cheaper, keeps a little more
     limit: int | None = None  # approximate only; None: 100 chunks, 0: no limit
     references: References = References.KEEP
+
+
+def check_trim(to: TrimTo, *, at: Location = ()) -> None:
+    """Refuse a trim whose fields contradict each other.
+
+    Args:
+        to: the trim.
+        at: the location of the trim in its request.
+
+    Raises:
+        Invalid: the fields contradict each other.
+    """
+    if to.max_length is not None and to.min_id is not None:
+        raise Invalid(
+            "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")
+        )
+    if to.max_length is None and to.min_id is None:
+        raise Invalid("a trim goes by max_length or by min_id", location=(*at, "max_length"))
+    if to.max_length is not None and to.max_length < 0:
+        raise Invalid("max_length is 0 or more", location=(*at, "max_length"))
+    if to.limit is not None and to.limit < 0:
+        raise Invalid("limit is 0 or more", location=(*at, "limit"))
+    if to.limit is not None and not to.approximate:
+        raise Invalid("only an approximate trim has a limit", location=(*at, "limit"))
 
 
 class Add(Request[Added], frozen=True):

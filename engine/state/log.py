@@ -18,10 +18,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
 from headgate.engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
+from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.memory import Memory
-from headgate.engine.state.read_room import ReadRoom
 
 E = TypeVar("E", Entry, Draft)
 

@@ -10,7 +10,6 @@ from msgspec.structs import asdict
 
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.config import StreamConfig, StreamPatch
-from headgate.engine.decisions.bulk import shares
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -47,6 +46,7 @@ from headgate.engine.replies import (
 from headgate.engine.requests.bulk import BulkCursor
 from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
 from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.shares import shares
 from headgate.engine.state.defaults import Defaults
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
 

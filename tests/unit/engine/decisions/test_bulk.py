@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine.commands import BatchCommitted, decode
-from headgate.engine.decisions.bulk import shares
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal.storage import MemoryStorage
@@ -15,6 +14,7 @@ from headgate.engine.replies import Commit
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead
 from headgate.engine.requests.entries import Add, From
 from headgate.engine.requests.streams import DeleteStream, ListStreams
+from headgate.engine.shares import shares
 from headgate.engine.state.writers import Writers
 from tests.virtual_time import ManualClock
 

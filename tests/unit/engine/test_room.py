@@ -16,7 +16,7 @@ from headgate.engine.replies import Delivery, StreamRead
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup, SumPending
 from headgate.engine.requests.entries import Add, Budget, Range, Read, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from headgate.engine.state.read_room import ReplyRoom
+from headgate.engine.room import ReplyRoom
 from tests.unit.driver import Driver, G, S, deliveries, entry_id
 
 COUNT = 10
