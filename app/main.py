@@ -21,6 +21,9 @@ from headgate.app.auth.tokens.claims import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Backend
+from headgate.app.backends.redis.address import Credential, Tls, read_url
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.client import ClientOptions
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.http import document, handlers
@@ -291,16 +294,51 @@ def _behind(root_path: str) -> list[Middleware]:
     return layers
 
 
-def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> EmbeddedBackend:
+def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> Backend:
+    """Return what keeps the streams: servers, if the operator named some, or an engine.
+
+    Args:
+        settings: what the operator chose.
+        progress: called with the progress of loading, if there is something to load.
+
+    Raises:
+        ValueError: the URL of the servers is wrong.
+        Unavailable, Corrupt, OSError: see `open_embedded`.
+    """
+    if settings.backend is not None:
+        return RedisBackend(_client_options(settings, settings.backend.get_secret_value()))
+    return _open_engine(settings, progress)
+
+
+def _client_options(settings: Settings, url: str) -> ClientOptions:
+    password = settings.redis_password
+    credential = Credential(
+        settings.redis_username, None if password is None else password.get_secret_value()
+    )
+    tls = Tls(settings.redis_tls_ca, settings.redis_tls_cert, settings.redis_tls_key)
+    return ClientOptions(
+        read_url(url, credential, tls),
+        prefix=settings.redis_prefix.encode(),
+        durability=settings.redis_durability,
+        answer_ms_max=settings.redis_answer_ms_max,
+        keyspace=_keyspace_bounds(settings),
+        waiters_max=settings.waiters_max,
+    )
+
+
+def _keyspace_bounds(settings: Settings) -> KeyspaceBounds:
+    return KeyspaceBounds(**settings.model_dump(include=set(KeyspaceBounds._fields)))
+
+
+def _open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
     """Return the engine of this process as a backend. See `open_embedded`."""
-    limits = set(KeyspaceBounds._fields)
     options = EmbeddedOptions(
         data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
         fsync=settings.fsync,
         growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
         disk=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
         memory=_memory_bounds(settings),
-        keyspace=KeyspaceBounds(**settings.model_dump(include=limits)),
+        keyspace=_keyspace_bounds(settings),
         waiters_max=settings.waiters_max,
         reply=Bounds(settings.read_entries_max, settings.read_bytes_max),
     )

@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from headgate.app.auth.grants import Grants, Limit
 from headgate.app.auth.tokens.algorithms import Algorithm
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
@@ -250,7 +251,44 @@ class NetworkChoices(BaseModel):
     )
 
 
-class Settings(ChosenLimits, NetworkChoices, CredentialChoices, Choices):
+class RedisChoices(BaseModel):
+    """Servers that keep the streams in place of the engine in this process."""
+
+    backend: SecretStr | None = Field(
+        None,
+        description="URL of the servers that keep the streams, such as `redis://10.0.0.5`, "
+        "`redis+cluster://10.0.0.5,10.0.0.6` or `redis+sentinel://10.0.0.5/mymaster`; `rediss` "
+        "in place of `redis` is TLS. The engine in this process keeps them unless given.",
+    )
+    redis_durability: DurabilityLevel = Field(
+        DurabilityLevel.NONE,
+        description="What an answer to a change waits for: nothing, the disk of the primary, or "
+        "the disks of the primary and of a replica.",
+    )
+    redis_prefix: str = Field(
+        "headgate:",
+        description="What the keys of streams begin with at the servers; the names of the streams "
+        "come behind it.",
+    )
+    redis_username: str | None = Field(
+        None, description="User of the servers, unless the URL names one."
+    )
+    redis_password: SecretStr | None = Field(
+        None, description="Password of this user, unless the URL has one."
+    )
+    redis_tls_ca: Path | None = Field(
+        None, description="PEM file of the authorities that the servers' certificates are from."
+    )
+    redis_tls_cert: Path | None = Field(
+        None, description="PEM file of the certificate that the gateway shows to the servers."
+    )
+    redis_tls_key: Path | None = Field(None, description="PEM file of the key of it.")
+    redis_answer_ms_max: int = Field(
+        5_000, ge=100, description="How long a server may take to answer."
+    )
+
+
+class Settings(ChosenLimits, NetworkChoices, RedisChoices, CredentialChoices, Choices):
     """Everything an operator can choose. The fields of `Choices` come first."""
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ import click
 
 from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.loading import show_progress
 from headgate.app.main import create_app, open_backend, open_credentials
@@ -55,6 +56,9 @@ def _make_first_key(settings: Settings) -> None:
 @setting_option("host")
 @setting_option("port", type=int)
 @setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path))
+@setting_option("backend", metavar="URL")
+@setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
+@setting_option("redis_prefix", metavar="TEXT")
 @setting_option("fsync", type=click.Choice([policy.value for policy in FsyncPolicy]))
 @setting_option("log_level", type=click.Choice([level.value for level in LogLevel]))
 @setting_option("keys_file", type=_FILE)
@@ -93,6 +97,8 @@ def command(config: Path | None, **flags: Any) -> None:
     gc.disable()  # nothing that was loaded is garbage
     try:
         backend = open_backend(settings, show_progress)
+    except ValueError as error:
+        raise click.ClickException(f"--backend {error}") from None
     except (StreamError, OSError) as error:
         raise click.ClickException(f"{settings.data_dir}: {error}") from None
 
@@ -103,7 +109,7 @@ def command(config: Path | None, **flags: Any) -> None:
         click.echo(
             f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True
         )
-        if settings.data_dir == MEMORY:
+        if settings.data_dir == MEMORY and settings.backend is None:
             click.echo("Nothing is kept: streams live in memory only.", err=True)
 
     Server(create_app(settings, backend, credentials), settings, on_listening=greet).run(sockets)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.main import open_backend
@@ -17,23 +20,31 @@ SURVIVES = "survives"
 
 ALL = frozenset({*Ability, SURVIVES})
 
+OF_REDIS = ALL - {Ability.JOURNAL}
+
 
 @dataclass(frozen=True)
 class Kind:
     """A backend: how to open it, and what it can."""
 
     name: str
-    open: Callable[[Path], Backend]
+    settings: Callable[[Path], Settings]
     can: frozenset[str] = ALL  # abilities of the port, and SURVIVES
+    servers: str | None = None  # the fixture of the servers that it needs
 
     @asynccontextmanager
-    async def running(self, place: Path) -> AsyncIterator[Backend]:
+    async def running(self, place: Path, url: str | None = None) -> AsyncIterator[Backend]:
         """Open it, and let it do its work while the context lasts.
 
         Args:
-            place: a folder of its own.
+            place: a folder of its own. Its name also keeps the streams apart at the servers.
+            url: the servers, if it needs any.
         """
-        backend = self.open(place)
+        settings = self.settings(place)
+        if url is not None:
+            update = {"backend": SecretStr(url), "redis_prefix": f"{place}:"}
+            settings = settings.model_copy(update=update)
+        backend = open_backend(settings)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(backend.run())
             try:
@@ -45,8 +56,18 @@ class Kind:
 KINDS = [
     Kind(
         "memory",
-        lambda place: open_backend(Settings(data_dir=MEMORY)),
+        lambda place: Settings(data_dir=MEMORY),
         ALL - {Ability.JOURNAL, SURVIVES},
     ),
-    Kind("disk", lambda place: open_backend(Settings(data_dir=place))),
+    Kind("disk", lambda place: Settings(data_dir=place)),
+    *(
+        # Until all of it is there.
+        Kind(name, lambda place: Settings(data_dir=place), OF_REDIS, servers)
+        for name, servers in (
+            ("redis", "redis_7"),
+            ("valkey", "valkey_9"),
+            ("cluster", "valkey_cluster"),
+        )
+        if os.environ.get("HEADGATE_TEST_REDIS")
+    ),
 ]

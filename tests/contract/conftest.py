@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local_cluster.server import Server
 from headgate.app.backends.port import Backend
 from tests.contract.backends import KINDS, Kind
+from tests.servers.failures import FailingCluster
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,7 +21,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-async def backend(kind: Kind, tmp_path: Path) -> AsyncIterator[Backend]:
+def url(kind: Kind, request: pytest.FixtureRequest) -> str | None:
+    """Return the URL of the servers that a backend needs; None: it needs none."""
+    if kind.servers is None:
+        return None
+    servers: Server | FailingCluster = request.getfixturevalue(kind.servers)
+    return servers.url
+
+
+@pytest.fixture
+async def backend(kind: Kind, url: str | None, tmp_path: Path) -> AsyncIterator[Backend]:
     """Run a backend with nothing in it that a test could meet."""
-    async with kind.running(tmp_path) as running:
+    async with kind.running(tmp_path, url) as running:
         yield running

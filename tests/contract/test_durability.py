@@ -26,13 +26,15 @@ from tests.contract.calls import (
 
 
 @pytest.mark.needs(SURVIVES)
-async def test_what_was_answered_is_there_after_a_restart(kind: Kind, tmp_path: Path) -> None:
-    async with kind.running(tmp_path) as backend:
+async def test_what_was_answered_is_there_after_a_restart(
+    kind: Kind, url: str | None, tmp_path: Path
+) -> None:
+    async with kind.running(tmp_path, url) as backend:
         await filled(backend, 1, 2, 3)
         await backend.perform(take(ANA))
         await backend.perform(Ack(S, G, ids(2)))
         before = await backend.perform(DescribeStream(S))
-    async with kind.running(tmp_path) as backend:
+    async with kind.running(tmp_path, url) as backend:
         assert await numbers(backend) == [1, 2, 3]
         assert await held(backend) == {1: ANA, 3: ANA}
         assert await backend.perform(DescribeStream(S)) == before

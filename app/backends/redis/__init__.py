@@ -1,0 +1,1 @@
+"""Redis: the backend that keeps the streams in Redis or Valkey servers."""

@@ -1,0 +1,402 @@
+"""Client: sends commands to the primary that has the stream, wherever it is now.
+
+A command that a server did not carry out is sent again for a short time: after a redirect, while a
+replica becomes a primary, while a server loads its data. A change whose reply is lost is not sent
+again, because it may have happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import Connection
+from redis.exceptions import (
+    AskError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    ReadOnlyError,
+    ResponseError,
+    TryAgainError,
+)
+
+from headgate.app.backends.redis.address import Address, Kind, Servers
+from headgate.app.backends.redis.durability import Durability, DurabilityLevel, durability
+from headgate.app.backends.redis.faults import Lost, NotSent, fault_of
+from headgate.app.backends.redis.keys import KeyNames, StreamKeys
+from headgate.app.backends.redis.library import Effect, Library
+from headgate.app.backends.redis.node import Node, Words
+from headgate.app.backends.redis.topology import Topology, discover
+from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.state.bounds import KeyspaceBounds
+
+log = logging.getLogger("headgate")
+
+_REDIRECTS_MAX = 8
+"""Redirects that are followed at once. After that a command waits before it is sent again."""
+
+_ASKING: tuple[Words, ...] = ((b"ASKING",),)
+_PAUSE_S = 0.05
+"""Before a command is sent again that a server could not carry out yet."""
+
+_DISCOVERY_PAUSE_S_MIN, _DISCOVERY_PAUSE_S_MAX = 0.1, 2.0
+"""Between two attempts to discover the servers; each pause is twice the one before."""
+
+_NOT_YET = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+"""The server did not carry out the command, and it or another one soon will."""
+
+
+class ClientOptions(NamedTuple):
+    """How the servers are used."""
+
+    servers: Servers
+    prefix: bytes = b"headgate:"
+    durability: DurabilityLevel = DurabilityLevel.NONE
+    answer_ms_max: int = 5_000  # how long a server may take to answer
+    connect_ms_max: int = 1_000  # how long it may take to connect
+    patience_ms: int = 1_000  # for how long a command is sent again that was not carried out
+    keyspace: KeyspaceBounds = KeyspaceBounds()  # how much there may be
+    waiters_max: int = WAITERS_MAX  # reads blocked in this gateway at the same time
+
+
+class _Primary(NamedTuple):
+    """A server, and the tasks that send it commands."""
+
+    changes: Node
+    reads: Node  # the same, unless changes wait until they are durable
+    tasks: Sequence[asyncio.Task[None]]
+
+
+class Client:
+    """Commands and functions for the servers."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        """Get ready. `run` connects.
+
+        Raises:
+            ValueError: the prefix of keys cannot be used.
+        """
+        self.options = options
+        self.names = KeyNames(options.prefix)
+        self._library = Library()
+        self._topology = Topology([], [], [])
+        self._primaries: dict[Address, _Primary] = {}
+        self._durability = Durability(options.durability)
+        self._is_known = asyncio.Event()  # where the servers are
+        self._is_stale = asyncio.Event()  # the topology has to be discovered anew
+        self._is_stale.set()
+        self._uses_scripts = False  # functions are not allowed
+        self._tasks: asyncio.TaskGroup | None = None
+        self.refusal: str | None = "the servers are not connected yet"
+        self.on_topology: Callable[[Sequence[Address]], None] = _ignore
+
+    # What is asked
+
+    async def call(
+        self, effect: Effect, operation: bytes, stream: bytes, *args: bytes | str | int
+    ) -> Any:
+        """Run one of our operations on a stream, and return its reply.
+
+        Args:
+            effect: what the operation does to the state.
+            operation: its name.
+            stream: the name of the stream.
+            args: its arguments.
+
+        Raises:
+            Fault: the operation returned an error.
+            ResponseError: the server refused it.
+            NotSent: no server could carry it out. Nothing has happened.
+            Lost: the reply is lost. The operation may have happened.
+        """
+        return await self.call_at(effect, operation, [self.names.of(stream)], *args)
+
+    async def call_at(
+        self,
+        effect: Effect,
+        operation: bytes,
+        keys: Sequence[StreamKeys],
+        *args: bytes | str | int,
+    ) -> Any:
+        """Run one of our operations on streams of one slot. See `call`."""
+        first = keys[0]
+        words: list[bytes | str | int] = [len(keys), *(each.key for each in keys)]
+        words += [operation, first.head, first.tail, *args]
+        reply = await self._attempt(
+            first.slot, lambda: [self._calling(effect, words)], changes=effect is not Effect.READ
+        )
+        if isinstance(reply[0], ResponseError):
+            raise fault_of(reply[0]) or reply[0]
+        return reply[0]
+
+    async def execute(self, stream: bytes, *words: bytes | str | int, changes: bool) -> Any:
+        """Send a command to the server that has a stream, and return its reply. See `call`."""
+        [reply] = await self.execute_together(self.names.of(stream).slot, [words], changes=changes)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def execute_together(
+        self, slot: int, commands: Sequence[Words], *, changes: bool
+    ) -> list[Any]:
+        """Send commands to the server of a slot, with nothing of this gateway in between.
+
+        The replies include errors. See `call` for what it raises.
+        """
+        return await self._attempt(slot, lambda: commands, changes=changes)
+
+    async def execute_everywhere(self, *words: bytes | str | int, changes: bool) -> list[Any]:
+        """Send a command to all primaries, and return the replies. See `call`."""
+        await self._known()
+        return await asyncio.gather(
+            *(self._at(address, [words], changes=changes) for address in self._topology.primaries)
+        )
+
+    async def execute_at(self, address: Address, *words: bytes | str | int, changes: bool) -> Any:
+        """Send a command to one primary, and return its reply. See `call`."""
+        return await self._at(address, [words], changes=changes)
+
+    @property
+    def primaries(self) -> list[Address]:
+        """Return the primaries that are known now."""
+        return self._topology.primaries
+
+    @property
+    def library(self) -> Library:
+        """Return the functions."""
+        return self._library
+
+    async def known(self) -> list[Address]:
+        """Return the primaries, once they are known.
+
+        Raises:
+            NotSent: they are not known in time.
+        """
+        await self._known()
+        return self._topology.primaries
+
+    async def _at(self, address: Address, commands: Sequence[Words], *, changes: bool) -> Any:
+        primary = self._primaries.get(address)
+        if primary is None:
+            raise NotSent(f"{address} is not a primary any more")
+        node = primary.changes if changes else primary.reads
+        [reply] = await node.ask_all(commands, changes=changes)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def _calling(self, effect: Effect, words: Sequence[bytes | str | int]) -> Words:
+        if self._uses_scripts:
+            return [b"EVALSHA", self._library.scripts[effect].sha, *words]
+        return [b"FCALL", self._library.names[effect], *words]
+
+    # Where it is sent
+
+    async def _attempt(
+        self, slot: int, make: Callable[[], Sequence[Words]], *, changes: bool
+    ) -> list[Any]:
+        """Send commands until a server carries them out.
+
+        1. Find the primary of the slot, and send them.
+        2. If the slot has moved, or is moving, follow the redirect.
+        3. If our functions are missing there, load them.
+        4. If the server cannot carry them out yet, or did not get them, look for the servers anew,
+           and try again until the patience is over.
+
+        A transaction is sent again as a whole: if one of its commands was refused for one of these
+        reasons, EXEC carried out none of them.
+        """
+        loop = asyncio.get_running_loop()
+        over_s = loop.time() + self.options.patience_ms / 1000
+        node = await self._node(slot, changes=changes)
+        asking: tuple[Words, ...] = ()
+        redirects = 0
+        while True:
+            replies = await self._outcomes(node, [*asking, *make()], changes=changes)
+            obstacle = next(filter(_is_refusal, replies), None)
+            if obstacle is None:
+                return replies[len(asking) :]
+            asking = ()
+            if isinstance(obstacle, AskError | MovedError) and redirects < _REDIRECTS_MAX:
+                redirects += 1
+                node = self._open(Address(obstacle.host, obstacle.port)).changes
+                if isinstance(obstacle, AskError):
+                    asking = _ASKING
+                else:
+                    self._is_stale.set()
+            elif _lacks_library(obstacle):
+                await self._load(node)
+            else:
+                self._is_stale.set()
+                await asyncio.sleep(_PAUSE_S)
+                node = await self._node(slot, changes=changes)
+            if loop.time() >= over_s:
+                raise NotSent(str(obstacle))
+
+    async def _outcomes(self, node: Node, commands: Sequence[Words], *, changes: bool) -> list[Any]:
+        """Send commands, and return the replies; what can be repeated is an error in their place.
+
+        Raises:
+            Lost: the commands may have changed something, and their replies are lost.
+        """
+        try:
+            return await node.ask_all(commands, changes=changes)
+        except NotSent as error:
+            return [error]
+        except Lost as error:
+            if changes:
+                self._is_stale.set()
+                raise
+            return [error]
+
+    async def _node(self, slot: int, *, changes: bool) -> Node:
+        await self._known()
+        address = self._topology.of_slot(slot)
+        if address is None:
+            self._is_stale.set()
+            raise NotSent("no server has this part of the cluster")
+        primary = self._open(address)
+        return primary.changes if changes else primary.reads
+
+    async def _known(self) -> None:
+        if self._is_known.is_set():
+            return
+        try:
+            async with asyncio.timeout(self.options.patience_ms / 1000):
+                await self._is_known.wait()
+        except TimeoutError:
+            raise NotSent(self.refusal or "the servers are not known") from None
+
+    async def _load(self, node: Node) -> None:
+        """Load our functions into a server; where they are not allowed, load them as scripts."""
+        if not self._uses_scripts:
+            try:
+                text = self._library.text
+                await node.ask((b"FUNCTION", b"LOAD", b"REPLACE", text), changes=True)
+            except ResponseError as error:
+                if not _is_forbidden(error):
+                    raise
+                log.warning(
+                    "functions are not allowed: scripts are used", extra={"why": str(error)}
+                )
+                self._uses_scripts = True
+        if self._uses_scripts:
+            for script in self._library.scripts.values():
+                await node.ask((b"SCRIPT", b"LOAD", script.text), changes=False)
+
+    # Which servers there are
+
+    async def run(self) -> None:
+        """Connect, and follow the servers wherever they go, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._follow_topology()
+        finally:
+            self._tasks = None
+            self._primaries.clear()
+
+    async def _follow_topology(self) -> None:
+        pause_s = _DISCOVERY_PAUSE_S_MIN
+        while True:
+            await self._is_stale.wait()
+            self._is_stale.clear()
+            try:
+                await self._discover()
+            except (NotSent, ResponseError) as error:
+                self._is_stale.set()
+                self._refuse(str(error))
+                pause_s = min(2 * pause_s, _DISCOVERY_PAUSE_S_MAX)
+            else:
+                pause_s = _DISCOVERY_PAUSE_S_MIN
+            await asyncio.sleep(pause_s)  # bounds how often the servers are asked
+
+    async def _discover(self) -> None:
+        options = self.options
+        connect_s = options.connect_ms_max / 1000
+        topology = await discover(options.servers, self._topology.primaries, connect_s)
+        primaries = topology.primaries
+        if not self._is_known.is_set():
+            await self._prepare(primaries[0])
+        for address in set(self._primaries) - set(primaries):
+            self._close(address)
+        is_other = set(primaries) != set(self._topology.primaries)
+        self._topology = topology
+        self._is_known.set()
+        if self.refusal is not None:
+            log.info("the servers are connected", extra={"servers": str(options.servers)})
+        self.refusal = None
+        if is_other:
+            self.on_topology(primaries)
+
+    def _refuse(self, why: str) -> None:
+        if self.refusal != why:
+            log.warning("the servers are not there", extra={"why": why})
+        self.refusal = f"the servers are not there: {why}"
+
+    async def _prepare(self, address: Address) -> None:
+        """Find out, once, how to wait until a change is durable."""
+        options = self.options
+        if options.durability is not DurabilityLevel.NONE:
+            node = self._open(address).reads
+            [about] = await node.ask((b"COMMAND", b"INFO", b"WAITAOF"), changes=False)
+            self._durability = durability(
+                options.durability, options.answer_ms_max // 2, has_waitaof=bool(about)
+            )
+            self._close(address)
+
+    def _open(self, address: Address) -> _Primary:
+        """Return a server, and begin to send it commands if it is not known."""
+        primary = self._primaries.get(address)
+        if primary is None:
+            if self._tasks is None:
+                raise NotSent("the gateway is about to stop")
+            options = self.options
+
+            def connect() -> Connection:
+                return options.servers.connection(address, timeout_s=options.connect_ms_max / 1000)
+
+            changes = Node(connect, self._durability, options.answer_ms_max / 1000)
+            reads = changes
+            if self._durability.wait is not None:
+                reads = Node(connect, Durability(), options.answer_ms_max / 1000)
+            nodes = dict.fromkeys((changes, reads))
+            tasks = [self._tasks.create_task(node.run()) for node in nodes]
+            primary = self._primaries[address] = _Primary(changes, reads, tasks)
+        return primary
+
+    def _close(self, address: Address) -> None:
+        for task in self._primaries.pop(address).tasks:
+            task.cancel()
+
+    @property
+    def is_cluster(self) -> bool:
+        """Tell whether streams are spread over the slots of a cluster."""
+        return self.options.servers.kind is Kind.CLUSTER
+
+
+def _ignore(primaries: Sequence[Address]) -> None:
+    del primaries
+
+
+def _is_refusal(reply: object) -> bool:
+    """Tell whether a reply says that the command was not carried out, and why it may be later."""
+    if not isinstance(reply, Exception):
+        return False
+    redirects = (AskError, MovedError, NotSent, Lost)
+    return isinstance(reply, (*redirects, *_NOT_YET)) or _lacks_library(reply)
+
+
+def _lacks_library(error: Exception) -> bool:
+    text = str(error)
+    return isinstance(error, ResponseError) and (
+        "Function not found" in text or "No matching script" in text
+    )
+
+
+def _is_forbidden(error: ResponseError) -> bool:
+    text = str(error).lower()
+    return "no permissions" in text or "unknown command" in text or "not allowed" in text

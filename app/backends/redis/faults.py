@@ -1,0 +1,134 @@
+"""Faults: what may go wrong between the gateway and the servers, and which errors users get.
+
+A command fails with `NotSent` or `Lost` if the network or a server fails, with a `ResponseError` of
+redis-py if the server refuses it, and with a `Fault` if one of our functions does: its error reply
+is `HG <name> <facts>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from urllib.parse import unquote_to_bytes
+
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from headgate.engine import errors
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamError, Unavailable
+
+_OURS = "HG "
+
+
+class NotSent(Exception):
+    """The server did not get the command."""
+
+
+class Lost(Exception):
+    """The server may have got the command. Its reply, or its durability, is not known."""
+
+
+class Fault(Exception):
+    """An error that one of our functions returned."""
+
+    def __init__(self, name: str, facts: Sequence[bytes]) -> None:
+        """Keep the name of the error and its facts."""
+        super().__init__(name)
+        self.name = name
+        self.facts = facts
+
+
+class WrongType(errors.Conflict):
+    """The key of the stream has a value that is not a stream."""
+
+    def __init__(self, stream: bytes) -> None:
+        shown = stream[:64].decode("utf-8", "replace")
+        super().__init__(f"the server has something under the name {shown!r} that is no stream")
+        self.stream = stream
+
+
+def fault_of(error: ResponseError) -> Fault | None:
+    """Return the fault that an error reply stands for, or None if the server made the reply."""
+    # redis-py removes the first word of some errors only; ours stays.
+    text = str(error)
+    if not text.startswith(_OURS):
+        return None
+    name, *facts = text[len(_OURS) :].split(" ")
+    return Fault(name, [unquote_to_bytes(fact) for fact in facts])
+
+
+@contextmanager
+def as_stream_errors(stream: bytes, group: bytes = b"") -> Iterator[None]:
+    """Raise the errors of the port for what goes wrong with a stream.
+
+    Args:
+        stream: the stream that the request names.
+        group: the group that the request names, if it names one.
+
+    Raises:
+        StreamError: the error that is meant.
+    """
+    try:
+        yield
+    except Fault as fault:
+        raise stream_error(fault, stream, group) from None
+    except ResponseError as error:
+        raise _of_server(error, stream, group) from None
+    except NotSent as error:
+        raise Unavailable(f"the server is not there: {error}") from None
+    except Lost as error:
+        text = f"the server may have done it, but its answer is lost: {error}"
+        raise Unavailable(text) from None
+
+
+def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError:
+    text = str(error)
+    if isinstance(error, OutOfMemoryError) or text.startswith("OOM"):
+        return errors.MemoryFull()
+    if "WRONGTYPE" in text or "wrong kind of value" in text:
+        return WrongType(stream)
+    if text.startswith("NOGROUP"):
+        return errors.GroupNotFound(stream, group)
+    if "CROSSSLOT" in text or "hash to the same slot" in text:
+        return errors.NotSupported("requests over several slots of a cluster")
+    return Unavailable(f"the server refuses it: {text}")
+
+
+def stream_error(fault: Fault, stream: bytes, group: bytes) -> StreamError:
+    """Return the error of the port that a fault stands for.
+
+    Args:
+        fault: what a function returned.
+        stream: the stream that the request names.
+        group: the group that the request names, if it names one.
+    """
+    facts = fault.facts
+    made = _MADE.get(fault.name)
+    if made is not None:
+        return made(*facts)
+    match fault.name:
+        case "StreamNotFound":
+            return errors.StreamNotFound(stream)
+        case "StreamExists":
+            return errors.StreamExists(stream)
+        case "EntryNotFound":
+            return errors.EntryNotFound(stream, read_id(facts[0]))
+        case "GroupNotFound":
+            return errors.GroupNotFound(stream, group, stream_exists=facts[0] == b"1")
+        case "GroupExists":
+            return errors.GroupExists(stream, group)
+    raise AssertionError(f"no error is named {fault.name}")
+
+
+_MADE: dict[str, Callable[..., StreamError]] = {
+    "IdsExhausted": errors.IdsExhausted,
+    "IdempotencyMismatch": errors.IdempotencyMismatch,
+    "LimitReached": lambda what, limit: errors.LimitReached(what.decode(), int(limit)),
+}
+"""Errors that are made of the facts of their fault alone."""
+
+
+def read_id(text: bytes) -> EntryId:
+    """Return an entry id from its text."""
+    ms, _, seq = text.partition(b"-")
+    return EntryId(int(ms), int(seq))

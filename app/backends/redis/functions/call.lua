@@ -1,0 +1,16 @@
+-- Call: runs an operation with the words of a command. The library registers this function.
+--
+-- keys: the key of the stream, or of several streams of one slot.
+-- args: the name of the operation, the two parts of side keys (see keys.py), its arguments.
+local function run(keys, args)
+  local head, tail = args[2], args[3]
+  local call = { key = keys[1], keys = keys, args = {} }
+  for at = 4, #args do
+    call.args[at - 3] = args[at]
+  end
+  call.side = function(kind, group)
+    local key = head .. kind .. tail
+    return group and key .. ':' .. group or key
+  end
+  return operations[args[1]](call)
+end

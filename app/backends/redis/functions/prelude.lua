@@ -1,0 +1,147 @@
+-- Prelude: what all operations share.
+--
+-- An operation is a function in `operations`. It gets a call:
+--   call.key    the key of the stream
+--   call.args   its arguments, as strings
+--   call.side   call.side(kind) and call.side(kind, group) return side keys, in the slot of the key
+-- It returns integers, strings and arrays of them, or `fault(name, fact, ...)`.
+
+local operations = {}
+
+-- An error reply "HG <name> <fact> ...", each fact escaped as in URLs.
+local function fault(name, ...)
+  local words = { 'HG', name }
+  for _, fact in ipairs({ ... }) do
+    local text = tostring(fact)
+    words[#words + 1] = string.gsub(text, '[^%w%.:_-]', function(byte)
+      return string.format('%%%02X', string.byte(byte))
+    end)
+  end
+  return { err = table.concat(words, ' ') }
+end
+
+-- The present time of the server: unix time in milliseconds, and in microseconds as a string.
+local function now_ms()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function now_us()
+  local time = redis.call('TIME')
+  return time[1] .. string.format('%06d', tonumber(time[2]))
+end
+
+-- Numbers in decimal, as text. Lua's own numbers are exact up to 2^53 only.
+
+-- Compare two numbers: negative, zero or positive as the first is less, equal or greater.
+local function compare_numbers(left, right)
+  if #left ~= #right then
+    return #left - #right
+  end
+  if left == right then
+    return 0
+  end
+  return left < right and -1 or 1
+end
+
+local U64_MAX = '18446744073709551615'
+local MIN_ID = '0-0'
+local MAX_ID = U64_MAX .. '-' .. U64_MAX
+
+-- The two numbers of an id, as text.
+local function split_id(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return ms, seq
+end
+
+-- Compare two ids: negative, zero or positive as the first is less, equal or greater.
+local function compare_ids(left, right)
+  local left_ms, left_seq = split_id(left)
+  local right_ms, right_seq = split_id(right)
+  local order = compare_numbers(left_ms, right_ms)
+  if order ~= 0 then
+    return order
+  end
+  return compare_numbers(left_seq, right_seq)
+end
+
+-- A number plus one; nil if it is the greatest.
+local function next_number(text)
+  if text == U64_MAX then
+    return nil
+  end
+  if #text < 16 then
+    return string.format('%.0f', tonumber(text) + 1)
+  end
+  local digits = { string.byte(text, 1, -1) }
+  for at = #digits, 1, -1 do
+    if digits[at] < 57 then
+      digits[at] = digits[at] + 1
+      return string.char(unpack(digits))
+    end
+    digits[at] = 48
+  end
+  return '1' .. string.char(unpack(digits))
+end
+
+-- A number minus one; nil if it is zero.
+local function previous_number(text)
+  if text == '0' then
+    return nil
+  end
+  if #text < 16 then
+    return string.format('%.0f', tonumber(text) - 1)
+  end
+  local digits = { string.byte(text, 1, -1) }
+  for at = #digits, 1, -1 do
+    if digits[at] > 48 then
+      digits[at] = digits[at] - 1
+      break
+    end
+    digits[at] = 57
+  end
+  return (string.gsub(string.char(unpack(digits)), '^0+(%d)', '%1'))
+end
+
+-- The id after an id; nil if there is none.
+local function next_id(id)
+  local ms, seq = split_id(id)
+  local next_seq = next_number(seq)
+  if next_seq then
+    return ms .. '-' .. next_seq
+  end
+  local next_ms = next_number(ms)
+  return next_ms and next_ms .. '-0'
+end
+
+-- The id before an id; nil if there is none.
+local function previous_id(id)
+  local ms, seq = split_id(id)
+  local previous_seq = previous_number(seq)
+  if previous_seq then
+    return ms .. '-' .. previous_seq
+  end
+  local previous_ms = previous_number(ms)
+  return previous_ms and previous_ms .. '-' .. U64_MAX
+end
+
+-- The reply of a command that answers names and values in turn, as a table.
+local function by_name(pairs_in_turn)
+  local facts = {}
+  for at = 1, #pairs_in_turn, 2 do
+    facts[pairs_in_turn[at]] = pairs_in_turn[at + 1]
+  end
+  return facts
+end
+
+-- What XINFO STREAM says of the stream, as a table; nil if there is no stream.
+local function stream_info(call)
+  local info = redis.pcall('XINFO', 'STREAM', call.key)
+  if info.err then
+    if string.find(info.err, 'no such key', 1, true) then
+      return nil
+    end
+    error(info)
+  end
+  return by_name(info)
+end

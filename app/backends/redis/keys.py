@@ -1,0 +1,121 @@
+"""Keys: the names under which a server keeps a stream, and what belongs to it.
+
+The *key* of a stream is a prefix and the name of the stream. What the server does not keep about a
+stream itself, such as the policies of its groups, is in *side keys*. A stream and its side keys are
+in one slot of a cluster, so that a function can change all of them in one step. They share a *hash
+tag* for this: the part of a key in braces, or the whole key if it has no such part.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from redis.crc import key_slot
+
+_SIDE = b"hg:"
+"""What side keys begin with. The prefix of the streams comes next."""
+
+_TAG = re.compile(rb"\{([^}]+)\}")
+_ESCAPED = re.compile(rb"[{}]|%(?=7B|7D|25|68)")
+_ESCAPE = re.compile(rb"%(7B|7D|25|68)")
+
+
+class StreamKeys(NamedTuple):
+    """The key of a stream, and the two parts of its side keys: `head + kind + tail`."""
+
+    key: bytes
+    head: bytes
+    tail: bytes
+
+    @property
+    def slot(self) -> int:
+        """Return the slot of a cluster that has the stream."""
+        return key_slot(self.key)
+
+    def side(self, kind: bytes, group: bytes | None = None) -> bytes:
+        """Return a side key of the stream, or of one of its groups."""
+        key = self.head + kind + self.tail
+        return key if group is None else key + b":" + group
+
+
+class KeyNames:
+    """Makes keys of the names of streams, and names of keys."""
+
+    def __init__(self, prefix: bytes) -> None:
+        """Use this prefix for the keys of all streams.
+
+        Raises:
+            ValueError: keys would share slots that should not, or a stream could have the key of a
+                side key.
+        """
+        if b"{" in prefix or b"}" in prefix:
+            raise ValueError("should have no braces")
+        if prefix.startswith(_SIDE) or (prefix and _SIDE.startswith(prefix)):
+            raise ValueError("should not begin as `hg:` does")
+        self.prefix = prefix
+        self.head = _SIDE + prefix
+
+    def of(self, stream: bytes) -> StreamKeys:
+        """Return the keys of a stream.
+
+        Braces in the name are kept if they make a hash tag, so that users can put several streams
+        into one slot. All others are escaped as in URLs, because side keys could not share their
+        slot.
+        """
+        key = self.prefix + self._escape(stream)
+        if b"{" not in key:
+            return StreamKeys(key, self.head, b":{%b}" % key)
+        tag = _TAG.search(key)
+        assert tag is not None  # all other braces are escaped
+        return StreamKeys(key, self.head, b":{%b}=%d:%b" % (tag[1], len(key), key))
+
+    def name(self, key: bytes) -> bytes:
+        """Return the name of the stream that has this key."""
+        name = key[len(self.prefix) :]
+        return _ESCAPE.sub(_unescape, name) if b"%" in name else name
+
+    def pattern(self, prefix: bytes = b"") -> bytes:
+        """Return a glob pattern (SCAN MATCH) for the keys of the streams with this prefix.
+
+        A key that matches may be the key of another stream: look at its name.
+        """
+        part = re.split(rb"[{}%]", prefix)[0]  # what comes behind may be escaped
+        if _SIDE.startswith(self.prefix + part):
+            part = b""  # the first byte may be escaped
+        return re.sub(rb"[*?\[\]\\]", rb"\\\g<0>", self.prefix + part) + b"*"
+
+    def is_stream(self, key: bytes) -> bool:
+        """Tell whether a key that has the prefix is the key of a stream, and not a side key."""
+        return not key.startswith(_SIDE)
+
+    def side_index(self, kind: bytes) -> bytes:
+        """Return a side key that belongs to no stream."""
+        return self.head + kind
+
+    def tracked(self) -> list[bytes]:
+        """Return the prefixes of the keys whose changes wake blocked reads.
+
+        No prefix contains another one, as CLIENT TRACKING demands.
+        """
+        kinds = [self.head + kind for kind in (b"released", b"claims")]
+        return [self.prefix, *(key for key in kinds if not key.startswith(self.prefix))]
+
+    def _escape(self, stream: bytes) -> bytes:
+        if not self.prefix and stream.startswith(_SIDE):
+            return b"%68" + _ESCAPED.sub(_percent, stream[1:])
+        if b"{" not in stream and b"}" not in stream and b"%" not in stream:
+            return stream
+        opening = stream.find(b"{")
+        closing = stream.find(b"}", opening + 1)
+        if opening >= 0 and closing > opening + 1 and b"%" not in stream:
+            return stream  # a hash tag
+        return _ESCAPED.sub(_percent, stream)
+
+
+def _percent(escaped: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % escaped[0][0]
+
+
+def _unescape(escaped: re.Match[bytes]) -> bytes:
+    return bytes([int(escaped[1], 16)])

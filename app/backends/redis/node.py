@@ -1,0 +1,171 @@
+"""Node: one server, and the connection over which it gets commands.
+
+Commands that meet in a turn of the event loop are sent together, in the order in which they were
+given, and so are those that are given while the server answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from redis.asyncio import Connection
+from redis.exceptions import BusyLoadingError, RedisError, ResponseError
+
+from headgate.app.backends.redis.durability import Durability
+from headgate.app.backends.redis.faults import Lost, NotSent
+
+Words = Sequence[bytes | str | int]
+"""A command."""
+
+_SENT_MAX = 1000
+"""Commands that are sent together. The others are sent next."""
+
+_QUEUED_MAX = 100_000
+"""Commands that may wait. Beyond that the server is far too slow, and commands fail at once."""
+
+
+class _Asked(NamedTuple):
+    """Commands that are sent one after the other, with nothing of others in between."""
+
+    commands: Sequence[Words]
+    changes: bool
+    replies: asyncio.Future[list[Any]]
+
+
+class Node:
+    """The commands for one server, over one connection."""
+
+    def __init__(
+        self, connect: Callable[[], Connection], durability: Durability, answer_s_max: float
+    ) -> None:
+        """Get ready. `run` sends the commands.
+
+        Args:
+            connect: returns a new connection, which is not connected yet.
+            durability: what an answer to a change waits for.
+            answer_s_max: how long the server may take to answer what was sent together, in seconds.
+        """
+        self._connect = connect
+        self._durability = durability
+        self._answer_s_max = answer_s_max
+        self._connection: Connection | None = None
+        self._queue: list[_Asked] = []
+        self._queued = asyncio.Event()
+
+    async def ask(self, words: Words, *, changes: bool) -> Any:
+        """Send a command, and return its reply.
+
+        Args:
+            words: the command.
+            changes: whether it changes the state. Then the reply is durable when it is returned.
+
+        Raises:
+            ResponseError: the reply is an error.
+            NotSent: the server did not get the command.
+            Lost: the server may have got the command. Its reply, or its durability, is not known.
+        """
+        [reply] = await self.ask_all([words], changes=changes)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def ask_all(self, commands: Sequence[Words], *, changes: bool) -> asyncio.Future[list[Any]]:
+        """Send commands one after the other; the future has their replies, errors included."""
+        replies: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        if len(self._queue) >= _QUEUED_MAX:
+            replies.set_exception(NotSent("the server does not keep up"))
+        else:
+            self._queue.append(_Asked(commands, changes, replies))
+            self._queued.set()
+        return replies
+
+    async def run(self) -> None:
+        """Send what is asked, until cancelled."""
+        try:
+            while True:
+                await self._queued.wait()
+                self._queued.clear()
+                while self._queue:
+                    asked, self._queue = self._queue[:_SENT_MAX], self._queue[_SENT_MAX:]
+                    asked = [each for each in asked if not each.replies.cancelled()]
+                    if asked:
+                        await self._send(asked)
+        finally:
+            for each in self._queue:
+                if not each.replies.done():
+                    each.replies.set_exception(NotSent("the connection is closed"))
+            self._queue = []
+            await self._disconnect()
+
+    async def _send(self, asked: Sequence[_Asked]) -> None:
+        """Send commands, and give out the replies."""
+        commands = [words for each in asked for words in each.commands]
+        waits = self._durability.wait if any(each.changes for each in asked) else None
+        if waits is not None:
+            commands.append(waits)
+        try:
+            replies = await self._exchange(commands)
+        except (NotSent, Lost) as error:
+            for each in asked:
+                if not each.replies.done():
+                    each.replies.set_exception(error)
+            return
+        except BaseException:
+            for each in asked:
+                each.replies.cancel()
+            raise
+        failure = None if waits is None else self._durability.failure(replies.pop())
+        at = 0
+        for each in asked:
+            end = at + len(each.commands)
+            if each.replies.done():
+                pass  # nobody waits for it any more
+            elif failure is not None and each.changes:
+                each.replies.set_exception(Lost(failure))
+            else:
+                each.replies.set_result(replies[at:end])
+            at = end
+
+    async def _exchange(self, commands: Sequence[Words]) -> list[Any]:
+        """Send commands together, and return their replies.
+
+        Raises:
+            NotSent: there is no connection.
+            Lost: the connection ended before all replies were there.
+        """
+        failure: type[NotSent | Lost] = NotSent
+        try:
+            async with asyncio.timeout(self._answer_s_max):
+                connection = await self._connected()
+                failure = Lost
+                packed = connection.pack_commands(commands)
+                await connection.send_packed_command(packed, check_health=False)
+                return [await _reply(connection) for _ in commands]
+        except (OSError, RedisError, TimeoutError) as error:
+            await self._disconnect()
+            raise failure(str(error) or type(error).__name__) from None
+        except BaseException:
+            await self._disconnect()
+            raise
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+            await self._connection.connect()  # type: ignore[no-untyped-call]
+        return self._connection
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(OSError, RedisError):
+                await connection.disconnect(nowait=True)
+
+
+async def _reply(connection: Connection) -> Any:
+    try:
+        return await connection.read_response(disconnect_on_error=False)
+    except (ResponseError, BusyLoadingError) as error:
+        return error.with_traceback(None)

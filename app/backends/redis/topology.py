@@ -1,0 +1,119 @@
+"""Topology: which servers are primaries now, and which slots of a cluster each of them has."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from redis.asyncio import Connection
+from redis.exceptions import RedisError
+
+from headgate.app.backends.redis.address import Address, Credential, Kind, Servers
+from headgate.app.backends.redis.faults import NotSent
+
+SLOT_COUNT = 16_384
+"""Slots of a cluster."""
+
+
+class Topology(NamedTuple):
+    """The primaries. Ranges of slots are in order, and parallel lists say where each one is."""
+
+    first_slots: Sequence[int]
+    last_slots: Sequence[int]
+    addresses: Sequence[Address]
+
+    def of_slot(self, slot: int) -> Address | None:
+        """Return the primary that has a slot, or None if nobody has it."""
+        at = bisect_right(self.first_slots, slot) - 1
+        return self.addresses[at] if at >= 0 and slot <= self.last_slots[at] else None
+
+    @property
+    def primaries(self) -> list[Address]:
+        """Return all primaries."""
+        return list(dict.fromkeys(self.addresses))
+
+
+def of_one(address: Address) -> Topology:
+    """Return the topology of a single primary, which has all slots."""
+    return Topology([0], [SLOT_COUNT - 1], [address])
+
+
+async def discover(servers: Servers, known: Sequence[Address], timeout_s: float) -> Topology:
+    """Ask the servers who the primaries are.
+
+    Args:
+        servers: the servers that the operator named.
+        known: addresses that were primaries before; they are asked first.
+        timeout_s: how long one server may take, in seconds.
+
+    Raises:
+        NotSent: no server answers. The text says what the last one did.
+    """
+    if servers.kind is Kind.SINGLE:
+        [address] = servers.addresses
+        await _ask(servers, address, timeout_s, b"PING")
+        return of_one(address)
+    failures: list[str] = []
+    asked = known if servers.kind is Kind.CLUSTER else ()
+    for address in dict.fromkeys([*asked, *servers.addresses]):
+        try:
+            if servers.kind is Kind.CLUSTER:
+                ranges = await _ask(servers, address, timeout_s, b"CLUSTER", b"SLOTS")
+                topology = _read_slots(ranges, address)
+                if topology.addresses:
+                    return topology
+                failures.append(f"{address} has no slots")
+            else:
+                return of_one(await _ask_sentinel(servers, address, timeout_s))
+        except NotSent as error:
+            failures.append(str(error))
+    raise NotSent("; ".join(failures))
+
+
+async def _ask_sentinel(servers: Servers, address: Address, timeout_s: float) -> Address:
+    plain = servers._replace(database=0, credential=Credential())  # those of the servers differ
+    words = b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", servers.service.encode()
+    reply = await _ask(plain, address, timeout_s, *words)
+    if reply is None:
+        raise NotSent(f"the sentinel at {address} knows no service {servers.service!r}")
+    primary = Address(reply[0].decode(), int(reply[1]))
+    role = await _ask(servers, primary, timeout_s, b"ROLE")
+    if role[0] != b"master":
+        raise NotSent(f"{primary} is not a primary yet")
+    return primary
+
+
+async def _ask(servers: Servers, address: Address, timeout_s: float, *words: bytes) -> Any:
+    """Send one command over a connection of its own.
+
+    Raises:
+        NotSent: the server does not answer, or its answer is an error.
+    """
+    connection: Connection = servers.connection(address, timeout_s=timeout_s)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.connect()  # type: ignore[no-untyped-call]
+            await connection.send_command(*words, check_health=False)
+            return await connection.read_response()
+    except (OSError, RedisError, TimeoutError) as error:
+        raise NotSent(f"{address}: {str(error) or type(error).__name__}") from None
+    finally:
+        with suppress(OSError, RedisError):
+            await connection.disconnect(nowait=True)
+
+
+def _read_slots(ranges: Sequence[Any], asked: Address) -> Topology:
+    """Return the topology that the reply to CLUSTER SLOTS describes."""
+    parts = sorted((first, last, primary) for first, last, primary, *_ in ranges)
+    return Topology(
+        [first for first, _, _ in parts],
+        [last for _, last, _ in parts],
+        # A server that does not know its own name leaves it out.
+        [
+            Address((primary[0] or b"").decode() or asked.host, primary[1])
+            for _, _, primary in parts
+        ],
+    )
