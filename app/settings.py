@@ -23,7 +23,9 @@ from pydantic_settings import (
 
 from headgate.app.auth.grants import Grants, Limit
 from headgate.app.auth.tokens.algorithms import Algorithm
+from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
@@ -78,6 +80,16 @@ def _root_path(text: str) -> str:
         raise ValueError("should be a path such as /streams, without a slash at its end")
     if text.partition("/")[2].partition("/")[0] in _OWN_PATHS:
         raise ValueError("should not begin as a path of the gateway itself does")
+    return text
+
+
+def _url(secret: SecretStr) -> SecretStr:
+    read_url(secret.get_secret_value())
+    return secret
+
+
+def _prefix(text: str) -> str:
+    KeyNames(text.encode())
     return text
 
 
@@ -254,7 +266,7 @@ class NetworkChoices(BaseModel):
 class RedisChoices(BaseModel):
     """Servers that keep the streams in place of the engine in this process."""
 
-    backend: SecretStr | None = Field(
+    backend: Annotated[SecretStr, AfterValidator(_url)] | None = Field(
         None,
         description="URL of the servers that keep the streams, such as `redis://10.0.0.5`, "
         "`redis+cluster://10.0.0.5,10.0.0.6` or `redis+sentinel://10.0.0.5/mymaster`; `rediss` "
@@ -265,7 +277,7 @@ class RedisChoices(BaseModel):
         description="What an answer to a change waits for: nothing, the disk of the primary, or "
         "the disks of the primary and of a replica.",
     )
-    redis_prefix: str = Field(
+    redis_prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         "headgate:",
         description="What the keys of streams begin with at the servers; the names of the streams "
         "come behind it.",

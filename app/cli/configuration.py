@@ -48,6 +48,12 @@ def setting_option(name: str, flag: str | None = None, **attributes: Any) -> Cal
     return click.option(flag, name, help=help_text, **attributes)
 
 
+_SECRETS = frozenset(
+    name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
+)
+"""Settings whose values are never shown, even if they are wrong."""
+
+
 def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
     """Return the settings; warn on standard error of variables that are no settings.
 
@@ -93,7 +99,8 @@ def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any])
     name = str(error["loc"][0])
     if error["type"] == "extra_forbidden":
         return f"{config}: {name} is no setting{_hint(name)}"
-    given = "" if error["input"] is None else f" = {error['input']!r}"
+    is_shown = error["input"] is not None and name not in _SECRETS
+    given = f" = {error['input']!r}" if is_shown else ""
     return f"{_place(name, config, flags)}{given}: {text}"
 
 
