@@ -21,7 +21,7 @@ from headgate.app.auth.tokens.claims import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Backend
-from headgate.app.backends.redis.address import Credential, Tls, read_url
+from headgate.app.backends.redis.address import ServerLogin, Tls, read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
 from headgate.app.bulk.arrow import ArrowThreads
@@ -312,12 +312,12 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
 
 def _client_options(settings: Settings, url: str) -> ClientOptions:
     password = settings.redis_password
-    credential = Credential(
+    login = ServerLogin(
         settings.redis_username, None if password is None else password.get_secret_value()
     )
     tls = Tls(settings.redis_tls_ca, settings.redis_tls_cert, settings.redis_tls_key)
     return ClientOptions(
-        read_url(url, credential, tls),
+        read_url(url, login, tls),
         prefix=settings.redis_prefix.encode(),
         durability=settings.redis_durability,
         answer_ms_max=settings.redis_answer_ms_max,

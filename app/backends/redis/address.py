@@ -15,7 +15,7 @@ _PORT = 6379
 _SENTINEL_PORT = 26379
 
 
-class Kind(StrEnum):
+class Arrangement(StrEnum):
     """How several servers belong together."""
 
     SINGLE = "single"
@@ -24,12 +24,12 @@ class Kind(StrEnum):
 
 
 _SCHEMES = {
-    "redis": (Kind.SINGLE, False),
-    "rediss": (Kind.SINGLE, True),
-    "redis+sentinel": (Kind.SENTINEL, False),
-    "rediss+sentinel": (Kind.SENTINEL, True),
-    "redis+cluster": (Kind.CLUSTER, False),
-    "rediss+cluster": (Kind.CLUSTER, True),
+    "redis": (Arrangement.SINGLE, False),
+    "rediss": (Arrangement.SINGLE, True),
+    "redis+sentinel": (Arrangement.SENTINEL, False),
+    "rediss+sentinel": (Arrangement.SENTINEL, True),
+    "redis+cluster": (Arrangement.CLUSTER, False),
+    "rediss+cluster": (Arrangement.CLUSTER, True),
 }
 
 
@@ -53,7 +53,7 @@ class Tls(NamedTuple):
     key_file: Path | None = None
 
 
-class Credential(NamedTuple):
+class ServerLogin(NamedTuple):
     """A user of the servers and the password. The password never stands in a text that we make."""
 
     username: str | None = None
@@ -61,15 +61,15 @@ class Credential(NamedTuple):
 
     def __repr__(self) -> str:
         """Return the name of the user only."""
-        return f"Credential({self.username!r})"
+        return f"ServerLogin({self.username!r})"
 
 
 class Servers(NamedTuple):
     """The servers of a backend, as a URL names them."""
 
-    kind: Kind
+    arrangement: Arrangement
     addresses: tuple[Address, ...]  # of some of them; of the sentinels, if there are any
-    credential: Credential = Credential()
+    login: ServerLogin = ServerLogin()
     service: str = ""  # the name that the sentinels have for the servers
     database: int = 0
     uses_tls: bool = False
@@ -78,7 +78,7 @@ class Servers(NamedTuple):
     def __str__(self) -> str:
         """Return what a log or a problem may say."""
         addresses = ", ".join(map(str, self.addresses))
-        return f"{self.kind} {addresses}{f' ({self.service})' if self.service else ''}"
+        return f"{self.arrangement} {addresses}{f' ({self.service})' if self.service else ''}"
 
     def connection(self, address: Address, *, protocol: int = 2, timeout_s: float) -> Connection:
         """Return a connection to a server, which is not connected yet.
@@ -92,8 +92,8 @@ class Servers(NamedTuple):
             "host": address.host,
             "port": address.port,
             "db": self.database,
-            "username": self.credential.username,
-            "password": self.credential.password,
+            "username": self.login.username,
+            "password": self.login.password,
             "protocol": protocol,
             "socket_connect_timeout": timeout_s,
             "socket_timeout": None,
@@ -110,7 +110,7 @@ class Servers(NamedTuple):
         )
 
 
-def read_url(url: str, credential: Credential = Credential(), tls: Tls = Tls()) -> Servers:  # noqa: B008 they are values
+def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> Servers:  # noqa: B008 they are values
     """Return the servers that a URL names.
 
         redis://[user[:password]@]host[:port][/database]
@@ -121,7 +121,7 @@ def read_url(url: str, credential: Credential = Credential(), tls: Tls = Tls()) 
 
     Args:
         url: the URL.
-        credential: what the URL does not say of user and password.
+        login: what the URL does not say of user and password.
         tls: the files for TLS.
 
     Raises:
@@ -130,16 +130,16 @@ def read_url(url: str, credential: Credential = Credential(), tls: Tls = Tls()) 
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
         raise ValueError(f"should begin with one of {', '.join(f'{name}://' for name in _SCHEMES)}")
-    kind, uses_tls = _SCHEMES[parts.scheme]
+    arrangement, uses_tls = _SCHEMES[parts.scheme]
     if parse_qsl(parts.query) or parts.fragment:
         raise ValueError("should have no options behind `?` or `#`: there are settings for them")
     user, _, hosts = parts.netloc.rpartition("@")
-    port = _SENTINEL_PORT if kind is Kind.SENTINEL else _PORT
+    port = _SENTINEL_PORT if arrangement is Arrangement.SENTINEL else _PORT
     addresses = tuple(_address(host, port) for host in hosts.split(","))
-    if kind is Kind.SINGLE and len(addresses) > 1:
+    if arrangement is Arrangement.SINGLE and len(addresses) > 1:
         raise ValueError("should name one server; `redis+cluster://` names several")
-    service, database = _path(parts, kind)
-    return Servers(kind, addresses, _credential(user, credential), service, database, uses_tls, tls)
+    service, database = _path(parts, arrangement)
+    return Servers(arrangement, addresses, _login(user, login), service, database, uses_tls, tls)
 
 
 def _address(host: str, port: int) -> Address:
@@ -153,20 +153,20 @@ def _address(host: str, port: int) -> Address:
     return Address(parts.hostname, given or port)
 
 
-def _credential(user: str, given: Credential) -> Credential:
+def _login(user: str, given: ServerLogin) -> ServerLogin:
     name, _, password = user.partition(":")
-    return Credential(unquote(name) or given.username, unquote(password) or given.password)
+    return ServerLogin(unquote(name) or given.username, unquote(password) or given.password)
 
 
-def _path(parts: SplitResult, kind: Kind) -> tuple[str, int]:
+def _path(parts: SplitResult, arrangement: Arrangement) -> tuple[str, int]:
     """Return the service of the sentinels and the number of the database."""
     words = [unquote(word) for word in parts.path.split("/") if word]
     service = ""
-    if kind is Kind.SENTINEL:
+    if arrangement is Arrangement.SENTINEL:
         if not words:
             raise ValueError("should name the service behind the hosts, such as `/mymaster`")
         service = words.pop(0)
-    if kind is Kind.CLUSTER and words:
+    if arrangement is Arrangement.CLUSTER and words:
         raise ValueError("should have no path: a cluster has no databases")
     if len(words) > 1 or not all(word.isascii() and word.isdigit() for word in words):
         raise ValueError("should end with the number of a database, such as `/0`")

@@ -24,7 +24,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from headgate.app.backends.redis.address import Address, Kind, Servers
+from headgate.app.backends.redis.address import Address, Arrangement, Servers
 from headgate.app.backends.redis.durability import Durability, DurabilityLevel, durability
 from headgate.app.backends.redis.faults import Lost, NotSent, fault_of
 from headgate.app.backends.redis.keys import KeyNames, StreamKeys
@@ -375,7 +375,7 @@ class Client:
     @property
     def is_cluster(self) -> bool:
         """Tell whether streams are spread over the slots of a cluster."""
-        return self.options.servers.kind is Kind.CLUSTER
+        return self.options.servers.arrangement is Arrangement.CLUSTER
 
 
 def _ignore(primaries: Sequence[Address]) -> None:

@@ -32,7 +32,7 @@ class Durability(NamedTuple):
         if isinstance(reply, ResponseError):
             return str(reply)
         counts = reply if isinstance(reply, list) else [reply]
-        if all(count >= least for count, least in zip(counts, self.counts, strict=True)):
+        if all(count >= needed for count, needed in zip(counts, self.counts, strict=True)):
             return None
         return f"the change is not durable in time ({self.level})"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Connection
 from redis.exceptions import RedisError
 
-from headgate.app.backends.redis.address import Address, Credential, Kind, Servers
+from headgate.app.backends.redis.address import Address, Arrangement, ServerLogin, Servers
 from headgate.app.backends.redis.faults import NotSent
 
 SLOT_COUNT = 16_384
@@ -52,15 +52,15 @@ async def discover(servers: Servers, known: Sequence[Address], timeout_s: float)
     Raises:
         NotSent: no server answers. The text says what the last one did.
     """
-    if servers.kind is Kind.SINGLE:
+    if servers.arrangement is Arrangement.SINGLE:
         [address] = servers.addresses
         await _ask(servers, address, timeout_s, b"PING")
         return of_one(address)
     failures: list[str] = []
-    asked = known if servers.kind is Kind.CLUSTER else ()
+    asked = known if servers.arrangement is Arrangement.CLUSTER else ()
     for address in dict.fromkeys([*asked, *servers.addresses]):
         try:
-            if servers.kind is Kind.CLUSTER:
+            if servers.arrangement is Arrangement.CLUSTER:
                 ranges = await _ask(servers, address, timeout_s, b"CLUSTER", b"SLOTS")
                 topology = _read_slots(ranges, address)
                 if topology.addresses:
@@ -74,7 +74,7 @@ async def discover(servers: Servers, known: Sequence[Address], timeout_s: float)
 
 
 async def _ask_sentinel(servers: Servers, address: Address, timeout_s: float) -> Address:
-    plain = servers._replace(database=0, credential=Credential())  # those of the servers differ
+    plain = servers._replace(database=0, login=ServerLogin())  # those of the servers differ
     words = b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", servers.service.encode()
     reply = await _ask(plain, address, timeout_s, *words)
     if reply is None:
