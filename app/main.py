@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
+from pydantic import SecretStr
 from starlette.middleware import Middleware
 
 from headgate.app.auth.credentials import CredentialOptions, Credentials
@@ -306,18 +307,23 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
         Unavailable, Corrupt, OSError: see `open_embedded`.
     """
     if settings.backend is not None:
-        return RedisBackend(_client_options(settings, settings.backend.get_secret_value()))
+        return RedisBackend(client_options(settings, settings.backend))
     return _open_engine(settings, progress)
 
 
-def _client_options(settings: Settings, url: str) -> ClientOptions:
+def client_options(settings: Settings, url: SecretStr) -> ClientOptions:
+    """Return how the servers of a URL are used.
+
+    Raises:
+        ValueError: the URL is wrong. The text does not repeat it.
+    """
     password = settings.redis_password
     login = ServerLogin(
         settings.redis_username, None if password is None else password.get_secret_value()
     )
     tls = Tls(settings.redis_tls_ca, settings.redis_tls_cert, settings.redis_tls_key)
     return ClientOptions(
-        read_url(url, login, tls),
+        read_url(url.get_secret_value(), login, tls),
         prefix=settings.redis_prefix.encode(),
         durability=settings.redis_durability,
         answer_ms_max=settings.redis_answer_ms_max,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 _SECTIONS = {
-    "Run a gateway": ["serve", "keys", "check-config", "check", "move"],
+    "Run a gateway": ["serve", "keys", "check-config", "check", "move", "doctor"],
     "Use a running gateway": ["append", "tail", "streams", "groups", "health"],
     "For tools": ["completion", "openapi", "asyncapi"],
 }

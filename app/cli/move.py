@@ -36,7 +36,8 @@ Copy streams from one place to another, compare the copies, and put them into fo
 
 A place is a data directory or a URL: redis://, redis+cluster://, redis+sentinel://, or the same
 with rediss for TLS. Every user of the machine can read flags, so give a URL with a password as a
-variable.
+variable. What else there is to say of servers, such as the prefix of the keys, is said by the
+HEADGATE_REDIS_ variables.
 
 \b
 headgate move --from data --to redis://localhost:6379

@@ -303,14 +303,14 @@ async def test_a_copy_that_others_have_appended_to_is_refused(
 
 
 async def test_a_move_that_broke_off_anywhere_is_completed_by_the_next(
-    kind: Kind, tmp_path: Path
+    kind: Kind, url: str | None, tmp_path: Path
 ) -> None:
     """Lose the target after every single request, and move again."""
     [memory] = [each for each in KINDS if each.name == "memory"]
     async with memory.running(tmp_path) as source:
         await used(source)
         for requests in count(0, 1 if kind is memory else 7):
-            async with kind.running(tmp_path / str(requests)) as target:
+            async with kind.running(tmp_path / str(requests), url) as target:
                 breaking = Breaking(target, requests)
                 try:
                     await moved(source, breaking)

@@ -1,0 +1,119 @@
+"""Rights: which commands the user of a server lacks.
+
+The server itself says so (ACL DRYRUN), for a sample of each command on a key of ours. No sample is
+carried out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from headgate.app.backends.redis.features import Ask
+from headgate.app.backends.redis.keys import KeyNames
+
+SAMPLES = """\
+CLIENT TRACKING ON BCAST
+COMMAND INFO get
+DEL {key}
+EVALSHA hash 1 {key}
+EXEC
+EXISTS {key}
+FCALL name 1 {key}
+FUNCTION LOAD REPLACE text
+GET {side}
+HDEL {side} field
+HGET {side} field
+HGETALL {side}
+HINCRBY {side} field 1
+HKEYS {side}
+HLEN {side}
+HMGET {side} field
+HSET {side} field value
+HSETNX {side} field value
+INFO
+MULTI
+PERSIST {key}
+PEXPIRE {key} 1000
+PEXPIREAT {key} 1000
+PEXPIRETIME {key}
+PING
+PTTL {key}
+RENAME {key} {key}
+SCAN 0
+SCRIPT LOAD text
+SET {side} value
+TIME
+TYPE {key}
+UNLINK {key}
+XACK {key} group 1-1
+XADD {key} * name value
+XAUTOCLAIM {key} group consumer 0 0-0
+XCLAIM {key} group consumer 0 1-1
+XDEL {key} 1-1
+XGROUP CREATE {key} group $
+XGROUP CREATECONSUMER {key} group consumer
+XGROUP DELCONSUMER {key} group consumer
+XGROUP DESTROY {key} group
+XGROUP SETID {key} group $
+XINFO CONSUMERS {key} group
+XINFO GROUPS {key}
+XINFO STREAM {key}
+XLEN {key}
+XPENDING {key} group
+XRANGE {key} - +
+XREAD STREAMS {key} 0
+XREADGROUP GROUP group consumer STREAMS {key} >
+XREVRANGE {key} + -
+XSETID {key} 1-1
+XTRIM {key} MAXLEN 1
+ZADD {side} 1 member
+ZCARD {side}
+ZRANGE {side} 0 -1
+ZRANGEBYSCORE {side} 0 1
+ZREM {side} member
+ZREMRANGEBYSCORE {side} 0 1
+ZSCORE {side} member
+"""
+"""A sample of each command that the gateway and its functions use."""
+
+_OF_CLUSTERS = "CLUSTER SLOTS\nASKING\n"
+
+
+class Rights(NamedTuple):
+    """What the user of a connection may do."""
+
+    user: str | None  # None: it may not even ask
+    lacking: tuple[str, ...]  # commands
+
+
+async def rights_of(ask: Ask, names: KeyNames, *, is_cluster: bool) -> Rights:
+    """Ask a server which of the needed commands this user lacks."""
+    stream = names.of(b"headgate-doctor")
+    values = {"key": stream.key.decode(), "side": stream.side(b"meta").decode()}
+    lacking = []
+    try:
+        user = (await ask(b"ACL", b"WHOAMI")).decode()
+        for sample in (SAMPLES + _OF_CLUSTERS * is_cluster).splitlines():
+            words = [word.format(**values) for word in sample.split(" ")]
+            if not await _may(ask, user, words):
+                lacking.append(_name(words))
+    except NoPermissionError:
+        return Rights(None, ())
+    return Rights(user, tuple(lacking))
+
+
+async def _may(ask: Ask, user: str, words: list[str]) -> bool:
+    try:
+        reply = await ask(b"ACL", b"DRYRUN", user, *words)
+    except NoPermissionError:
+        raise
+    except ResponseError:  # the server has no such command, which `features` tells
+        return True
+    return bool(reply == b"OK")
+
+
+def _name(words: list[str]) -> str:
+    has_two = words[0] in ("CLIENT", "CLUSTER", "COMMAND", "FUNCTION", "SCRIPT", "XGROUP", "XINFO")
+    return " ".join(words[: 2 if has_two else 1])

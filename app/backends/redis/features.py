@@ -1,0 +1,221 @@
+"""Features: what servers can and promise, and what follows where they do not.
+
+The backend looks at its start, and `headgate doctor` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+from redis.exceptions import ResponseError
+
+from headgate.app.backends.redis.durability import DurabilityLevel
+
+_OLDEST = {"Redis": (7, 0), "Valkey": (7, 2)}
+
+NO_EVICTION = "noeviction"
+
+
+class Ask(Protocol):
+    """Sends a command to one server, and returns its reply."""
+
+    def __call__(self, *words: bytes | str | int) -> Awaitable[Any]:
+        """Send a command.
+
+        Raises:
+            ResponseError: the reply is an error.
+        """
+        ...
+
+
+class Feature(StrEnum):
+    """Something that only some servers have, or that a user of the servers may lack."""
+
+    FUNCTIONS = "functions"
+    SCRIPTS = "scripts"
+    TRACKING = "client tracking"
+    RESP3 = "RESP3"
+    WAITAOF = "WAITAOF"
+    XNACK = "XNACK"
+    XDELEX = "XDELEX"
+    XACKDEL = "XACKDEL"
+    XREADGROUP_CLAIM = "XREADGROUP CLAIM"
+    XADD_IDMP = "XADD IDMP"
+
+
+class _Need(NamedTuple):
+    """What a feature needs at the server."""
+
+    command: bytes
+    token: bytes | None  # an option of the command
+    without: str  # what follows without it
+
+
+FEATURES: dict[Feature, _Need] = {
+    Feature.FUNCTIONS: _Need(b"fcall", None, "operations are sent as scripts (EVALSHA)"),
+    Feature.SCRIPTS: _Need(b"evalsha", None, "operations are functions only"),
+    Feature.TRACKING: _Need(
+        b"client|tracking", None, "blocked reads look for new entries again and again"
+    ),
+    Feature.RESP3: _Need(b"hello", None, "blocked reads look for new entries again and again"),
+    Feature.WAITAOF: _Need(
+        b"waitaof", None, "`fsync` needs `appendfsync always`; `replica` waits for its memory only"
+    ),
+    Feature.XNACK: _Need(b"xnack", None, "an operation of the gateway gives entries back"),
+    Feature.XDELEX: _Need(b"xdelex", None, "an operation of the gateway minds references"),
+    Feature.XACKDEL: _Need(b"xackdel", None, "an operation of the gateway does both"),
+    Feature.XREADGROUP_CLAIM: _Need(
+        b"xreadgroup", b"CLAIM", "an operation of the gateway claims before it reads"
+    ),
+    Feature.XADD_IDMP: _Need(b"xadd", b"IDMP", "an operation of the gateway keeps the keys"),
+}
+"""All features, in the order in which they are shown."""
+
+
+class Facts(NamedTuple):
+    """What a server says of itself."""
+
+    product: str  # "Redis" or "Valkey"
+    version: str
+    mode: str  # "standalone", "sentinel" or "cluster"
+    role: str  # "master" or "slave"
+    memory_bytes_max: int  # 0: no bound
+    eviction: str
+    is_loading: bool
+    appends: bool  # it has an append-only file
+    fsync: str | None  # `appendfsync`; None: this user may not ask
+    replica_count: int  # those that are connected and up to date
+    replicas: tuple[str, ...]  # all of them, with their state
+
+    @property
+    def is_too_old(self) -> bool:
+        """Tell whether this server lacks what the gateway cannot do without."""
+        numbers = tuple(int(part) for part in self.version.split(".")[:2])
+        return numbers < _OLDEST[self.product]
+
+    @property
+    def evicts(self) -> bool:
+        """Tell whether the server may delete streams when its memory is full."""
+        return self.eviction != NO_EVICTION
+
+
+async def facts_of(ask: Ask) -> Facts:
+    """Ask a server what it is.
+
+    Raises:
+        ResponseError: this user may not ask.
+    """
+    info = dict(_lines(await ask(b"INFO")))
+    is_valkey = "valkey_version" in info
+    replicas = [
+        dict(part.partition("=")[::2] for part in text.split(","))
+        for name, text in info.items()
+        if name.startswith("slave") and name[5:].isdigit()
+    ]
+    return Facts(
+        product="Valkey" if is_valkey else "Redis",
+        version=info["valkey_version" if is_valkey else "redis_version"],
+        mode=info.get("server_mode", info.get("redis_mode", "standalone")),
+        role=info["role"],
+        memory_bytes_max=int(info.get("maxmemory", 0)),
+        eviction=info.get("maxmemory_policy", NO_EVICTION),
+        is_loading=info.get("loading") == "1",
+        appends=info.get("aof_enabled") == "1",
+        fsync=await _setting(ask, b"appendfsync"),
+        replica_count=sum(replica.get("state") == "online" for replica in replicas),
+        replicas=tuple(
+            f"{replica.get('ip')}:{replica.get('port')} {replica.get('state')}, "
+            f"{replica.get('lag')} s behind"
+            for replica in replicas
+        ),
+    )
+
+
+def _lines(text: bytes) -> Iterator[tuple[str, str]]:
+    for line in text.decode(errors="replace").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            yield name, value
+
+
+async def _setting(ask: Ask, name: bytes) -> str | None:
+    try:
+        reply = await ask(b"CONFIG", b"GET", name)
+    except ResponseError:
+        return None
+    values = [*reply.values()] if isinstance(reply, dict) else reply[1::2]
+    return values[0].decode() if values else None
+
+
+async def features_of(ask: Ask) -> frozenset[Feature]:
+    """Ask a server which features it has. Whether this user may use them is another question.
+
+    Raises:
+        ResponseError: this user may not ask.
+    """
+    commands = sorted({need.command for need in FEATURES.values()})
+    known = await ask(b"COMMAND", b"INFO", *commands)
+    entries = [*known.values()] if isinstance(known, dict) else known
+    present = {command for command, entry in zip(commands, entries, strict=True) if entry}
+    return frozenset(
+        [
+            feature
+            for feature, need in FEATURES.items()
+            if need.command in present
+            and (need.token is None or await _has_option(ask, need.command, need.token))
+        ]
+    )
+
+
+async def _has_option(ask: Ask, command: bytes, token: bytes) -> bool:
+    """Tell whether a command has an option, by its documentation in the server."""
+    try:
+        return token in _words(await ask(b"COMMAND", b"DOCS", command))
+    except ResponseError:
+        return False
+
+
+def _words(reply: Any) -> Iterator[bytes]:
+    """Yield all strings in a reply, however deep."""
+    if isinstance(reply, bytes):
+        yield reply
+    elif isinstance(reply, dict):
+        for pair in reply.items():
+            yield from _words(pair)
+    elif isinstance(reply, list | tuple):
+        for item in reply:
+            yield from _words(item)
+
+
+class Promise(NamedTuple):
+    """What a level of durability means at a server."""
+
+    is_kept: bool  # false: the level is refused
+    text: str
+
+
+def promise_of(level: DurabilityLevel, facts: Facts, features: frozenset[Feature]) -> Promise:
+    """Return what a change that was answered survives, with a level of durability."""
+    waits = Feature.WAITAOF in features
+    match level:
+        case DurabilityLevel.NONE:
+            kept = "its append-only file" if facts.appends else "its last snapshot"
+            return Promise(
+                True, f"a restart keeps what is in {kept}; a failover may lose what is answered"
+            )
+        case DurabilityLevel.FSYNC:
+            if not facts.appends:
+                return Promise(False, "refused: the server has `appendonly no`")
+            if not waits and facts.fsync != "always":
+                return Promise(False, "refused: no WAITAOF, and not `appendfsync always`")
+            return Promise(True, "what is answered is on the disk of the primary")
+        case DurabilityLevel.REPLICA:
+            if not facts.replica_count:
+                return Promise(False, "refused: no replica is connected")
+            if not waits:
+                return Promise(True, "what is answered is in the memory of a replica, too")
+            if not facts.appends:
+                return Promise(False, "refused: the server has `appendonly no`")
+            return Promise(True, "what is answered is on the disks of the primary and a replica")

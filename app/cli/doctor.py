@@ -1,0 +1,96 @@
+"""`headgate doctor`."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from headgate.app.backends.redis.diagnosis.examination import examine
+from headgate.app.backends.redis.diagnosis.findings import Finding, Severity
+from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.backends.redis.keys import KeyNames
+from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.flags import json_option
+from headgate.app.cli.screen import screen
+from headgate.app.cli.words import one_line
+from headgate.app.main import client_options
+from headgate.engine.clock import SystemClock
+
+_STYLE_OF = {
+    Severity.OK: "green",
+    Severity.WARNING: "yellow",
+    Severity.FAULT: "bold red",
+    Severity.UNKNOWN: "dim",
+}
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("doctor", short_help="Say what Redis or Valkey servers have and lack.")
+@config_option
+@setting_option("backend", metavar="URL")
+@setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
+@setting_option("redis_prefix", metavar="TEXT")
+@setting_option("redis_username", metavar="NAME")
+@setting_option("redis_tls_ca", type=_FILE)
+@setting_option("redis_tls_cert", type=_FILE)
+@setting_option("redis_tls_key", type=_FILE)
+@json_option
+def command(config: Path | None, as_json: bool, **flags: Any) -> None:
+    """Say what Redis or Valkey servers have and lack, and what follows for a gateway.
+
+    Nothing is changed at the servers. Give the password as HEADGATE_REDIS_PASSWORD: every user of
+    the machine can read flags. Ends with 1 if a gateway would not work with these servers.
+    """
+    settings = settings_from(config, flags)
+    if settings.backend is None:
+        raise click.UsageError("which servers? --backend says it, or HEADGATE_BACKEND")
+    options = client_options(settings, settings.backend)
+    findings = asyncio.run(
+        examine(
+            options.servers,
+            KeyNames(options.prefix),
+            options.durability,
+            SystemClock().wall_ms,
+            options.connect_ms_max / 1000,
+        )
+    )
+    _show(findings, as_json=as_json)
+    if any(finding.severity is Severity.FAULT for finding in findings):
+        raise SystemExit(1)
+
+
+def _show(findings: list[Finding], *, as_json: bool) -> None:
+    console = screen()
+    if as_json:
+        for finding in findings:
+            click.echo(json.dumps(finding._asdict(), ensure_ascii=False))
+    elif console is None:
+        for finding in findings:
+            click.echo("\t".join(_cells(finding)))
+    else:
+        console.print(_table(findings))
+
+
+def _cells(finding: Finding) -> list[str]:
+    text = finding.text
+    if finding.servers:
+        text = f"{', '.join(finding.servers)}: {text}"
+    return [one_line(cell) for cell in (finding.about, finding.severity, text, finding.follows)]
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("about", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column("what is there")
+    table.add_column("what follows")
+    for finding in findings:
+        about, severity, *texts = _cells(finding)
+        style = _STYLE_OF[finding.severity]
+        table.add_row(Text(about, style="bold"), Text(severity, style=style), *map(Text, texts))
+    return table
