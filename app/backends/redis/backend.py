@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled
-from headgate.app.backends.redis import entries, streams
 from headgate.app.backends.redis.client import Client, ClientOptions
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, entries, streams
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
 
