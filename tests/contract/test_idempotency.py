@@ -14,6 +14,7 @@ from headgate.engine.requests.streams import ListStreams
 from tests.contract.calls import S, drafts, numbers
 
 ENTRY = [Draft(None, (b"n", b"1"))]
+LEFT, RIGHT = b"{batch}left", b"{batch}right"  # in one slot, where there are slots
 KEY = Idempotent(b"producer", b"key", b"digest")
 
 
@@ -40,12 +41,12 @@ async def test_a_key_for_something_else_is_refused(backend: Backend) -> None:
 
 @pytest.mark.needs(Ability.BULK)
 async def test_a_batch_is_appended_once_and_as_a_whole(backend: Backend) -> None:
-    batch = {S: ENTRY, b"other": ENTRY * 2}
+    batch = {LEFT: ENTRY, RIGHT: ENTRY * 2}
     first = await backend.perform(CommitBatch(b"writer", 3, batch))
     again = await backend.perform(CommitBatch(b"writer", 3, batch))
     older = await backend.perform(CommitBatch(b"writer", 2, batch))
     assert (first.is_repeat, again.is_repeat, older.is_repeat) == (False, True, True)
-    assert {each.stream: each.entries for each in first.streams} == {S: 1, b"other": 2}
+    assert {each.stream: each.entries for each in first.streams} == {LEFT: 1, RIGHT: 2}
     last = await backend.perform(LastCommit(b"writer"))
     assert last is not None
     assert last.batch == 3
@@ -53,8 +54,9 @@ async def test_a_batch_is_appended_once_and_as_a_whole(backend: Backend) -> None
 
 @pytest.mark.needs(Ability.BULK)
 async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(5)))
-    with pytest.raises(IdNotGreater):
-        await backend.perform(CommitBatch(b"writer", 1, {b"other": ENTRY, S: drafts(4)}))
-    assert [info.name for info in await backend.perform(ListStreams())] == [S]
+    await backend.perform(Add(LEFT, drafts(5)))
+    with pytest.raises(IdNotGreater) as refused:
+        await backend.perform(CommitBatch(b"writer", 1, {RIGHT: ENTRY, LEFT: drafts(4)}))
+    assert refused.value.stream == LEFT
+    assert [info.name for info in await backend.perform(ListStreams())] == [LEFT]
     assert await backend.perform(LastCommit(b"writer")) is None

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled
 from headgate.app.backends.redis.client import Client, ClientOptions
-from headgate.app.backends.redis.performing import Performers, entries, streams
+from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
 
@@ -35,7 +36,7 @@ class RedisBackend:
         self.claim_feed: ClaimFeed | None = None
         self.commands: Commands | None = None
         self.journal: Journaled | None = None
-        self._performers: Performers = {**entries.PERFORMERS, **streams.PERFORMERS}
+        self._performers = dict(PERFORMERS)
         self._is_draining = False
         self._closed = asyncio.Event()
 
@@ -44,7 +45,9 @@ class RedisBackend:
         perform = self._performers.get(type(request))
         if perform is None:
             raise NotSupported(type(request).__name__)
-        reply: T = await perform(self.client, request)
+        stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
+        with as_stream_errors(stream, group):
+            reply: T = await perform(self.client, request)
         return reply
 
     @property

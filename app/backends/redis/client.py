@@ -180,9 +180,9 @@ class Client:
         return self._topology.primaries
 
     async def _at(self, address: Address, commands: Sequence[Words], *, changes: bool) -> Any:
-        primary = self._primaries.get(address)
-        if primary is None:
+        if address not in self._topology.primaries:
             raise NotSent(f"{address} is not a primary any more")
+        primary = self._open(address)
         node = primary.changes if changes else primary.reads
         [reply] = await node.ask_all(commands, changes=changes)
         if isinstance(reply, Exception):

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from headgate.engine import errors
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamError, Unavailable
 
 _OURS = "HG "
@@ -120,9 +120,25 @@ def stream_error(fault: Fault, stream: bytes, group: bytes) -> StreamError:
     raise AssertionError(f"no error is named {fault.name}")
 
 
+_COUNTERS = {
+    b"max_deleted_id": "the greatest id ever deleted",
+    b"newest": "the id of the newest entry",
+    b"length": "the number of entries",
+}
+"""What a counter must not be below, in words."""
+
 _MADE: dict[str, Callable[..., StreamError]] = {
     "IdsExhausted": errors.IdsExhausted,
     "IdempotencyMismatch": errors.IdempotencyMismatch,
+    "CounterTooLow": lambda field, than: errors.CounterTooLow(
+        field.decode(), than.decode(), _COUNTERS[than]
+    ),
+    "IdNotGreater": lambda wanted, last_id, index: errors.IdNotGreater(
+        read_wanted(wanted), last_id=read_id(last_id), index=int(index)
+    ),
+    "LastIdMismatch": lambda expected, last_id: errors.LastIdMismatch(
+        expected=read_id(expected), last_id=read_id(last_id)
+    ),
     "LimitReached": lambda what, limit: errors.LimitReached(what.decode(), int(limit)),
 }
 """Errors that are made of the facts of their fault alone."""
@@ -132,3 +148,10 @@ def read_id(text: bytes) -> EntryId:
     """Return an entry id from its text."""
     ms, _, seq = text.partition(b"-")
     return EntryId(int(ms), int(seq))
+
+
+def read_wanted(text: bytes) -> IdRequest:
+    """Return from its text what an append asked for: an id, or the time of one."""
+    if text.endswith(b"-*"):
+        return PartialId(int(text[:-2]))
+    return None if text == b"*" else read_id(text)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import NamedTuple
 
-_PARTS = ("prelude", "entries")
+_PARTS = ("prelude", "idempotency", "streams", "ranges", "trims", "entries", "bulk")
 """The files of operations, in the order in which they are joined."""
 
 

@@ -1,23 +1,191 @@
-"""Entries: append, read, delete and trim them."""
+"""Entries: append, read, delete, trim."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise, repeat
+
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import as_stream_errors, read_id
+from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
-from headgate.engine.replies import Added
-from headgate.engine.requests.entries import Add
+from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
+from headgate.engine.entry import (
+    MIN_ID,
+    Draft,
+    EntryId,
+    IdRequest,
+    PartialId,
+    check_fields,
+)
+from headgate.engine.errors import Invalid
+from headgate.engine.limits import (
+    CHUNK_ENTRIES_MAX,
+    TRIM_CHUNKS_DEFAULT,
+    TRIM_ENTRIES_MAX,
+)
+from headgate.engine.replies import Added, Deletion
+from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo, check_trim
+
+FIELDS_MAX = 3_500
+"""Fields of one entry. A function of the server can append no more at once."""
+
+_DELETED_AT_ONCE = 1_000
+
+Word = bytes | str | int
 
 
 async def add(client: Client, request: Add) -> Added:
-    """Append entries (XADD)."""
-    fields = [part for draft in request.drafts for part in draft.fields]
-    with as_stream_errors(request.stream):
-        ids = await client.call(
-            Effect.WRITE, b"add", request.stream, int(request.create_stream), *fields
+    """Append entries in order, all or none, and then trim (XADD)."""
+    stream, drafts = request.stream, request.drafts
+    if request.trim is not None:
+        check_trim(request.trim, at=("trim",))
+    check_drafts(drafts)
+    is_plain = request.idempotent is None and request.expected_last_id is None
+    if len(drafts) == 1 and is_plain and request.trim is None:
+        wanted, fields = drafts[0]
+        may_create = b"1" if request.create_stream else b""
+        added = await client.call(
+            Effect.WRITE, b"append", stream, may_create, id_word(wanted), *fields
         )
-    return Added([read_id(text) for text in ids], is_repeat=False)
+        return Added([read_id(added)], is_repeat=False)
+    words = _add_words(request, client.options.keyspace.producers_max)
+    is_repeat, first, *count = await client.call(Effect.WRITE, b"add", stream, *words)
+    if not count:
+        return Added(list(map(read_id, first)), is_repeat=False)
+    return Added(_run(first, *count), bool(is_repeat))
 
 
-PERFORMERS: Performers = {Add: add}
+def _add_words(request: Add, producers_max: int) -> Iterable[Word]:
+    expected, trim, idempotent = request.expected_last_id, request.trim, request.idempotent
+    yield b"1" if request.create_stream else b""
+    yield b"" if expected is None else str(expected)
+    yield b"" if trim is None else b"1"
+    yield from (b"",) * 5 if trim is None else trim_words(trim)
+    if idempotent is None:
+        yield from (b"",) * 7
+    else:
+        yield from (b"1", *idempotent, *KEY_DEFAULTS, producers_max)
+    yield from drafts_words(request.drafts)
+
+
+def _run(first: bytes, count: int) -> list[EntryId]:
+    """Return an id and those that follow it."""
+    if not count:
+        return []
+    following = accumulate(repeat(read_id(first), count), lambda before, _: before.next())
+    return list(following)
+
+
+def check_drafts(drafts: Sequence[Draft]) -> None:
+    """Refuse entries that cannot be stored.
+
+    Raises:
+        Invalid: an entry has no fields, a name without a value, too many fields or bytes.
+    """
+    for index, (_, fields) in enumerate(drafts):
+        check_fields(fields, index)
+        if len(fields) > 2 * FIELDS_MAX:
+            text = f"an entry has at most {FIELDS_MAX} fields with this backend"
+            raise Invalid(text, location=("drafts", index, "fields"))
+
+
+def drafts_words(drafts: Sequence[Draft]) -> Iterable[Word]:
+    """Yield drafts as our functions take them: what their ids are, how many, and each of them."""
+    yield _kind_of_ids([draft.id for draft in drafts])
+    yield len(drafts)
+    for wanted, fields in drafts:
+        yield id_word(wanted)
+        yield len(fields)
+        yield from fields
+
+
+def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
+    """Return `*` if the server gives all ids, `<` if all are given and ascend, else nothing."""
+    if not any(wanted):  # an id is a tuple
+        return b"*"
+    ids = [entry_id for entry_id in wanted if isinstance(entry_id, EntryId)]
+    is_whole = len(ids) == len(wanted)
+    return b"<" if is_whole and all(low < high for low, high in pairwise(ids)) else b""
+
+
+def id_word(wanted: IdRequest) -> bytes:
+    """Return the id that an append asks for, as a word."""
+    if wanted is None:
+        return b"*"
+    if isinstance(wanted, PartialId):
+        return b"%d-*" % wanted
+    return b"%d-%d" % wanted
+
+
+def trim_words(to: TrimTo) -> tuple[Word, ...]:
+    """Return what a trim keeps, as our functions take it."""
+    return (
+        b"" if to.max_length is None else to.max_length,
+        b"" if to.min_id is None else str(to.min_id),
+        b"1" if to.approximate else b"",
+        _limit_word(to),
+        to.references.value,
+    )
+
+
+def _limit_word(to: TrimTo) -> Word:
+    """Return how many entries an approximate trim may remove; nothing is without limit."""
+    if not to.approximate:
+        return b""
+    limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
+    return min(limit, TRIM_ENTRIES_MAX) or b""
+
+
+async def trim(client: Client, request: Trim) -> int:
+    """Remove the oldest entries (XTRIM). A long trim is done in parts."""
+    check_trim(request.to)
+    words = trim_words(request.to)
+    removed, place = 0, b"%d-%d" % MIN_ID
+    while place:
+        try:
+            count, place = await client.call(
+                Effect.FREE, b"trim", request.stream, removed, place, *words
+            )
+        except Fault as fault:
+            if removed and fault.name == "StreamNotFound":  # it was deleted meanwhile
+                break
+            raise
+        removed += count
+    return removed
+
+
+async def retain(client: Client, stream: bytes) -> None:
+    """Remove what the retention of a stream does not keep.
+
+    Raises:
+        Fault: the stream does not exist.
+    """
+    while await client.call(Effect.FREE, b"retain", stream):
+        pass
+
+
+async def delete(client: Client, request: Delete) -> list[Deletion]:
+    """Delete entries (XDEL, XDELEX). A long list is done in parts."""
+    ids = [b"%d-%d" % entry_id for entry_id in request.ids]
+    outcomes: list[Deletion] = []
+    while True:
+        portion = ids[len(outcomes) : len(outcomes) + _DELETED_AT_ONCE]
+        try:
+            reply = await client.call(
+                Effect.FREE, b"delete", request.stream, request.references.value, *portion
+            )
+        except Fault as fault:
+            if outcomes and fault.name == "StreamNotFound":  # it was deleted meanwhile
+                return outcomes + [Deletion.NOT_FOUND] * (len(ids) - len(outcomes))
+            raise
+        outcomes += [Deletion(outcome.decode()) for outcome in reply]
+        if len(outcomes) >= len(ids):
+            return outcomes
+
+
+PERFORMERS: Performers = {
+    Add: add,
+    Trim: trim,
+    Delete: delete,
+}

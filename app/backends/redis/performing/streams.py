@@ -1,7 +1,142 @@
-"""Streams: describe, create, change and delete them."""
+"""Streams: list, describe, create, change, delete."""
 
 from __future__ import annotations
 
-from headgate.app.backends.redis.performing import Performers
+import asyncio
+from collections.abc import Sequence
+from typing import Any
 
-PERFORMERS: Performers = {}
+from msgspec import UNSET, UnsetType
+from redis.crc import key_slot
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import Fault, read_id
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing.entries import retain
+from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
+from headgate.app.backends.redis.performing.names import first_names
+from headgate.engine.config import StreamConfig
+from headgate.engine.replies import Created, StreamInfo
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DescribeStream,
+    ListStreams,
+    UpdateStream,
+)
+
+_DESCRIBED_AT_ONCE = 100
+
+
+async def describe_stream(client: Client, request: DescribeStream) -> StreamInfo:
+    """Describe a stream (XINFO STREAM)."""
+    return await describe(client, request.stream)
+
+
+async def describe(client: Client, stream: bytes) -> StreamInfo:
+    """Describe a stream. A stream that another client has made gets its epoch now.
+
+    Raises:
+        Fault: the stream does not exist.
+    """
+    row = await client.call(Effect.READ, b"describe", stream)
+    if row[0] is None:
+        row = await client.call(Effect.FREE, b"identify", stream)
+    return _info(stream, row)
+
+
+def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
+    epoch, *config, length, chunk_count, first, last, deleted, trimmed, added, group_count = row
+    return StreamInfo(
+        name=stream,
+        epoch=int(epoch),
+        config=StreamConfig(*(None if value is None else int(value) for value in config)),
+        length=length,
+        chunk_count=chunk_count,
+        first_id=read_id(first),
+        last_id=read_id(last),
+        max_deleted_id=read_id(deleted),
+        trimmed_through=read_id(trimmed),
+        entries_added=added,
+        group_count=group_count,
+    )
+
+
+async def list_streams(client: Client, request: ListStreams) -> list[StreamInfo]:
+    """Describe streams whose names start with a prefix and are shown, in byte order."""
+    infos: list[StreamInfo] = []
+    after = request.after
+    while len(infos) < request.limit:
+        wanted = request.limit - len(infos)
+        names = await first_names(client, wanted, request.prefix, after, request.only)
+        for start in range(0, len(names), _DESCRIBED_AT_ONCE):
+            portion = names[start : start + _DESCRIBED_AT_ONCE]
+            described = await asyncio.gather(*(_described(client, name) for name in portion))
+            infos += [info for info in described if info is not None]
+        if len(names) < wanted:
+            break
+        after = names[-1]  # some of them may be gone, so that more are wanted
+    return infos
+
+
+async def _described(client: Client, stream: bytes) -> StreamInfo | None:
+    try:
+        return await describe(client, stream)
+    except Fault:  # it was deleted meanwhile
+        return None
+
+
+async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
+    """Create an empty stream, unless it exists with the same configuration."""
+    config, stream = request.config, request.stream
+    if config.max_age_ms is not None:
+        await govern(client, stream)
+    words = [_word(value) for value in _settings(config)]
+    epoch = _word(request.epoch)
+    is_new, row = await client.call(Effect.WRITE, b"create", stream, *words, epoch)
+    return Created(bool(is_new), _info(stream, row))
+
+
+async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
+    """Change a stream's configuration. What it no longer allows is removed at once."""
+    patch, stream = request.config, request.stream
+    if isinstance(patch.max_age_ms, int):
+        await govern(client, stream)
+    words = [b"=" if value is UNSET else _word(value) for value in _settings(patch)]
+    row = await client.call(Effect.FREE, b"configure", stream, *words, *KEY_DEFAULTS)
+    info = _info(stream, row)
+    if info.config.retains:
+        await retain(client, stream)
+        info = await describe(client, stream)
+    return info
+
+
+def _settings(config: Any) -> tuple[int | UnsetType | None, ...]:
+    return (
+        config.max_length,
+        config.max_age_ms,
+        config.idempotency_window_ms,
+        config.idempotency_max,
+    )
+
+
+def _word(value: int | UnsetType | None) -> bytes:
+    return b"" if value is None or value is UNSET else b"%d" % value
+
+
+async def govern(client: Client, stream: bytes) -> None:
+    """Note that housekeeping has to look at a stream."""
+    index = client.names.side_index(b"governed")
+    [reply] = await client.execute_together(
+        key_slot(index), [(b"SADD", index, stream)], changes=True
+    )
+    if isinstance(reply, Exception):
+        raise reply
+
+
+PERFORMERS: Performers = {
+    ListStreams: list_streams,
+    DescribeStream: describe_stream,
+    CreateStream: create_stream,
+    UpdateStream: update_stream,
+}

@@ -1,0 +1,83 @@
+-- Ranges: read entries.
+
+local read_range
+
+do
+  -- How the walk through a range begins. Pages grow while entries are small.
+  local PAGE_FIRST, PAGE_MAX, PAGE_BYTES = 16, 500, 256 * 1024
+
+  -- Read entries of a range.
+  --
+  -- first, last: the bounds, as XRANGE or, with `is_reverse`, as XREVRANGE takes them.
+  -- count_max, bytes_max, parts_max: how many entries, how many bytes of names and values, and how
+  -- many names and values at most. The first entry is always returned.
+  -- Returns the entries, and whether the range has no more.
+  read_range = function(key, first, last, is_reverse, count_max, bytes_max, parts_max)
+    local command = is_reverse and 'XREVRANGE' or 'XRANGE'
+    local entries, count, bytes, parts = {}, 0, 0, 0
+    local page = PAGE_FIRST
+    while count < count_max do
+      local asked = math.min(page, count_max - count)
+      local portion = redis.call(command, key, first, last, 'COUNT', asked)
+      for at = 1, #portion do
+        local fields = portion[at][2]
+        for place = 1, #fields do
+          bytes = bytes + #fields[place]
+        end
+        parts = parts + #fields
+        if count > 0 and (bytes > bytes_max or parts > parts_max) then
+          return entries, false
+        end
+        count = count + 1
+        entries[count] = portion[at]
+      end
+      if #portion < asked or entries[count][1] == MAX_ID then
+        return entries, true
+      end
+      first = '(' .. entries[count][1]
+      page = math.max(1, math.min(page * 8, PAGE_MAX, math.floor(PAGE_BYTES * count / (bytes + 1))))
+    end
+    return entries, false
+  end
+
+  -- Read entries. Arguments: the bounds, '1' for descending order, how many entries, bytes, and
+  -- names and values at most. Reply: the entries, and whether there may be more.
+  operations.range = function(call)
+    local first, last, reverse, count_max, bytes_max, parts_max = unpack(call.args)
+    if redis.call('EXISTS', call.key) == 0 then
+      return fault('StreamNotFound')
+    end
+    local entries, is_all = read_range(
+      call.key, first, last, reverse == '1',
+      tonumber(count_max), tonumber(bytes_max), tonumber(parts_max)
+    )
+    return { entries, is_all and 0 or 1 }
+  end
+
+  -- Read what comes after an id. Arguments: the id, or '$' for the last id, or '+' for the last
+  -- entry; how many entries, bytes, and names and values at most.
+  -- Reply: nil if there is no stream; otherwise the id after which was read, the last id, the
+  -- greatest id that was trimmed, the entries, whether there may be more.
+  operations.read = function(call)
+    local after, count_max, bytes_max, parts_max = unpack(call.args)
+    local info = stream_info(call)
+    if not info then
+      return false
+    end
+    local last_id = info['last-generated-id']
+    local trimmed = streams.known(call, last_id)[1] or MIN_ID
+    count_max, bytes_max = tonumber(count_max), tonumber(bytes_max)
+    parts_max = tonumber(parts_max)
+    local entries, is_all = {}, true
+    if after == '+' then
+      entries = redis.call('XREVRANGE', call.key, '+', '-', 'COUNT', math.min(count_max, 1))
+      after = MIN_ID
+    elseif after == '$' then
+      after = last_id
+    elseif count_max > 0 and info.length > 0 and compare_ids(last_id, after) > 0 then
+      local low = after == MIN_ID and '-' or '(' .. after
+      entries, is_all = read_range(call.key, low, '+', false, count_max, bytes_max, parts_max)
+    end
+    return { after, last_id, trimmed, entries, is_all and 0 or 1 }
+  end
+end

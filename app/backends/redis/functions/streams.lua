@@ -1,0 +1,303 @@
+-- Streams: describe, create, change, rename, delete; and the side keys that go with them.
+
+local streams = {}
+
+-- The kinds of side keys of a stream and of a group. `outbox` is missing: what is in it has left
+-- the stream, and is still to be relayed.
+local KINDS = {
+  'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed', 'redriven',
+}
+local GROUP_KINDS = { 'group', 'released' }
+local PRODUCER_KINDS = { 'keys', 'key_times' }
+
+-- The kinds that expire by themselves.
+local EXPIRES = { producers = true, keys = true, key_times = true }
+
+-- Before the name of a group, in a field of `meta`: the group has side keys.
+local GROUP_MARK = 'group:'
+
+-- Keys removed, or renamed, by one command. Lua has room for about 8,000 arguments.
+local KEYS_AT_ONCE = 1000
+
+local CONFIG = { 'max_length', 'max_age_ms', 'idempotency_window_ms', 'idempotency_max' }
+
+-- A function that returns side keys, of the two parts that all side keys of a stream have.
+local function side_of(head, tail)
+  return function(kind, name)
+    local key = head .. kind .. tail
+    return name and key .. ':' .. name or key
+  end
+end
+
+do
+  -- The side keys that a stream may have, as pairs of a kind and the name of a group or producer.
+  local function side_names(call)
+    local names = {}
+    for _, kind in ipairs(KINDS) do
+      names[#names + 1] = { kind }
+    end
+    for _, field in ipairs(redis.call('HKEYS', call.side('meta'))) do
+      if string.sub(field, 1, #GROUP_MARK) == GROUP_MARK then
+        for _, kind in ipairs(GROUP_KINDS) do
+          names[#names + 1] = { kind, string.sub(field, #GROUP_MARK + 1) }
+        end
+      end
+    end
+    for _, producer in ipairs(redis.call('ZRANGE', call.side('producers'), 0, -1)) do
+      for _, kind in ipairs(PRODUCER_KINDS) do
+        names[#names + 1] = { kind, producer }
+      end
+    end
+    return names
+  end
+
+  -- Note that a group has side keys, so that they go with the stream.
+  function streams.note_group(call, group)
+    redis.call('HSET', call.side('meta'), GROUP_MARK .. group, '')
+  end
+
+  -- Remove all side keys of a stream: it is gone, or about to go.
+  function streams.drop_side_keys(call)
+    local names = side_names(call)
+    for first = 1, #names, KEYS_AT_ONCE do
+      local keys = {}
+      for at = first, math.min(first + KEYS_AT_ONCE - 1, #names) do
+        keys[#keys + 1] = call.side(unpack(names[at]))
+      end
+      redis.call('UNLINK', unpack(keys))
+    end
+  end
+
+  -- Let the side keys expire when the stream does, or never. Idempotency keys do so by themselves.
+  local function expire_side_keys(call)
+    local at_ms = redis.call('PEXPIRETIME', call.key)
+    for _, pair in ipairs(side_names(call)) do
+      local kind, name = unpack(pair)
+      if not EXPIRES[kind] then
+        if at_ms > 0 then
+          redis.call('PEXPIREAT', call.side(kind, name), string.format('%.0f', at_ms))
+        else
+          redis.call('PERSIST', call.side(kind, name))
+        end
+      end
+    end
+  end
+
+  -- Let a side key that was just created expire when its stream does.
+  function streams.expire_alike(call, side_key)
+    local at_ms = redis.call('PEXPIRETIME', call.key)
+    if at_ms > 0 then
+      redis.call('PEXPIREAT', side_key, string.format('%.0f', at_ms))
+    end
+  end
+
+  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil or
+  -- '' is a new one.
+  function streams.begin(call, epoch)
+    streams.drop_side_keys(call)
+    if not epoch or epoch == '' then
+      epoch = now_us()
+    end
+    redis.call('HSET', call.side('meta'), 'epoch', epoch)
+  end
+
+  -- Create a stream without entries.
+  function streams.create_empty(call)
+    redis.call('XGROUP', 'CREATE', call.key, 'new', '0-0', 'MKSTREAM')
+    redis.call('XGROUP', 'DESTROY', call.key, 'new')
+  end
+
+  -- What `meta` has in some fields. If the last id of the stream is below what was trimmed, another
+  -- client has deleted the stream and created it again: then nothing is known.
+  function streams.known(call, last_id, ...)
+    local known = redis.call('HMGET', call.side('meta'), 'trimmed', ...)
+    if known[1] and compare_ids(last_id, known[1]) < 0 then
+      return {}, true
+    end
+    return known, false
+  end
+
+  -- Describe a stream; nil if there is none. With `is_kept`, side keys of an earlier stream are
+  -- dropped, and a stream without an epoch gets one.
+  local function described(call, is_kept)
+    local info = stream_info(call)
+    if not info then
+      return nil
+    end
+    local last_id = info['last-generated-id']
+    local known, is_stale = streams.known(call, last_id, 'epoch', unpack(CONFIG))
+    local trimmed, epoch = known[1] or MIN_ID, known[2] or false
+    if is_kept and not epoch then
+      if is_stale then
+        streams.drop_side_keys(call)
+      end
+      epoch = now_us()
+      redis.call('HSET', call.side('meta'), 'epoch', epoch)
+      streams.expire_alike(call, call.side('meta'))
+    end
+    return {
+      epoch, known[3] or false, known[4] or false, known[5] or false, known[6] or false,
+      info.length, info['radix-tree-keys'], info['recorded-first-entry-id'], last_id,
+      info['max-deleted-entry-id'], trimmed, info['entries-added'], info.groups,
+    }
+  end
+
+  -- Describe the stream. The epoch is nil if it has none yet.
+  operations.describe = function(call)
+    return described(call, false) or fault('StreamNotFound')
+  end
+
+  -- The same; a stream that has no epoch yet gets one.
+  operations.identify = function(call)
+    return described(call, true) or fault('StreamNotFound')
+  end
+
+  -- Create an empty stream. Arguments: the four settings ('' is none), the epoch ('' is a new one).
+  -- Reply: whether it is new, and its description.
+  operations.create = function(call)
+    local args = call.args
+    local present = described(call, true)
+    if present then
+      for at = 1, #CONFIG do
+        if (present[at + 1] or '') ~= args[at] then
+          return fault('StreamExists')
+        end
+      end
+      return { 0, present }
+    end
+    streams.begin(call, args[#CONFIG + 1])
+    streams.create_empty(call)
+    for at, field in ipairs(CONFIG) do
+      if args[at] ~= '' then
+        redis.call('HSET', call.side('meta'), field, args[at])
+      end
+    end
+    return { 1, described(call, true) }
+  end
+
+  -- Change the settings. Arguments: each of the four ('' is none, '=' leaves it as it is), and how
+  -- long idempotency keys are valid and how many a producer may have where a stream does not say.
+  -- The retention takes effect with `retain`. Reply: the description.
+  operations.configure = function(call)
+    local args, meta = call.args, call.side('meta')
+    local present = described(call, true)
+    if not present then
+      return fault('StreamNotFound')
+    end
+    local is_changed = {}
+    for at, field in ipairs(CONFIG) do
+      local before, after = present[at + 1] or '', args[at]
+      if after ~= '=' and after ~= before then
+        is_changed[at] = true
+        if after == '' then
+          redis.call('HDEL', meta, field)
+        else
+          redis.call('HSET', meta, field, after)
+        end
+      end
+    end
+    for at = 3, 4 do
+      local before, after = present[at + 1] or args[at + 2], args[at]
+      if is_changed[at] and before ~= (after == '' and args[at + 2] or after) then
+        idempotency.forget_all(call)
+        break
+      end
+    end
+    return described(call, true)
+  end
+
+  -- Check that the stream has a group. Arguments: the group.
+  operations.require_group = function(call)
+    local rows = redis.pcall('XPENDING', call.key, call.args[1], '-', '+', 1)
+    if rows.err and string.find(rows.err, 'NOGROUP', 1, true) then
+      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+    end
+    return rows.err and rows or 1
+  end
+
+  -- Delete the stream. Reply: whether it existed.
+  operations.delete_stream = function(call)
+    streams.drop_side_keys(call)
+    return redis.call('UNLINK', call.key)
+  end
+
+  -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
+  -- the new name. A stream that has the new name is deleted.
+  operations.rename = function(call)
+    if not stream_info(call) then
+      return fault('StreamNotFound')
+    end
+    local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
+    streams.drop_side_keys(target)
+    for _, pair in ipairs(side_names(call)) do
+      local kind, name = unpack(pair)
+      if redis.call('EXISTS', call.side(kind, name)) == 1 then
+        redis.call('RENAME', call.side(kind, name), target.side(kind, name))
+      end
+    end
+    redis.call('RENAME', call.key, target.key)
+    return 1
+  end
+
+  -- Set when the stream expires. Arguments: in how many milliseconds, and options of PEXPIRE.
+  -- Reply: whether the time was set.
+  operations.expire = function(call)
+    if not stream_info(call) then
+      return fault('StreamNotFound')
+    end
+    local is_set = redis.call('PEXPIRE', call.key, unpack(call.args))
+    if is_set == 1 then
+      if redis.call('EXISTS', call.key) == 0 then
+        streams.drop_side_keys(call)
+      else
+        expire_side_keys(call)
+      end
+    end
+    return is_set
+  end
+
+  -- Remove the expiry of the stream. Reply: whether it had one.
+  operations.persist = function(call)
+    if not stream_info(call) then
+      return fault('StreamNotFound')
+    end
+    local is_removed = redis.call('PERSIST', call.key)
+    if is_removed == 1 then
+      expire_side_keys(call)
+    end
+    return is_removed
+  end
+
+  -- Set the counters. Arguments: the last id, entries added ('' leaves it), the greatest deleted id.
+  operations.set_counters = function(call)
+    local last_id, added, deleted = unpack(call.args)
+    local info = stream_info(call)
+    if not info then
+      return fault('StreamNotFound')
+    end
+    if compare_ids(last_id, info['max-deleted-entry-id']) < 0 then
+      return fault('CounterTooLow', 'last_id', 'max_deleted_id')
+    end
+    local newest = info['last-entry']
+    if newest and compare_ids(last_id, newest[1]) < 0 then
+      return fault('CounterTooLow', 'last_id', 'newest')
+    end
+    if added ~= '' and info.length > tonumber(added) then
+      return fault('CounterTooLow', 'entries_added', 'length')
+    end
+    local known = streams.known(call, info['last-generated-id'])
+    if known[1] and compare_ids(last_id, known[1]) < 0 then
+      redis.call('HSET', call.side('meta'), 'trimmed', last_id)
+    end
+    if added == '' then
+      added = string.format('%.0f', info['entries-added'])
+    end
+    if deleted == MIN_ID then
+      deleted = info['max-deleted-entry-id']
+    end
+    redis.call(
+      'XSETID', call.key, last_id, 'ENTRIESADDED', added, 'MAXDELETEDID', deleted
+    )
+    return 1
+  end
+end

@@ -1,0 +1,117 @@
+"""Keyspace: what only Redis commands ask for."""
+
+from __future__ import annotations
+
+from redis.exceptions import ResponseError
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
+from headgate.app.backends.redis.performing.names import now_ms, ttl_ms
+from headgate.engine.errors import Invalid, NotSupported, StreamNotFound
+from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX
+from headgate.engine.replies import StreamDefaults
+from headgate.engine.requests.keyspace import (
+    ChangeDefaults,
+    ExpireStream,
+    GetDefaults,
+    PersistStream,
+    RenameStream,
+    RequireGroups,
+    SetCounters,
+    TellTime,
+    TimeToLive,
+)
+
+
+async def tell_time(client: Client, request: TellTime) -> int:
+    """Return the unix time of a server, in milliseconds (TIME)."""
+    del request
+    return await now_ms(client)
+
+
+async def require_groups(client: Client, request: RequireGroups) -> None:
+    """Raise `GroupNotFound` for the first of the streams that has no such group."""
+    for stream in request.streams:
+        with as_stream_errors(stream, request.group):
+            await client.call(Effect.READ, b"require_group", stream, request.group)
+
+
+async def rename_stream(client: Client, request: RenameStream) -> None:
+    """Rename a stream (RENAME). Both names must be in one slot of the cluster."""
+    source, target = client.names.of(request.stream), client.names.of(request.to)
+    if request.stream == request.to:
+        await client.call(Effect.READ, b"describe", request.stream)
+        return
+    if client.is_cluster and source.slot != target.slot:
+        raise NotSupported("a new name in another slot of the cluster")
+    await client.call_at(Effect.FREE, b"rename", [source, target], target.head, target.tail)
+
+
+async def expire_stream(client: Client, request: ExpireStream) -> bool:
+    """Set when a stream expires, if the conditions hold (PEXPIRE)."""
+    options = []
+    if request.if_none:
+        options = [b"NX"]
+    else:
+        options += [b"XX"] if request.if_set else []
+        options += [b"GT"] if request.if_later else [b"LT"] if request.if_earlier else []
+    try:
+        return bool(
+            await client.call(Effect.FREE, b"expire", request.stream, request.ttl_ms, *options)
+        )
+    except ResponseError as error:
+        if "invalid expire time" in str(error) or "not an integer" in str(error):
+            raise Invalid("the time is out of range", location=("ttl_ms",)) from None
+        raise
+
+
+async def persist_stream(client: Client, request: PersistStream) -> bool:
+    """Remove the expiry of a stream (PERSIST)."""
+    return bool(await client.call(Effect.FREE, b"persist", request.stream))
+
+
+async def time_to_live(client: Client, request: TimeToLive) -> int | None:
+    """Return in how many milliseconds a stream expires (PTTL)."""
+    left_ms = await ttl_ms(client, request.stream)
+    if left_ms == -2:
+        raise StreamNotFound(request.stream)
+    return None if left_ms < 0 else left_ms
+
+
+async def set_counters(client: Client, request: SetCounters) -> None:
+    """Set a stream's counters (XSETID)."""
+    added = b"" if request.entries_added is None else request.entries_added
+    words = (str(request.last_id), added, str(request.max_deleted_id))
+    await client.call(Effect.FREE, b"set_counters", request.stream, *words)
+
+
+async def get_defaults(client: Client, request: GetDefaults) -> StreamDefaults:
+    """Return what holds for streams that say nothing themselves (CONFIG GET stream-*)."""
+    del client, request
+    return StreamDefaults(CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, *KEY_DEFAULTS)
+
+
+async def change_defaults(client: Client, request: ChangeDefaults) -> None:
+    """Refuse to change what holds for all streams: every gateway would have to know of it.
+
+    Raises:
+        NotSupported: always.
+    """
+    del client, request
+    raise NotSupported("changes of what holds for all streams")
+
+
+PERFORMERS: Performers = {
+    TellTime: tell_time,
+    RequireGroups: require_groups,
+    RenameStream: rename_stream,
+    ExpireStream: expire_stream,
+    PersistStream: persist_stream,
+    TimeToLive: time_to_live,
+    SetCounters: set_counters,
+    GetDefaults: get_defaults,
+    ChangeDefaults: change_defaults,
+}

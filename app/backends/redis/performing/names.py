@@ -1,0 +1,209 @@
+"""Names: which streams there are. The servers are searched, as they have no list in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from heapq import nsmallest
+from itertools import takewhile
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.engine.replies import KeyspaceInfo, NamePage
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    DeleteAll,
+    DeleteStreams,
+    DescribeKeyspace,
+    ListNames,
+    ScanNames,
+)
+from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.streams import DeleteStream
+
+_KEYS_AT_ONCE = 1_000
+"""Keys that a server looks at before other commands run (SCAN COUNT)."""
+
+_NAMES_AT_ONCE = 500
+"""Streams that are asked about, or deleted, before other requests run."""
+
+
+async def first_names(
+    client: Client,
+    limit: int | None,
+    prefix: bytes = b"",
+    after: bytes | None = None,
+    only: NameFilter | None = None,
+) -> list[bytes]:
+    """Return the first names in byte order. No more names than these are kept meanwhile.
+
+    Args:
+        client: sends the commands.
+        limit: how many; None: all.
+        prefix: what they begin with.
+        after: only names behind this one.
+        only: which may be shown; None: all.
+    """
+    kept: set[bytes] = set()
+    async for names in _pages(client, prefix, only):
+        kept.update(name for name in names if after is None or name > after)
+        if limit is not None and len(kept) > limit + _KEYS_AT_ONCE:
+            kept = set(nsmallest(limit, kept))
+    return sorted(kept) if limit is None else nsmallest(limit, kept)
+
+
+async def _pages(
+    client: Client, prefix: bytes = b"", only: NameFilter | None = None
+) -> AsyncIterator[list[bytes]]:
+    """Yield the names of streams in no order; a name may come twice."""
+    shown = _Shown(prefix, only)
+    if not shown.starts:
+        for at in range(0, len(shown.names), _NAMES_AT_ONCE):
+            names = shown.names[at : at + _NAMES_AT_ONCE]
+            exist = await asyncio.gather(*(exists(client, name) for name in names))
+            yield [name for name, is_there in zip(names, exist, strict=True) if is_there]
+        return
+    pattern = client.names.pattern(shown.stem)
+    for address in await client.known():
+        cursor: bytes | int = 0
+        while True:
+            cursor, keys = await client.execute_at(
+                address,
+                *(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _KEYS_AT_ONCE, b"TYPE", b"stream"),
+                changes=False,
+            )
+            names = [client.names.name(key) for key in keys if client.names.is_stream(key)]
+            yield [name for name in names if shown.shows(name)]
+            if not int(cursor):
+                break
+
+
+class _Shown:
+    """Which names are asked for, and may be shown."""
+
+    def __init__(self, prefix: bytes, only: NameFilter | None) -> None:
+        self._prefix = prefix
+        prefixes = (b"",) if only is None else only.prefixes
+        names = () if only is None else only.names
+        # The longer of two prefixes says it all, if it begins with the other.
+        self.starts = tuple(
+            max(prefix, each, key=len)
+            for each in prefixes
+            if prefix.startswith(each) or each.startswith(prefix)
+        )
+        self.names = sorted(name for name in names if name.startswith(prefix))
+        self._names = frozenset(self.names)
+
+    @property
+    def stem(self) -> bytes:
+        """Return what all names begin with."""
+        beginnings = [*self.starts, *self.names]
+        pairs = zip(min(beginnings), max(beginnings), strict=False)
+        return bytes(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def shows(self, name: bytes) -> bool:
+        """Tell whether a name is one of them."""
+        return name.startswith(self.starts) or name in self._names
+
+
+async def exists(client: Client, stream: bytes) -> bool:
+    """Tell whether there is a stream of this name."""
+    kind = await client.execute(stream, b"TYPE", client.names.of(stream).key, changes=False)
+    return bytes(kind) == b"stream"
+
+
+async def list_names(client: Client, request: ListNames) -> list[bytes]:
+    """Return the names of all streams, in byte order (KEYS)."""
+    return await first_names(client, None, only=request.only)
+
+
+async def scan_names(client: Client, request: ScanNames) -> NamePage:
+    """Return names after a cursor, which is the number of names before it (SCAN)."""
+    end = request.cursor + request.count
+    names = await first_names(client, end + 1, only=request.only)
+    return NamePage(names[request.cursor : end], end if len(names) > end else 0)
+
+
+async def count_streams(client: Client, request: CountStreams) -> int:
+    """Count streams (EXISTS, DBSIZE).
+
+    A server that changes the size of its table may show a stream twice. Then it counts twice.
+    """
+    if request.streams is None:
+        return sum([len(names) async for names in _pages(client, only=request.only)])
+    return await _sum_of(client, request.streams)
+
+
+async def _sum_of(client: Client, streams: Sequence[bytes]) -> int:
+    count = 0
+    for at in range(0, len(streams), _NAMES_AT_ONCE):
+        names = streams[at : at + _NAMES_AT_ONCE]
+        count += sum(await asyncio.gather(*(exists(client, name) for name in names)))
+    return count
+
+
+async def describe_keyspace(client: Client, request: DescribeKeyspace) -> KeyspaceInfo:
+    """Count the streams, and those of them that expire."""
+    del request
+    count, ttls = 0, list[int]()
+    async for names in _pages(client):
+        count += len(names)
+        replies = await asyncio.gather(*(ttl_ms(client, name) for name in names))
+        ttls += [ttl for ttl in replies if ttl >= 0]
+    average_ms = sum(ttls) // len(ttls) if ttls else 0
+    return KeyspaceInfo(await now_ms(client), count, len(ttls), average_ms)
+
+
+async def ttl_ms(client: Client, stream: bytes) -> int:
+    """Return in how many milliseconds a stream expires; -1: it does not; -2: there is none."""
+    key = client.names.of(stream).key
+    return int(await client.execute(stream, b"PTTL", key, changes=False))
+
+
+async def now_ms(client: Client) -> int:
+    """Return the unix time of a server, in milliseconds."""
+    [address, *_] = await client.known()
+    seconds, micros = await client.execute_at(address, b"TIME", changes=False)
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def delete_stream(client: Client, request: DeleteStream) -> bool:
+    """Delete a stream with its groups (DEL)."""
+    return await delete(client, request.stream)
+
+
+async def delete(client: Client, stream: bytes) -> bool:
+    """Delete a stream and all that belongs to it; tell whether it existed."""
+    return bool(await client.call(Effect.FREE, b"delete_stream", stream))
+
+
+async def delete_streams(client: Client, request: DeleteStreams) -> int:
+    """Delete streams with their groups (DEL), some at a time; return how many existed."""
+    return await _delete(client, list(dict.fromkeys(request.streams)))
+
+
+async def delete_all(client: Client, request: DeleteAll) -> None:
+    """Delete all streams (FLUSHALL), some at a time. What is not ours stays."""
+    del request
+    async for names in _pages(client):
+        await _delete(client, names)
+
+
+async def _delete(client: Client, streams: Sequence[bytes]) -> int:
+    count = 0
+    for at in range(0, len(streams), _NAMES_AT_ONCE):
+        names = streams[at : at + _NAMES_AT_ONCE]
+        count += sum(await asyncio.gather(*(delete(client, name) for name in names)))
+    return count
+
+
+PERFORMERS: Performers = {
+    ListNames: list_names,
+    ScanNames: scan_names,
+    CountStreams: count_streams,
+    DescribeKeyspace: describe_keyspace,
+    DeleteStream: delete_stream,
+    DeleteStreams: delete_streams,
+    DeleteAll: delete_all,
+}

@@ -1,0 +1,211 @@
+"""Ranges: read entries, by range or after a cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import read_id
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.engine.entry import MIN_ID, Entry
+from headgate.engine.errors import ReplyTooLarge, StreamNotFound
+from headgate.engine.replies import StreamRead, gap_after
+from headgate.engine.requests.entries import Budget, From, Range, Read, StreamCursor
+from headgate.engine.room import ReadRoom, ReplyRoom
+
+_ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
+"""What one call reads at most, so that the server is soon free for others."""
+
+_STREAMS_AT_ONCE = 16
+"""Streams that a read with a budget reads at once. It may not need the last of them."""
+
+
+async def range_(client: Client, request: Range) -> list[Entry]:
+    """Return entries of a range (XRANGE, XREVRANGE). A long range is read in parts."""
+    low, high = (b"%d-%d" % bound for bound in (request.start, request.end))
+    limit, entries_max = request.limit, request.entries_max
+    if request.whole and entries_max is not None:
+        limit = entries_max + 1 if limit is None else min(limit, entries_max + 1)
+    run = _Run(client, request.stream, limit, ReadRoom(request.size_bytes_max))
+    await run.read(low, high, is_reverse=request.reverse)
+    entries = run.entries
+    if not request.whole:
+        return entries
+    is_long = entries_max is not None and len(entries) > entries_max
+    if is_long or await run.is_cut(low, high, is_reverse=request.reverse):
+        raise ReplyTooLarge("entries", len(entries) if entries_max is None else entries_max)
+    return entries
+
+
+class _Run:
+    """Entries of a stream that follow each other, as many as there is room for."""
+
+    def __init__(self, client: Client, stream: bytes, limit: int | None, room: ReadRoom) -> None:
+        self.entries: list[Entry] = []
+        self._client = client
+        self._stream = stream
+        self._limit = limit
+        self._room = room
+        self._is_whole = False  # the range has no more
+
+    @property
+    def bounds(self) -> tuple[int, int, int]:
+        """Return what the next call may read: entries, bytes, names and values."""
+        left = _ENTRIES_AT_ONCE if self._limit is None else self._limit - len(self.entries)
+        room = self._room
+        if room.bytes_left is None:
+            return min(left, _ENTRIES_AT_ONCE), _BYTES_AT_ONCE, _PARTS_AT_ONCE
+        return (
+            min(left, _ENTRIES_AT_ONCE),
+            max(min(room.bytes_left, _BYTES_AT_ONCE), 0),
+            max(min(room.parts_left, _PARTS_AT_ONCE), 0),
+        )
+
+    def take(self, rows: Sequence[Any], *, has_more: bool) -> bool:
+        """Take in what a call has read; tell whether to read on."""
+        entries = self.entries
+        for entry_id, fields in rows:
+            if not self._room.take(fields, is_first=not entries):
+                return False
+            entries.append(Entry(read_id(entry_id), tuple(fields)))
+        self._is_whole = not has_more
+        is_full = self._limit is not None and len(entries) >= self._limit
+        return has_more and not is_full and not self._room.is_spent
+
+    async def read(self, low: bytes, high: bytes, *, is_reverse: bool = False) -> None:
+        """Read a range, in descending order if `is_reverse`."""
+        first, last = (high, low) if is_reverse else (low, high)
+        reverse = b"1" if is_reverse else b""
+        while True:
+            rows, has_more = await self._client.call(
+                Effect.READ, b"range", self._stream, first, last, reverse, *self.bounds
+            )
+            if not self.take(rows, has_more=bool(has_more)):
+                return
+            first = b"(" + rows[-1][0]
+
+    async def is_cut(self, low: bytes, high: bytes, *, is_reverse: bool) -> bool:
+        """Tell whether the range has more entries, and the limit would allow them."""
+        is_full = self._limit is not None and len(self.entries) >= self._limit
+        if self._is_whole or is_full or not self.entries:
+            return False
+        last = b"(%d-%d" % self.entries[-1].id
+        following = _Run(self._client, self._stream, 1, ReadRoom(None))
+        await following.read(
+            low if is_reverse else last, last if is_reverse else high, is_reverse=is_reverse
+        )
+        return bool(following.entries)
+
+
+async def freeze(client: Client, cursors: Sequence[StreamCursor]) -> tuple[StreamCursor, ...]:
+    """Replace each cursor at `From.NOW` by the stream's present last id.
+
+    So a read that waits does not miss entries.
+    """
+    return tuple(await asyncio.gather(*(_frozen(client, cursor) for cursor in cursors)))
+
+
+async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
+    if cursor.after is not From.NOW:
+        return cursor
+    reply = await client.call(Effect.READ, b"read", cursor.stream, b"$", 0, 0, 0)
+    return StreamCursor(cursor.stream, MIN_ID if reply is None else read_id(reply[0]))
+
+
+async def read_once(client: Client, request: Read) -> list[StreamRead]:
+    """Read after each cursor, without waiting (XREAD)."""
+    if request.budget is not None:
+        return await _read_in_order(client, request, request.budget)
+    left = ReadRoom(request.size_bytes_max)
+    share = left.share(len(request.cursors))
+    rooms = [share.share(1) for _ in request.cursors]
+    results = await _read_all(client, request.cursors, request.limit, rooms)
+    reads: list[StreamRead] = []
+    for cursor, read, room in zip(request.cursors, results, rooms, strict=True):
+        checked = _checked(request, cursor, read)
+        if left.is_spent and any(before.entries for before in reads):
+            checked = _shortened(checked, 0)
+        else:
+            left.take_what_went(share, room)
+        reads.append(checked)
+    return reads
+
+
+async def _read_in_order(client: Client, request: Read, budget: Budget) -> list[StreamRead]:
+    """Read stream by stream until the budget is used up; the others are not in the reply."""
+    reads: list[StreamRead] = []
+    left = ReplyRoom(budget)
+    for start in range(0, len(request.cursors), _STREAMS_AT_ONCE):
+        cursors = request.cursors[start : start + _STREAMS_AT_ONCE]
+        if not left.count:
+            break
+        rooms = [ReadRoom(budget.size_bytes_max) for _ in cursors]
+        results = await _read_all(client, cursors, left.limit(request.limit), rooms)
+        for cursor, result in zip(cursors, results, strict=True):
+            if not left.count:
+                break
+            read = _shortened(_checked(request, cursor, result), left.limit(request.limit))
+            reads.append(_shortened(read, left.take(read.entries)))
+    return reads
+
+
+def _checked(request: Read, cursor: StreamCursor, read: StreamRead | None) -> StreamRead:
+    """Return what was read; of a missing stream nothing, if it may be missing."""
+    if read is not None:
+        return read
+    if not request.missing_ok:
+        raise StreamNotFound(cursor.stream)
+    after = MIN_ID if isinstance(cursor.after, From) else cursor.after
+    return StreamRead(cursor.stream, [], after, MIN_ID, None, after)
+
+
+def _shortened(read: StreamRead, count: int) -> StreamRead:
+    """Return only the first entries of what was read."""
+    if count >= len(read.entries):
+        return read
+    return _stream_read(read, read.entries[:count])
+
+
+def _stream_read(read: StreamRead, entries: list[Entry]) -> StreamRead:
+    behind = read.after if read.gap is None else read.gap.through
+    return read._replace(entries=entries, next_after=entries[-1].id if entries else behind)
+
+
+async def _read_all(
+    client: Client, cursors: Sequence[StreamCursor], limit: int | None, rooms: Sequence[ReadRoom]
+) -> Sequence[StreamRead | None]:
+    if len(cursors) == 1:  # as most reads are
+        return [await _read_stream(client, cursors[0], limit, rooms[0])]
+    return await asyncio.gather(
+        *(
+            _read_stream(client, cursor, limit, room)
+            for cursor, room in zip(cursors, rooms, strict=True)
+        )
+    )
+
+
+async def _read_stream(
+    client: Client, cursor: StreamCursor, limit: int | None, room: ReadRoom
+) -> StreamRead | None:
+    """Read after a cursor; None: there is no stream."""
+    run = _Run(client, cursor.stream, limit, room)
+    place = cursor.after.value if isinstance(cursor.after, From) else str(cursor.after)
+    reply = await client.call(Effect.READ, b"read", cursor.stream, place, *run.bounds)
+    if reply is None:
+        return None
+    after, last_id, trimmed, rows, has_more = reply
+    if run.take(rows, has_more=bool(has_more)):
+        await run.read(b"(" + rows[-1][0], b"+")
+    after_id = read_id(after)
+    gap = gap_after(after_id, read_id(trimmed))
+    read = StreamRead(cursor.stream, [], after_id, read_id(last_id), gap, after_id)
+    return _stream_read(read, run.entries)
+
+
+PERFORMERS: Performers = {
+    Range: range_,
+    Read: read_once,
+}

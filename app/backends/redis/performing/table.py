@@ -1,0 +1,24 @@
+"""Table: which function carries out which request."""
+
+from __future__ import annotations
+
+from headgate.app.backends.redis.performing import (
+    Performers,
+    bulk,
+    entries,
+    idempotency,
+    keyspace,
+    names,
+    ranges,
+    streams,
+)
+
+PERFORMERS: Performers = {
+    **entries.PERFORMERS,
+    **ranges.PERFORMERS,
+    **streams.PERFORMERS,
+    **names.PERFORMERS,
+    **keyspace.PERFORMERS,
+    **idempotency.PERFORMERS,
+    **bulk.PERFORMERS,
+}
