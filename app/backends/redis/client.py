@@ -23,10 +23,12 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from headgate.app.backends.redis.address import Address, Arrangement, Servers
 from headgate.app.backends.redis.durability import Durability, DurabilityLevel, durability
 from headgate.app.backends.redis.faults import Lost, NotSent, fault_of
+from headgate.app.backends.redis.features import Feature, facts_of, features_of, obstacle_of
 from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library
 from headgate.app.backends.redis.node import Node, Words
@@ -86,6 +88,7 @@ class Client:
         self._topology = Topology([], [], [])
         self._primaries: dict[Address, _Primary] = {}
         self._durability = Durability(options.durability)
+        self.features: frozenset[Feature] = frozenset()  # what the servers can
         self._is_known = asyncio.Event()  # where the servers are
         self._is_stale = asyncio.Event()  # the topology has to be discovered anew
         self._is_stale.set()
@@ -338,15 +341,33 @@ class Client:
         self.refusal = f"the servers are not there: {why}"
 
     async def _prepare(self, address: Address) -> None:
-        """Find out, once, how to wait until a change is durable."""
-        options = self.options
-        if options.durability is not DurabilityLevel.NONE:
-            node = self._open(address).reads
-            [about] = await node.ask((b"COMMAND", b"INFO", b"WAITAOF"), changes=False)
-            self._durability = durability(
-                options.durability, options.answer_ms_max // 2, has_waitaof=bool(about)
-            )
-            self._close(address)
+        """Find out, once, what the servers can, and how to wait until a change is durable.
+
+        Raises:
+            NotSent: they cannot be used, or not with the durability that was chosen.
+        """
+        options, node = self.options, self._open(address).reads
+
+        async def ask(*words: bytes | str | int) -> Any:
+            try:
+                return await node.ask(words, changes=False)
+            except (Lost, RedisConnectionError) as error:
+                raise NotSent(str(error)) from None
+
+        facts, features = await facts_of(ask), await features_of(ask)
+        obstacle = obstacle_of(facts, features, options.durability)
+        if obstacle is not None:
+            raise NotSent(f"{address}: {obstacle}")
+        if facts.evicts:
+            text = "the servers delete streams when they are full: set maxmemory-policy noeviction"
+            log.warning(text, extra={"policy": facts.eviction})
+        self.features = features
+        self._durability = durability(
+            options.durability,
+            options.answer_ms_max // 2,
+            has_waitaof=Feature.WAITAOF in features,
+        )
+        self._close(address)  # changes must wait from now on
 
     def _open(self, address: Address) -> _Primary:
         """Return a server, and begin to send it commands if it is not known."""

@@ -212,10 +212,18 @@ def promise_of(level: DurabilityLevel, facts: Facts, features: frozenset[Feature
                 return Promise(False, "refused: no WAITAOF, and not `appendfsync always`")
             return Promise(True, "what is answered is on the disk of the primary")
         case DurabilityLevel.REPLICA:
+            if waits and not facts.appends:
+                return Promise(False, "refused: the server has `appendonly no`")
             if not facts.replica_count:
                 return Promise(False, "refused: no replica is connected")
             if not waits:
                 return Promise(True, "what is answered is in the memory of a replica, too")
-            if not facts.appends:
-                return Promise(False, "refused: the server has `appendonly no`")
             return Promise(True, "what is answered is on the disks of the primary and a replica")
+
+
+def obstacle_of(facts: Facts, features: frozenset[Feature], chosen: DurabilityLevel) -> str | None:
+    """Return why a gateway cannot use a server, or None if it can."""
+    if facts.is_too_old:
+        return f"{facts.product} {facts.version} is too old: Redis 7.0 or Valkey 7.2 is needed"
+    promise = promise_of(chosen, facts, features)
+    return None if promise.is_kept else f"--redis-durability {chosen} is {promise.text}"

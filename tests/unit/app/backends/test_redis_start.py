@@ -1,0 +1,62 @@
+"""A gateway uses servers only if they can keep what it promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from pydantic import SecretStr
+
+from deploy.local_cluster.server import Server
+from headgate.app.backends.port import Backend
+from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.main import open_backend
+from headgate.app.settings import Settings
+from headgate.engine.entry import Draft
+from headgate.engine.errors import Unavailable
+from headgate.engine.requests.entries import Add
+
+ADD = Add(b"orders", [Draft(None, (b"n", b"1"))])
+
+
+@asynccontextmanager
+async def running(server: Server, level: str) -> AsyncIterator[Backend]:
+    settings = Settings(
+        backend=SecretStr(server.url),
+        redis_prefix=f"start-{level}:",
+        redis_durability=DurabilityLevel(level),
+    )
+    backend = open_backend(settings)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(backend.run())
+        try:
+            yield backend
+        finally:
+            await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("level", "reason"),
+    [
+        ("fsync", "refused: no WAITAOF, and not `appendfsync always`"),
+        ("replica", "refused: no replica is connected"),
+    ],
+)
+async def test_a_promise_that_the_server_cannot_keep_is_not_made(
+    redis_7: Server, level: str, reason: str
+) -> None:
+    async with running(redis_7, level) as backend:
+        with pytest.raises(Unavailable):
+            await backend.perform(ADD)
+        assert reason in (backend.refusal or "")
+
+
+async def test_a_promise_that_the_server_can_keep_is_made(
+    redis_7: Server, valkey_9: Server
+) -> None:
+    for server, level in ((redis_7, "none"), (valkey_9, "none"), (valkey_9, "fsync")):
+        async with running(server, level) as backend:
+            assert (await backend.perform(ADD)).ids
+            assert backend.refusal is None
