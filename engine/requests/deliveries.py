@@ -41,6 +41,9 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
     that get nothing. If `by_policy` is false, the group's policy does not change the request and no
     entries become dead letters (as in Redis).
 
+    Entries that are gone from the stream are not claimed. They stay pending, or a backend drops
+    them.
+
     Raises:
         GroupNotFound: a group or its stream does not exist, or is deleted during the wait.
         LimitReached: a group would get one consumer too many. In this case nothing is acknowledged.

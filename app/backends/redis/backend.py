@@ -13,6 +13,7 @@ from typing import TypeVar
 from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.groups import table as groups
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
@@ -36,7 +37,7 @@ class RedisBackend:
         self.claim_feed: ClaimFeed | None = None
         self.commands: Commands | None = None
         self.journal: Journaled | None = None
-        self._performers = dict(PERFORMERS)
+        self._performers = {**PERFORMERS, **groups.PERFORMERS}
         self._is_draining = False
         self._closed = asyncio.Event()
 

@@ -139,6 +139,9 @@ _MADE: dict[str, Callable[..., StreamError]] = {
     "LastIdMismatch": lambda expected, last_id: errors.LastIdMismatch(
         expected=read_id(expected), last_id=read_id(last_id)
     ),
+    "Invalid": lambda text, *location: errors.Invalid(
+        text.decode(), location=tuple(part.decode() for part in location)
+    ),
     "LimitReached": lambda what, limit: errors.LimitReached(what.decode(), int(limit)),
 }
 """Errors that are made of the facts of their fault alone."""

@@ -12,7 +12,10 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import NamedTuple
 
-_PARTS = ("prelude", "idempotency", "streams", "ranges", "trims", "entries", "bulk")
+_PARTS = (
+    *("prelude", "idempotency", "streams", "ranges", "trims", "entries", "bulk"),
+    *("claims", "pending", "groups", "policies", "deliveries", "group_reads"),
+)
 """The files of operations, in the order in which they are joined."""
 
 

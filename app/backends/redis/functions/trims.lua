@@ -107,7 +107,7 @@ do
   end
 
   -- The groups of the stream: name, last id, and whether anything is pending.
-  local function groups_of(call)
+  function trims.groups_of(call)
     local groups = {}
     for at, facts in ipairs(redis.call('XINFO', 'GROUPS', call.key)) do
       local group = by_name(facts)
@@ -124,7 +124,7 @@ do
   end
 
   -- Tell whether a group has still to be given an entry, or has it pending.
-  local function is_referenced(call, groups, id)
+  function trims.is_referenced(call, groups, id)
     for _, group in ipairs(groups) do
       if compare_ids(id, group.last_id) > 0 then
         return true
@@ -138,7 +138,7 @@ do
   end
 
   -- Let no group have these ids pending any more.
-  local function purge(call, groups, ids)
+  function trims.purge(call, groups, ids)
     for _, group in ipairs(groups) do
       if group.has_pending then
         redis.call('XACK', call.key, group.name, unpack(ids))
@@ -149,7 +149,7 @@ do
 
   -- Remove the oldest entries, and what groups have of them pending. Returns as `cut_to_length`.
   local function cut_and_purge(call, to, removed_before)
-    local groups = groups_of(call)
+    local groups = trims.groups_of(call)
     local length = redis.call('XLEN', call.key)
     local count_max = to.max_length and length - to.max_length or length
     if to.limit then
@@ -166,7 +166,7 @@ do
     if #ids == 0 then
       return 0, true
     end
-    purge(call, groups, ids)
+    trims.purge(call, groups, ids)
     return cut(call, length, #ids, ids[#ids]), is_all or #ids == count_max
   end
 
@@ -176,7 +176,7 @@ do
   -- after: what is up to this id has been looked at.
   -- Returns how many were removed, and where the next part begins, or true if this is the last.
   local function evict(call, to, removed_before, after)
-    local groups = groups_of(call)
+    local groups = trims.groups_of(call)
     local length = redis.call('XLEN', call.key)
     local evicted, looked_at = {}, 0
     local next_part = true
@@ -198,7 +198,7 @@ do
           or to.min_id and compare_ids(id, to.min_id) >= 0 then
           break
         end
-        if not is_referenced(call, groups, id) then
+        if not trims.is_referenced(call, groups, id) then
           evicted[#evicted + 1] = id
           length = length - 1
         end
@@ -300,13 +300,13 @@ do
       return fault('StreamNotFound')
     end
     local references = call.args[1]
-    local groups = references == 'keep' and {} or groups_of(call)
+    local groups = references == 'keep' and {} or trims.groups_of(call)
     local outcomes, ids = {}, {}
     for at = 2, math.min(#call.args, ids_at_once(groups) + 1) do
       local id = call.args[at]
       ids[#ids + 1] = id
       -- Redis looks at references first, so an id without an entry can be referenced.
-      if references == 'acked' and is_referenced(call, groups, id) then
+      if references == 'acked' and trims.is_referenced(call, groups, id) then
         outcomes[#outcomes + 1] = 'referenced'
       else
         local count = redis.call('XDEL', call.key, id)
@@ -314,7 +314,7 @@ do
       end
     end
     if references == 'delete' and #ids > 0 then
-      purge(call, groups, ids)
+      trims.purge(call, groups, ids)
     end
     return outcomes
   end

@@ -1,0 +1,417 @@
+-- Group reads: what a consumer of a group gets.
+
+do
+  -- Pending entries that a read looks at when it claims, at least and at most.
+  local CLAIM_ROWS_MIN, CLAIM_ROWS_MAX = 128, 2000
+
+  -- Entries that are read at first if their size is bounded. Each further step reads twice as many.
+  local STEP_ENTRIES = 16
+
+  -- After this time a read that met only entries that nobody can claim looks again, in ms.
+  local PAUSE_MS = 1000
+
+  local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
+
+  -- The arguments by name. See `operations.read_group`.
+  local function asked_of(call)
+    local args = call.args
+    return {
+      stream = args[1],
+      group = args[2],
+      consumer = args[3],
+      after = args[4] ~= '' and args[4] or nil,
+      limit = tonumber(args[5]),
+      claims = args[6] ~= '-',
+      idle_ms = tonumber(args[6]),
+      claims_released = args[7] == '1',
+      no_ack = args[8] == '1',
+      max_pending = tonumber(args[9]),
+      claims_own = args[10] == '1',
+      by_policy = args[11] == '1',
+      consumers_max = args[12],
+      size_bytes = tonumber(args[13]),
+      parts = tonumber(args[14]),
+      budget_bytes = tonumber(args[15]),
+      budget_parts = tonumber(args[16]),
+      counts_reply = args[17] == '1',
+      acked = { unpack(args, 18) },
+    }
+  end
+
+  -- How long a number is in RESP2, with what stands around it.
+  local function header_bytes(number)
+    return #tostring(number) + 3
+  end
+
+  -- How long an entry is in RESP2: id, names and values, numbers.
+  local function reply_bytes(id, fields, numbers)
+    local size = header_bytes(2 + #numbers) + header_bytes(#id) + #id + 2
+    if not fields then
+      size = size + 5
+    else
+      size = size + header_bytes(#fields)
+      for _, part in ipairs(fields) do
+        size = size + header_bytes(#part) + #part + 2
+      end
+    end
+    for _, number in ipairs(numbers) do
+      size = size + header_bytes(number)
+    end
+    return size
+  end
+
+  local function size_of(fields)
+    local size = 0
+    for _, part in ipairs(fields) do
+      size = size + #part
+    end
+    return size
+  end
+
+  -- Take an entry into the reply. Reply: whether there is room for it. The first entry has room
+  -- whatever its size is.
+  -- numbers: what the reply says of it beside id and fields.
+  local function take(asked, id, fields, numbers, is_first)
+    local parts, size = fields and #fields or 0, fields and size_of(fields) or 0
+    if asked.size_bytes then
+      if not is_first and (size > asked.size_bytes or parts > asked.parts) then
+        return false
+      end
+      asked.size_bytes, asked.parts = asked.size_bytes - size, asked.parts - parts
+    end
+    if asked.budget_bytes then
+      if asked.is_spent then
+        return false
+      end
+      if asked.counts_reply then
+        size = reply_bytes(id, fields, numbers)
+      end
+      asked.budget_bytes, asked.budget_parts = asked.budget_bytes - size, asked.budget_parts - parts
+      asked.is_spent = asked.budget_bytes <= 0 or asked.budget_parts <= 0
+    end
+    return true
+  end
+
+  -- Whether no further entry has room.
+  local function is_full(asked)
+    return asked.is_spent or (asked.size_bytes and (asked.size_bytes <= 0 or asked.parts <= 0))
+  end
+
+  -- Fill in from the policy what the request leaves open.
+  local function follow(asked, policy)
+    if not asked.by_policy then
+      return
+    end
+    if asked.claims and not asked.idle_ms then
+      asked.idle_ms = policy.claim_idle_ms
+    end
+    local most = policy.max_pending
+    if most and (not asked.max_pending or most < asked.max_pending) then
+      asked.max_pending = most
+    end
+  end
+
+  -- Rows that may be claimed: what nobody owns first, and then the longest idle.
+  -- Reply: the rows, and when the oldest delivery was (nil: unknown).
+  local function claimable(call, asked, room)
+    local group, spared = asked.group, not asked.claims_own and asked.consumer or nil
+    local rows = pending.due(call, group, room)
+    if not asked.idle_ms or #rows >= room then
+      return rows, nil
+    end
+    local oldest_ms = pending.oldest_ms(call, group)
+    if oldest_ms and oldest_ms + asked.idle_ms > now_ms() then
+      return rows, oldest_ms
+    end
+    local searched = pending.searched(call, group, spared)
+    local limit = math.min(math.max(2 * room, CLAIM_ROWS_MIN), CLAIM_ROWS_MAX)
+    local idle = pending.longest_idle(call, group, searched, spared, asked.idle_ms, limit)
+    if #idle == 0 then
+      oldest_ms = pending.search_oldest(call, group, pending.searched(call, group))
+      pending.keep_oldest(call, group, oldest_ms)
+      if spared then
+        oldest_ms = pending.search_oldest(call, group, searched, spared)
+      end
+      return rows, oldest_ms
+    end
+    for _, row in ipairs(idle) do
+      rows[#rows + 1] = row
+    end
+    return rows, nil
+  end
+
+  -- Claim pending entries. Reply: the deliveries, how many of them the consumer did not hold, and
+  -- when the oldest delivery was (nil: unknown). Entries that are gone from the stream stop being
+  -- pending.
+  local function claim(call, asked, policy, room)
+    local rows, oldest_ms = claimable(call, asked, room)
+    local taken, deliveries, gained = claims.by(asked.consumer), {}, 0
+    for _, row in ipairs(rows) do
+      if #deliveries == room then
+        break
+      end
+      if not policy.is_spent(row.count) then
+        local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
+        if not entry then
+          pending.settle(call, asked.group, { row.id })
+        else
+          local numbers = asked.idle_ms and { row.owner and row.idle or 0, row.count } or {}
+          if not take(asked, row.id, entry[2], numbers, #deliveries == 0) then
+            break
+          end
+          local count = pending.one_more(row.count)
+          pending.assign(call, asked.group, asked.consumer, row, count)
+          claims.note(taken, row)
+          gained = gained + (row.owner ~= asked.consumer and 1 or 0)
+          deliveries[#deliveries + 1] = pending.delivery(row, entry[2], asked.consumer, count)
+        end
+      end
+    end
+    claims.write(call, asked.group, taken)
+    return deliveries, gained, oldest_ms
+  end
+
+  -- The command that reads as the consumer.
+  local function read(call, asked, count, after)
+    local words = { 'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', count }
+    if asked.no_ack then
+      words[#words + 1] = 'NOACK'
+    end
+    words[#words + 1] = 'STREAMS'
+    words[#words + 1] = call.key
+    words[#words + 1] = after
+    local reply = redis.call(unpack(words))
+    return reply and reply[1][2] or {}
+  end
+
+  -- Undo the delivery of new entries from one on: they are too large together with those before.
+  local function put_back(call, asked, entries_read, first, last_id)
+    local ids = {}
+    for at = first, #entries_read do
+      ids[#ids + 1] = entries_read[at][1]
+    end
+    local info = groups.info(call, asked.group)
+    if not asked.no_ack then
+      pending.settle(call, asked.group, ids)
+    end
+    local count = info['entries-read']
+    redis.call(
+      'XGROUP', 'SETID', call.key, asked.group, last_id, 'ENTRIESREAD',
+      count and string.format('%.0f', count - #ids) or -1
+    )
+  end
+
+  -- Read entries that are new to the group.
+  -- Reply: the entries, and whether there may be more.
+  local function read_new(call, asked, room, last_id)
+    local new = {}
+    local is_bounded = asked.size_bytes or asked.budget_bytes
+    local numbers = asked.idle_ms and { 0, 0 } or {}
+    local step = is_bounded and STEP_ENTRIES or room
+    while #new < room do
+      local count = math.min(step, room - #new)
+      local batch = read(call, asked, count, '>')
+      for at, entry in ipairs(batch) do
+        if not take(asked, entry[1], entry[2], numbers, #new == 0) then
+          put_back(call, asked, batch, at, last_id)
+          return new, true
+        end
+        new[#new + 1], last_id = entry, entry[1]
+      end
+      if #batch < count then
+        return new, false
+      end
+      step = step * 2
+    end
+    return new, true
+  end
+
+  -- Note that the consumer was here. It reads what it holds after the greatest id but one: for the
+  -- server, the greatest id means new entries.
+  local function see(call, asked)
+    redis.call(
+      'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key,
+      previous_id(MAX_ID)
+    )
+  end
+
+  -- In how many ms the read may claim something, if nothing else changes; nil: never.
+  local function next_claim_in(call, asked, oldest_ms)
+    local due_in = pending.next_due_in(call, asked.group)
+    if not asked.idle_ms then
+      return due_in
+    end
+    local idle_in = PAUSE_MS
+    if oldest_ms then
+      local left_ms = oldest_ms + asked.idle_ms - now_ms()
+      idle_in = left_ms > 0 and left_ms or PAUSE_MS
+    end
+    return due_in and math.min(due_in, idle_in) or idle_in
+  end
+
+  -- How many entries may be read.
+  local function room_of(asked, held)
+    if not asked.max_pending then
+      return asked.limit
+    end
+    return math.min(asked.limit, math.max(asked.max_pending - held, 0))
+  end
+
+  -- What a consumer gets that reads on: claimed entries, and then new ones.
+  local function deliver(call, asked, policy, info, held)
+    local room = room_of(asked, held)
+    local claimed, gained, oldest_ms = {}, 0, nil
+    local may_claim = asked.claims and (asked.idle_ms or asked.claims_released)
+    may_claim = may_claim and room > 0 and info.pending > 0
+    if may_claim then
+      claimed, gained, oldest_ms = claim(call, asked, policy, room)
+    end
+    local new, may_be_more = {}, true
+    room = room - #claimed
+    if room > 0 and not (#claimed > 0 and is_full(asked)) then
+      new, may_be_more = read_new(call, asked, room, info['last-delivered-id'])
+    elseif #claimed == 0 then
+      see(call, asked)
+    end
+    held = held + gained + (asked.no_ack and 0 or #new)
+    local lag = info.lag
+    if #new > 0 then
+      lag = lag and lag >= #new and lag - #new
+      if not lag then
+        info = groups.info(call, asked.group)
+        lag = info.lag
+      end
+    end
+    local state = may_be_more and LIVE or CAUGHT_UP
+    if may_be_more and lag == 0 then
+      state = CAUGHT_UP
+    elseif may_be_more and not lag then
+      local last_id = #new > 0 and new[#new][1] or info['last-delivered-id']
+      local first = next_id(last_id)
+      if not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0 then
+        state = CAUGHT_UP
+      end
+    end
+    if asked.max_pending and held >= asked.max_pending then
+      state = FULL
+    end
+    local is_served = #claimed + #new > 0
+    local claim_in = not is_served and may_claim and next_claim_in(call, asked, oldest_ms)
+    return is_served, lag, held, state, claim_in, claimed, new
+  end
+
+  -- What a consumer gets that reads again what it holds.
+  local function repeat_history(call, asked, info, held)
+    local group, consumer = asked.group, asked.consumer
+    local room = asked.limit
+    if asked.max_pending and held >= asked.max_pending then
+      local before = redis.call(
+        'XPENDING', call.key, group, '-', asked.after, math.max(asked.max_pending, 1), consumer
+      )
+      room = room_of(asked, #before)
+    end
+    local deliveries, after = {}, asked.after
+    local step = (asked.size_bytes or asked.budget_bytes) and STEP_ENTRIES or room
+    local is_over = room == 0
+    while not is_over and #deliveries < room do
+      local first = next_id(after)
+      local count = math.min(step, room - #deliveries)
+      local rows = first and pending.rows(call, group, first, '+', count, consumer) or {}
+      local batch = #rows > 0 and read(call, asked, #rows, after) or {}
+      for at, row in ipairs(rows) do
+        local fields = batch[at] and batch[at][2] or nil
+        if not is_over and not take(asked, row.id, fields, {}, #deliveries == 0) then
+          is_over = true
+        end
+        if is_over then
+          if fields then
+            pending.assign(call, group, consumer, row, row.count, { 'IDLE', row.idle })
+          end
+        else
+          if fields and row.count == COUNT_MAX then
+            pending.assign(call, group, consumer, row, COUNT_MAX)
+          end
+          deliveries[#deliveries + 1] = pending.delivery(row, fields or false, consumer, row.count)
+          after = row.id
+        end
+      end
+      is_over = is_over or #rows < count
+      step = step * 2
+    end
+    if #deliveries == 0 then
+      see(call, asked)
+    end
+    return room > 0, info.lag, held, room == 0 and FULL or LIVE, false, deliveries, {}
+  end
+
+  -- Read as a consumer. Steps:
+  --
+  -- 1. Check the group, and the bound of its consumers. A read that is refused changes nothing.
+  -- 2. Acknowledge.
+  -- 3. Fill in from the policy of the group what the request leaves open.
+  -- 4. Make dead letters of entries that were delivered too often.
+  -- 5. Claim entries that nobody owns, and then those that are idle for long enough; or repeat what
+  --    the consumer holds, if the read has a cursor.
+  -- 6. Read entries that are new to the group, as many as there is room for.
+  --
+  -- Arguments: the names of stream, group and consumer; the id after which to repeat what the
+  -- consumer holds ('' is none: read on); how many entries; the idle time from which entries are
+  -- claimed ('' is by the policy, '-' is never); whether entries that nobody owns are claimed
+  -- without it; whether new entries do not become pending; how many entries the consumer may hold
+  -- (''); whether its own entries are claimed; whether the policy is followed; how many consumers
+  -- there may be; the bytes of names and values ('') and how many of them; the same of the budget
+  -- that the streams of a read share ('', ''), and whether it counts bytes of RESP2; ids to
+  -- acknowledge.
+  --
+  -- Reply: whether the read is served; the lag (nil: unknown); how many entries the consumer holds;
+  -- the state; in how many ms the read may claim something (nil: never); how many dead letters wait
+  -- to be relayed; what is left of the budget; deliveries; new entries.
+  operations.read_group = function(call)
+    local asked = asked_of(call)
+    local group = asked.group
+    local info = groups.info(call, group)
+    if not info then
+      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+    end
+    local excess = groups.too_many(call, info, asked.consumer, asked.consumers_max)
+    if excess then
+      return excess
+    end
+    if #asked.acked > 0 then
+      pending.acknowledge(call, group, asked.consumer, asked.acked)
+    end
+    local policy = policies.of(call, group, asked.stream)
+    follow(asked, policy)
+    local outbox_count = 0
+    if asked.by_policy and policy.max_deliveries and not asked.after then
+      if info.pending > 0 then
+        policies.dead_letters_before(call, group, asked.stream, policy, asked.idle_ms)
+      end
+      outbox_count = policies.outbox_count(call)
+    end
+    local held = pending.held_count(call, group, asked.consumer, info)
+    local is_served, lag, held_after, state, claim_in, deliveries, new
+    if asked.after then
+      is_served, lag, held_after, state, claim_in, deliveries, new =
+        repeat_history(call, asked, info, held)
+    else
+      is_served, lag, held_after, state, claim_in, deliveries, new =
+        deliver(call, asked, policy, info, held)
+    end
+    return {
+      is_served and 1 or 0, lag, held_after, state, claim_in or false, outbox_count,
+      asked.budget_bytes or 0, asked.budget_parts or 0, deliveries, new,
+    }
+  end
+
+  -- Look whether a read would be refused. Arguments: the group, the consumer, how many consumers
+  -- there may be.
+  operations.check_reader = function(call)
+    local group, consumer, consumers_max = unpack(call.args)
+    local info = groups.info(call, group)
+    if not info then
+      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+    end
+    return groups.too_many(call, info, consumer, consumers_max) or 0
+  end
+end

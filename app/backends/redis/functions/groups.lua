@@ -1,0 +1,409 @@
+-- Groups and their consumers: describe, create, change, delete.
+--
+-- What the server does not keep about a group is in the hash `group`: its policy, one field a rule.
+-- The group then has the consumer `RELEASED`. If the hash is there and the consumer is not, another
+-- client has destroyed the group and made it again. What the hash says is then of no group.
+
+do
+  -- A field of the hash that is always there.
+  local MARK = 'marked'
+
+  local RULES = {
+    'claim_idle_ms', 'max_deliveries', 'dead_letter_stream', 'backoff_ms', 'max_pending', 'keeps',
+    'consumer_ttl_ms',
+  }
+
+  -- Up to so many consumers, a look whether `RELEASED` is one of them is cheap.
+  local CONSUMERS_LOOKED_AT_MAX = 1000
+
+  -- The error if there is no such group; nil if there is one.
+  function groups.missing(call, group)
+    local reply = redis.pcall('XPENDING', call.key, group, '-', '+', 1)
+    if not reply.err then
+      return nil
+    end
+    if string.find(reply.err, 'NOGROUP', 1, true) then
+      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+    end
+    return reply
+  end
+
+  -- What XINFO GROUPS says of a group, as a table; nil if there is none.
+  function groups.info(call, group)
+    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
+    if infos.err then
+      if string.find(infos.err, 'no such key', 1, true) then
+        return nil
+      end
+      error(infos)
+    end
+    for _, info in ipairs(infos) do
+      if info[2] == group then
+        return by_name(info)
+      end
+    end
+    return nil
+  end
+
+  -- Note that a group has side keys, and drop those of an earlier group of that name.
+  function groups.mark(call, group)
+    local key = call.side('group', group)
+    if redis.call('XGROUP', 'CREATECONSUMER', call.key, group, RELEASED) == 1 then
+      redis.call('DEL', key, call.side('released', group))
+    end
+    if redis.call('HSETNX', key, MARK, 1) == 1 then
+      streams.note_group(call, group)
+      streams.expire_alike(call, key)
+    end
+  end
+
+  -- Drop the side keys of a group. Whoever waits for the group is woken.
+  function groups.drop(call, group)
+    redis.call('ZADD', call.side('released', group), 0, MIN_ID)
+    redis.call('DEL', call.side('group', group), call.side('released', group))
+    pending.forget_oldest(call, group)
+  end
+
+  -- The consumers of a group as XINFO CONSUMERS describes them, without `RELEASED`; and what it
+  -- says of `RELEASED`, if it is there.
+  local function consumers(call, group)
+    local named, released = {}, nil
+    for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
+      if consumer[2] == RELEASED then
+        released = by_name(consumer)
+      else
+        named[#named + 1] = consumer
+      end
+    end
+    return named, released
+  end
+
+  -- How many entries `RELEASED` has; nil if it is not a consumer of the group.
+  local function released_count(call, info)
+    if info.consumers <= CONSUMERS_LOOKED_AT_MAX then
+      local _, released = consumers(call, info.name)
+      return released and released.pending
+    end
+    for _, holder in ipairs(redis.call('XPENDING', call.key, info.name)[4] or {}) do
+      if holder[1] == RELEASED then
+        return tonumber(holder[2])
+      end
+    end
+    return 0
+  end
+
+  -- The hash of a group as a table: empty if it is of an earlier group. For operations that change
+  -- the state.
+  function groups.kept(call, group)
+    local kept = by_name(redis.call('HGETALL', call.side('group', group)))
+    if not kept[MARK] then
+      return kept
+    end
+    if redis.call('XGROUP', 'CREATECONSUMER', call.key, group, RELEASED) == 1 then
+      redis.call('XGROUP', 'DELCONSUMER', call.key, group, RELEASED)
+      redis.call('DEL', call.side('group', group), call.side('released', group))
+      return {}
+    end
+    return kept
+  end
+
+  -- What is to be added to XINFO GROUPS: how many entries nobody owns, how many consumers do not
+  -- count, and the rules ('' is none).
+  local function additions(call, info)
+    local kept = by_name(redis.call('HGETALL', call.side('group', info.name)))
+    local released = kept[MARK] and released_count(call, info)
+    local described = { released or 0, released and 1 or 0 }
+    for _, rule in ipairs(RULES) do
+      described[#described + 1] = released and kept[rule] or ''
+    end
+    return described
+  end
+
+  -- Describe groups. Arguments: names of groups. Reply: for each group that exists, what XINFO
+  -- GROUPS says and the additions.
+  operations.describe_groups = function(call)
+    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
+    if infos.err then
+      return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
+    end
+    local is_wanted = {}
+    for _, name in ipairs(call.args) do
+      is_wanted[name] = true
+    end
+    local described = {}
+    for _, info in ipairs(infos) do
+      if is_wanted[info[2]] then
+        described[#described + 1] = { info, additions(call, by_name(info)) }
+      end
+    end
+    return described
+  end
+
+  -- The names of all groups, in any order.
+  operations.group_names = function(call)
+    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
+    if infos.err then
+      return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
+    end
+    for at, info in ipairs(infos) do
+      infos[at] = info[2]
+    end
+    return infos
+  end
+
+  local function described(call, group)
+    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
+    for _, info in ipairs(infos) do
+      if info[2] == group then
+        return { info, additions(call, by_name(info)) }
+      end
+    end
+    return fault('GroupNotFound', redis.call('EXISTS', call.key))
+  end
+
+  -- Describe a group. Arguments: its name. Reply: what XINFO GROUPS says, and the additions.
+  operations.describe_group = function(call)
+    return described(call, call.args[1])
+  end
+
+  -- The rules as they are given: an array of `#RULES` texts, with '=' for what stays as it is.
+  -- Reply: the rules by name, and whether they differ from those that are kept.
+  local function patched(kept, given)
+    local rules, differs = {}, false
+    for at, rule in ipairs(RULES) do
+      local before, after = kept[rule] or '', given[at]
+      rules[rule] = after == '=' and before or after
+      differs = differs or rules[rule] ~= before
+    end
+    return rules, differs
+  end
+
+  -- The error if rules contradict each other.
+  -- stream: the name of the stream.
+  local function contradiction(rules, stream)
+    if (rules.max_deliveries == '') ~= (rules.dead_letter_stream == '') then
+      return fault(
+        'Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'
+      )
+    end
+    -- The name of a stream comes with a '.' before it, as names may be empty or '='.
+    if rules.dead_letter_stream == '.' .. stream then
+      return fault(
+        'Invalid', 'a stream cannot be its own dead letter stream', 'policy', 'dead_letter_stream'
+      )
+    end
+    return nil
+  end
+
+  local function keep_rules(call, group, rules)
+    groups.mark(call, group)
+    local key = call.side('group', group)
+    for _, rule in ipairs(RULES) do
+      if rules[rule] == '' then
+        redis.call('HDEL', key, rule)
+      else
+        redis.call('HSET', key, rule, rules[rule])
+      end
+    end
+  end
+
+  -- How many entries a group at a position has read: at most as many as the stream had, or -1 for
+  -- an unknown number.
+  local function entries_read(call, count)
+    if count == '' then
+      return -1
+    end
+    local info = stream_info(call)
+    local added = info and string.format('%.0f', info['entries-added']) or '0'
+    return compare_numbers(count, added) > 0 and added or count
+  end
+
+  -- Create a group. Arguments: the names of stream and group, the last id ('$': of the stream),
+  -- entries read ('' is unknown), whether to create the stream, whether the group may exist, how
+  -- many groups there may be, and the rules (none: any policy is accepted, and there is none).
+  -- Reply: whether it is new, and its description.
+  operations.create_group = function(call)
+    local stream, group, last_id, read, creates, may_exist, groups_max = unpack(call.args)
+    local given = { unpack(call.args, 8) }
+    local rules, differs = {}, false
+    if #given > 0 then
+      rules = patched({}, given)
+      local wrong = contradiction(rules, stream)
+      if wrong then
+        return wrong
+      end
+    end
+    local there = groups.info(call, group)
+    if there then
+      if #given > 0 then
+        differs = select(2, patched(groups.kept(call, group), given))
+      end
+      if may_exist == '0' or differs then
+        return fault('GroupExists')
+      end
+      return { 0, described(call, group) }
+    end
+    local info = stream_info(call)
+    if not info then
+      if creates == '0' then
+        return fault('StreamNotFound')
+      end
+      streams.begin(call)
+    elseif info.groups >= tonumber(groups_max) then
+      return fault('LimitReached', 'groups in this stream', groups_max)
+    end
+    redis.call('DEL', call.side('group', group), call.side('released', group))
+    redis.call(
+      'XGROUP', 'CREATE', call.key, group, last_id, 'MKSTREAM', 'ENTRIESREAD',
+      entries_read(call, read)
+    )
+    if #given > 0 and select(2, patched({}, given)) then
+      keep_rules(call, group, rules)
+    end
+    return { 1, described(call, group) }
+  end
+
+  -- Change a group. Arguments: the names of stream and group, whether to move it, the last id
+  -- ('$': of the stream, '=': as it is), entries read ('' is unknown), the rules ('=': as it is).
+  -- Reply: its description.
+  operations.update_group = function(call)
+    local stream, group, moves, last_id, read = unpack(call.args)
+    local info = groups.info(call, group)
+    if not info then
+      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+    end
+    local rules, differs = patched(groups.kept(call, group), { unpack(call.args, 6) })
+    if differs then
+      local wrong = contradiction(rules, stream)
+      if wrong then
+        return wrong
+      end
+      keep_rules(call, group, rules)
+    end
+    if moves == '1' then
+      redis.call(
+        'XGROUP', 'SETID', call.key, group, last_id == '=' and info['last-delivered-id'] or last_id,
+        'ENTRIESREAD', entries_read(call, read)
+      )
+    end
+    return described(call, group)
+  end
+
+  -- Destroy a group. Arguments: its name. Reply: whether it existed.
+  operations.destroy_group = function(call)
+    local group = call.args[1]
+    if redis.call('EXISTS', call.key) == 0 then
+      return fault('StreamNotFound')
+    end
+    local is_gone = redis.call('XGROUP', 'DESTROY', call.key, group)
+    groups.drop(call, group)
+    return is_gone
+  end
+
+  -- Describe consumers. Arguments: the group, and a consumer (none: all of them).
+  -- Reply: what XINFO CONSUMERS says of each.
+  operations.describe_consumers = function(call)
+    local group, wanted = unpack(call.args)
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    local named = consumers(call, group)
+    if not wanted then
+      return named
+    end
+    for _, consumer in ipairs(named) do
+      if consumer[2] == wanted then
+        return { consumer }
+      end
+    end
+    return {}
+  end
+
+  -- The error if a consumer is new to its group and would be one too many.
+  -- info: of the group.
+  function groups.too_many(call, info, consumer, consumers_max)
+    if info.consumers < tonumber(consumers_max) then
+      return nil
+    end
+    local named = consumers(call, info.name)
+    if #named < tonumber(consumers_max) then
+      return nil
+    end
+    for _, known in ipairs(named) do
+      if known[2] == consumer then
+        return nil
+      end
+    end
+    return fault('LimitReached', 'consumers in this group', consumers_max)
+  end
+
+  -- Create a consumer. Arguments: the group, the consumer, how many consumers there may be.
+  -- Reply: whether it is new, and what XINFO CONSUMERS says of it.
+  operations.create_consumer = function(call)
+    local group, consumer, consumers_max = unpack(call.args)
+    local info = groups.info(call, group)
+    if not info then
+      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+    end
+    local excess = groups.too_many(call, info, consumer, consumers_max)
+    if excess then
+      return excess
+    end
+    local is_new = redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
+    for _, known in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
+      if known[2] == consumer then
+        return { is_new, known }
+      end
+    end
+  end
+
+  -- Delete a consumer, or a part of what it holds. Arguments: the group, the consumer, whether its
+  -- entries are released, how many entries are released at most.
+  -- Reply: how many entries it held (nil: there is no such consumer), and whether it is gone.
+  operations.delete_consumer = function(call)
+    local group, consumer, releases, limit = unpack(call.args)
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    local described = operations.describe_consumers({
+      key = call.key, side = call.side, args = { group, consumer },
+    })[1]
+    if not described or consumer == RELEASED then
+      return { false, 1 }
+    end
+    local held = by_name(described).pending
+    if releases == '1' then
+      local entries = {}
+      for at, row in ipairs(pending.rows(call, group, '-', '+', limit, consumer)) do
+        entries[at] = { row.id, row.count }
+      end
+      pending.release(call, group, entries)
+      if held > #entries then
+        return { held, 0 }
+      end
+    end
+    redis.call('XGROUP', 'DELCONSUMER', call.key, group, consumer)
+    return { held, 1 }
+  end
+
+  -- Delete consumers that hold nothing and have not been seen for so long. Arguments: the group.
+  -- Reply: how many went.
+  operations.forget_consumers = function(call)
+    local group = call.args[1]
+    if groups.missing(call, group) then
+      return 0
+    end
+    local ttl_ms = tonumber(groups.kept(call, group).consumer_ttl_ms)
+    local count = 0
+    for _, consumer in ipairs(ttl_ms and consumers(call, group) or {}) do
+      local info = by_name(consumer)
+      if info.pending == 0 and info.idle >= ttl_ms then
+        redis.call('XGROUP', 'DELCONSUMER', call.key, group, info.name)
+        count = count + 1
+      end
+    end
+    return count
+  end
+end

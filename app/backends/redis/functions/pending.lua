@@ -1,0 +1,378 @@
+-- Pending: the entries of a group that are delivered and not acknowledged, and those of them that
+-- nobody owns.
+--
+-- The server has an owner for every pending entry. An entry that nobody owns has the owner
+-- `RELEASED`, and is in the sorted set `released` with the unix time (ms) before which no reader
+-- gets it. A client that knows nothing of this set may acknowledge or claim such an entry. So a
+-- member of the set counts only while `RELEASED` owns the entry.
+--
+-- A row describes one pending entry:
+--   id, owner (nil: nobody), idle (ms), count (of deliveries, as text)
+
+local RELEASED = '\0released'
+
+-- The greatest delivery count. Its entry failed for good.
+local COUNT_MAX = '9223372036854775807'
+
+-- Groups are described in groups.lua, and used here.
+local pending, groups = {}, {}
+
+do
+  -- Words of one command. Lua has room for about 8,000.
+  local WORDS_MAX = 1000
+
+  -- The oldest delivery of a group is remembered for so long. Clients that make an entry look
+  -- older than it is (XCLAIM IDLE) may have to wait for this time.
+  local OLDEST_KEPT_MS = 1000
+
+  -- Rows looked at in one step of a search, and steps of one search for the oldest delivery.
+  local STEP_ROWS, STEPS_MAX = 128, 8
+
+  -- Above so many consumers a search does not look at each one by itself.
+  local SEARCHED_HOLDERS_MAX = 200
+
+  -- A delivery count as text. Lua's numbers are exact up to 2^53. A count that another client has
+  -- made exceed the greatest one arrives as a negative number.
+  local function count_text(count)
+    if count < 0 or count >= 2 ^ 63 then
+      return COUNT_MAX
+    end
+    return string.format('%.0f', count)
+  end
+
+  local function row_of(reply)
+    local owner = reply[2]
+    return {
+      id = reply[1],
+      owner = owner ~= RELEASED and owner or nil,
+      idle = reply[3],
+      count = count_text(reply[4]),
+    }
+  end
+
+  -- The rows that a command replies with.
+  local function asked(words)
+    local rows = redis.call(unpack(words))
+    for at = 1, #rows do
+      rows[at] = row_of(rows[at])
+    end
+    return rows
+  end
+
+  -- The count after one more delivery, and after one less.
+  function pending.one_more(count)
+    return count == COUNT_MAX and count or next_number(count)
+  end
+
+  function pending.one_less(count)
+    return previous_number(count) or '0'
+  end
+
+  -- The row of an entry; nil if it is not pending.
+  function pending.row(call, group, id)
+    local reply = redis.call('XPENDING', call.key, group, id, id, 1)[1]
+    return reply and row_of(reply)
+  end
+
+  -- Rows in order of their ids, from `first` to `last`, at most `limit`.
+  -- consumer: only of this one; nil: of all.
+  function pending.rows(call, group, first, last, limit, consumer)
+    return asked({ 'XPENDING', call.key, group, first, last, limit, consumer })
+  end
+
+  -- Rows that are idle for at least `idle_ms`.
+  function pending.idle_rows(call, group, idle_ms, first, last, limit, consumer)
+    local least = string.format('%.0f', math.min(idle_ms, 2 ^ 53))
+    return asked({ 'XPENDING', call.key, group, 'IDLE', least, first, last, limit, consumer })
+  end
+
+  -- The ids among `ids` that a consumer owns, as a table; an id that is missing may be owned too.
+  -- The ids of one read are neighbours among the entries of its consumer, so one command often
+  -- tells of all.
+  function pending.owned_among(call, group, consumer, ids)
+    local owned = {}
+    if #ids > 2 and consumer ~= RELEASED then
+      local rows = redis.call('XPENDING', call.key, group, ids[1], ids[#ids], #ids + 8, consumer)
+      for at = 1, #rows do
+        owned[rows[at][1]] = true
+      end
+    end
+    return owned
+  end
+
+  -- Remove entries from the pending ones. Reply: how many were pending.
+  function pending.settle(call, group, ids)
+    local count = 0
+    for first = 1, #ids, WORDS_MAX do
+      local last = math.min(first + WORDS_MAX - 1, #ids)
+      count = count + redis.call('XACK', call.key, group, unpack(ids, first, last))
+      redis.call('ZREM', call.side('released', group), unpack(ids, first, last))
+    end
+    return count
+  end
+
+  -- Give a pending entry to a consumer. Without `at` its idle time begins now.
+  -- count: its delivery count from now on.
+  -- at: { 'IDLE' or 'TIME', ms }
+  function pending.assign(call, group, consumer, row, count, at)
+    local clock, ms = 'IDLE', 0
+    if at then
+      clock, ms = at[1], at[2]
+    end
+    redis.call(
+      'XCLAIM', call.key, group, consumer, 0, row.id, clock, ms, 'RETRYCOUNT', count, 'FORCE',
+      'JUSTID'
+    )
+    if not row.owner then
+      redis.call('ZREM', call.side('released', group), row.id)
+    end
+  end
+
+  -- Make entries nobody's. An entry that is gone from the stream stops being pending.
+  -- entries: arrays of the id, the delivery count from now on, and in how many ms a reader may
+  --   get it.
+  -- An entry that is not pending becomes so.
+  function pending.release(call, group, entries)
+    if #entries == 0 then
+      return
+    end
+    groups.mark(call, group)
+    local key = call.side('released', group)
+    local is_new = redis.call('EXISTS', key) == 0
+    local time_us = tonumber(now_us())
+    for at, entry in ipairs(entries) do
+      local id, count, delay_ms = entry[1], entry[2], entry[3]
+      local claimed = redis.call(
+        'XCLAIM', call.key, group, RELEASED, 0, id, 'IDLE', 0, 'RETRYCOUNT', count, 'FORCE',
+        'JUSTID'
+      )
+      if #claimed > 0 then
+        -- A microsecond for each, so that they come back in the order in which they were released.
+        local due_ms = (time_us + at) / 1000 + (delay_ms or 0)
+        redis.call('ZADD', key, string.format('%.3f', due_ms), id)
+      else
+        redis.call('ZREM', key, id)
+      end
+    end
+    if is_new then
+      streams.expire_alike(call, key)
+    end
+  end
+
+  -- Rows of entries that nobody owns and that a reader may get now: the first ones by the time from
+  -- which a reader may get them. Members of the set that do not count are removed.
+  function pending.due(call, group, limit)
+    local key = call.side('released', group)
+    local rows, skipped = {}, 0
+    while #rows < limit do
+      local ids = redis.call(
+        'ZRANGEBYSCORE', key, '-inf', string.format('(%.0f', now_ms() + 1),
+        'LIMIT', #rows, limit - #rows
+      )
+      for _, id in ipairs(ids) do
+        local row = pending.row(call, group, id)
+        if row and not row.owner then
+          rows[#rows + 1] = row
+        else
+          redis.call('ZREM', key, id)
+          skipped = skipped + 1
+        end
+      end
+      if #ids == 0 or skipped == 0 then
+        break
+      end
+      skipped = 0
+    end
+    return rows
+  end
+
+  -- In how many ms a reader may get the next entry that is delayed; nil if none is.
+  function pending.next_due_in(call, group)
+    local time_ms = now_ms()
+    local first = redis.call(
+      'ZRANGEBYSCORE', call.side('released', group), string.format('%.0f', time_ms + 1), '+inf',
+      'WITHSCORES', 'LIMIT', 0, 1
+    )
+    return first[2] and math.floor(tonumber(first[2])) - time_ms
+  end
+
+  -- In how many ms a reader may get an entry that nobody owns; 0 is now.
+  function pending.due_in(call, group, row)
+    local due_ms = redis.call('ZSCORE', call.side('released', group), row.id)
+    return due_ms and math.max(math.floor(tonumber(due_ms)) - now_ms(), 0) or 0
+  end
+
+  -- Which consumers a search for idle entries asks about, one by one; { false } is all together.
+  -- spared: a consumer whose entries do not count; nil: all count.
+  function pending.searched(call, group, spared)
+    if not spared and redis.call('EXISTS', call.side('released', group)) == 0 then
+      return { false }
+    end
+    local holders = redis.call('XPENDING', call.key, group)[4] or {}
+    if #holders > SEARCHED_HOLDERS_MAX then
+      return { false }
+    end
+    local searched = {}
+    for _, holder in ipairs(holders) do
+      if holder[1] ~= RELEASED and holder[1] ~= spared then
+        searched[#searched + 1] = holder[1]
+      end
+    end
+    return searched
+  end
+
+  -- Rows that consumers own, idle for at least `idle_ms`, the longest idle first. If there are
+  -- more than `limit`, they are the ones with the lowest ids.
+  function pending.longest_idle(call, group, searched, spared, idle_ms, limit)
+    local idle = {}
+    for _, consumer in ipairs(searched) do
+      if #idle >= limit then
+        break
+      end
+      local rows = pending.idle_rows(call, group, idle_ms, '-', '+', limit, consumer or nil)
+      for _, row in ipairs(rows) do
+        if row.owner and row.owner ~= spared then
+          row.place = #idle
+          idle[#idle + 1] = row
+        end
+      end
+    end
+    table.sort(idle, function(left, right)
+      if left.idle ~= right.idle then
+        return left.idle > right.idle
+      end
+      return left.place < right.place
+    end)
+    return idle
+  end
+
+  -- A unix time (ms) that is not after the oldest delivery of an entry that a consumer owns, if it
+  -- is remembered; else nil.
+  function pending.oldest_ms(call, group)
+    local known = redis.call('GET', call.side('oldest', group))
+    return known and tonumber(known)
+  end
+
+  -- Search for this time. As most reads find nothing idle, they need not search then.
+  -- searched, spared: see `searched`.
+  function pending.search_oldest(call, group, searched, spared)
+    local time_ms = now_ms()
+    local oldest_ms = time_ms
+    for _, consumer in ipairs(searched) do
+      local idle_ms, steps, row_count = time_ms - oldest_ms, 0, nil
+      repeat
+        local rows = pending.idle_rows(
+          call, group, idle_ms, '-', '+', STEP_ROWS, consumer or nil
+        )
+        local before_ms = oldest_ms
+        for _, row in ipairs(rows) do
+          if row.owner and row.owner ~= spared then
+            oldest_ms = math.min(oldest_ms, time_ms - row.idle)
+          end
+        end
+        row_count, steps = #rows, steps + 1
+        if row_count == STEP_ROWS and (steps > STEPS_MAX or oldest_ms == before_ms) then
+          -- Go on from twice the idle time, whether or not an entry is as old as this.
+          oldest_ms = time_ms - 2 * math.max(time_ms - oldest_ms, 1)
+        end
+        idle_ms = time_ms - oldest_ms + 1
+      until row_count < STEP_ROWS
+    end
+    return oldest_ms
+  end
+
+  -- Remember the time for a short while.
+  function pending.keep_oldest(call, group, oldest_ms)
+    redis.call(
+      'SET', call.side('oldest', group), string.format('%.0f', oldest_ms), 'PX', OLDEST_KEPT_MS
+    )
+  end
+
+  -- Forget it, because an entry may now look older than it is.
+  function pending.forget_oldest(call, group)
+    redis.call('DEL', call.side('oldest', group))
+  end
+
+  -- How many entries a consumer holds.
+  -- info: of the group.
+  function pending.held_count(call, group, consumer, info)
+    if info.pending == 0 then
+      return 0
+    end
+    if info.consumers > 64 then
+      local rows = redis.call('XPENDING', call.key, group, '-', '+', 1001, consumer)
+      if #rows <= 1000 then
+        return #rows
+      end
+    end
+    for _, holder in ipairs(redis.call('XPENDING', call.key, group)[4] or {}) do
+      if holder[1] == consumer then
+        return tonumber(holder[2])
+      end
+    end
+    return 0
+  end
+
+  -- List pending entries. Arguments: group, first id, last id, how many, the least idle time ('' is
+  -- any), the consumer (only if it is to be one's only).
+  -- Reply: for each entry its id, owner (nil: nobody), idle time (ms), delivery count, and for how
+  -- long nobody gets it (ms).
+  operations.list_pending = function(call)
+    local group, first, last, limit, idle_ms, consumer = unpack(call.args)
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    if consumer == RELEASED then
+      return {}
+    end
+    local rows
+    if idle_ms == '0' then
+      rows = pending.rows(call, group, first, last, limit, consumer)
+    else
+      rows = pending.idle_rows(call, group, tonumber(idle_ms), first, last, limit, consumer)
+      if not consumer then  -- nobody's entries count whatever their idle time is
+        local nobodys = pending.rows(call, group, first, last, limit, RELEASED)
+        local is_listed = {}
+        for _, row in ipairs(rows) do
+          is_listed[row.id] = true
+        end
+        for _, row in ipairs(nobodys) do
+          if not is_listed[row.id] then
+            rows[#rows + 1] = row
+          end
+        end
+        table.sort(rows, function(left, right)
+          return compare_ids(left.id, right.id) < 0
+        end)
+      end
+    end
+    local listed = {}
+    for at = 1, math.min(#rows, tonumber(limit)) do
+      local row = rows[at]
+      listed[at] = {
+        row.id, row.owner or false, row.idle, row.count,
+        row.owner and 0 or pending.due_in(call, group, row),
+      }
+    end
+    return listed
+  end
+
+  -- Summarize the pending entries. Arguments: group. Reply: as XPENDING without a range; the entries
+  -- that nobody owns count, but have no consumer.
+  operations.sum_pending = function(call)
+    local group = call.args[1]
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    local summary = redis.call('XPENDING', call.key, group)
+    local holders = {}
+    for _, holder in ipairs(summary[4] or {}) do
+      if holder[1] ~= RELEASED then
+        holders[#holders + 1] = holder
+      end
+    end
+    return { summary[1], summary[2], summary[3], holders }
+  end
+end

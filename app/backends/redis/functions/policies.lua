@@ -1,0 +1,247 @@
+-- Policies: what a group does by itself with entries that fail, and how dead letters come back.
+--
+-- A dead letter leaves the pending entries in the same step in which it is put into the stream
+-- `outbox`, beside its stream. A gateway relays it to the dead letter stream, which may be in
+-- another slot. A record of the outbox has the fields
+--   to      the name of the dead letter stream
+--   fields  names and values of the dead letter (MessagePack, an array of strings)
+
+local policies = {}
+
+do
+  -- The names of the fields that a dead letter has after the fields of the entry.
+  local ORIGIN = { '_stream', '_id', '_group', '_deliveries', '_reason' }
+
+  -- Dead letters that one operation makes, and pending entries that it looks at for them.
+  local DEAD_MAX, LOOKED_AT_MAX = 50, 500
+
+  -- Names and values of an entry that a function can append. Lua has room for about 8,000 words.
+  local PARTS_MAX = 7900
+
+  -- How long it is remembered which dead letters were relayed or sent back.
+  local REMEMBERED_MS = 86400000
+
+  local NONE = { delays = {}, is_spent = function() return false end }
+
+  -- The policy of a group. For operations that change the state.
+  -- stream: the name of the stream. A stream is not its own dead letter stream, whatever the policy
+  --   says: it may have got that name later.
+  function policies.of(call, group, stream)
+    local kept = groups.kept(call, group)
+    if not next(kept) then
+      return NONE
+    end
+    local policy = {
+      claim_idle_ms = tonumber(kept.claim_idle_ms),
+      max_pending = tonumber(kept.max_pending),
+      delays = {},
+    }
+    for delay_ms in string.gmatch(kept.backoff_ms or '', '%d+') do
+      policy.delays[#policy.delays + 1] = tonumber(delay_ms)
+    end
+    local dead_letters = kept.dead_letter_stream and string.sub(kept.dead_letter_stream, 2)
+    if kept.max_deliveries and dead_letters ~= stream then
+      policy.max_deliveries, policy.dead_letters = kept.max_deliveries, dead_letters
+    end
+    -- Whether an entry with this delivery count is not delivered again.
+    function policy.is_spent(count)
+      local most = policy.max_deliveries
+      return most ~= nil and compare_numbers(count, most) >= 0
+    end
+    return policy
+  end
+
+  -- How long an entry is delayed that has failed after so many deliveries, in ms.
+  function policies.delay_ms(policy, count)
+    local delays = policy.delays
+    if #delays == 0 then
+      return 0
+    end
+    return delays[math.min(math.max(tonumber(count), 1), #delays)]
+  end
+
+  -- Whether an entry was a dead letter of this group before, and came back to its stream. It would
+  -- circulate and grow. `fields` are names and values in turn.
+  local function was_dead_before(fields, stream, group)
+    local last = #fields
+    while last >= 2 * #ORIGIN do
+      local first = last - 2 * #ORIGIN
+      for at, name in ipairs(ORIGIN) do
+        if fields[first + 2 * at - 1] ~= name then
+          return false
+        end
+      end
+      if fields[first + 2] == stream and fields[first + 6] == group then
+        return true
+      end
+      last = first
+    end
+    return false
+  end
+
+  -- Make a dead letter of a pending entry, unless it was one before. One that is gone from the
+  -- stream only stops being pending.
+  -- Reply: whether the entry is pending no more.
+  function policies.dead_letter(call, group, stream, policy, row)
+    local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
+    if entry then
+      local fields = entry[2]
+      if #fields > PARTS_MAX - 2 * #ORIGIN or was_dead_before(fields, stream, group) then
+        return false
+      end
+      local is_fatal = row.count == COUNT_MAX
+      local values = {
+        stream, row.id, group, is_fatal and '' or row.count,
+        is_fatal and 'fatal' or 'max_deliveries',
+      }
+      for at, name in ipairs(ORIGIN) do
+        fields[#fields + 1], fields[#fields + 2] = name, values[at]
+      end
+      redis.call(
+        'XADD', call.side('outbox'), '*', 'to', policy.dead_letters,
+        'fields', cmsgpack.pack(fields)
+      )
+    end
+    pending.settle(call, group, { row.id })
+    return true
+  end
+
+  -- Make dead letters of entries that were delivered too often.
+  -- rows: pending entries that nobody owns or that are idle for long enough.
+  -- Reply: how many were made.
+  local function dead_letters(call, group, stream, policy, rows)
+    local count, looked_at = 0, 0
+    for _, row in ipairs(rows) do
+      if looked_at == DEAD_MAX then
+        break
+      end
+      if policy.is_spent(row.count) then
+        looked_at = looked_at + 1
+        if policies.dead_letter(call, group, stream, policy, row) then
+          count = count + 1
+        end
+      end
+    end
+    return count
+  end
+
+  -- Make dead letters of what may be delivered now and was delivered too often.
+  -- idle_ms: an entry that a consumer owns may be delivered after this idle time, or that of the
+  --   policy if it is shorter; nil: that of the policy counts.
+  -- Reply: how many were made.
+  function policies.dead_letters_before(call, group, stream, policy, idle_ms)
+    if not policy.max_deliveries then
+      return 0
+    end
+    local due = pending.due(call, group, LOOKED_AT_MAX)
+    local count = dead_letters(call, group, stream, policy, due)
+    if policy.claim_idle_ms and (not idle_ms or policy.claim_idle_ms < idle_ms) then
+      idle_ms = policy.claim_idle_ms
+    end
+    local oldest_ms = pending.oldest_ms(call, group)
+    if not idle_ms or (oldest_ms and oldest_ms + idle_ms > now_ms()) then
+      return count
+    end
+    local searched = pending.searched(call, group)
+    local idle = pending.longest_idle(call, group, searched, nil, idle_ms, LOOKED_AT_MAX)
+    if #idle == 0 then
+      pending.keep_oldest(call, group, pending.search_oldest(call, group, searched))
+    end
+    return count + dead_letters(call, group, stream, policy, idle)
+  end
+
+  -- How many dead letters wait to be relayed.
+  function policies.outbox_count(call)
+    return redis.call('XLEN', call.side('outbox'))
+  end
+
+  -- Make dead letters as time passes. Arguments: the names of stream and group.
+  -- Reply: whether all are made; whether the policy acts as time passes.
+  operations.dead_letters = function(call)
+    local stream, group = unpack(call.args)
+    if groups.missing(call, group) then
+      return { 1, 0 }
+    end
+    local kept = groups.kept(call, group)
+    if not (kept.max_deliveries or kept.consumer_ttl_ms) then
+      return { 1, 0 }
+    end
+    local count = policies.dead_letters_before(
+      call, group, stream, policies.of(call, group, stream)
+    )
+    return { count < DEAD_MAX and 1 or 0, 1 }
+  end
+
+  -- Append an entry. Reply: its id, or a fault.
+  -- creates: whether the stream is created if there is none ('1').
+  -- packed: names and values (MessagePack).
+  local function append(call, creates, packed)
+    local args = { creates, '*', unpack(cmsgpack.unpack(packed)) }
+    return operations.append({ key = call.key, side = call.side, args = args })
+  end
+
+  -- Append dead letters to this stream. Arguments: the key of the stream that they come from, and
+  -- for each dead letter its id in the outbox there, and its fields. Those that were appended
+  -- before are skipped: they come in the order of the outbox.
+  operations.relay = function(call)
+    local source, key = call.args[1], call.side('relayed')
+    local relayed = redis.call('HGET', key, source) or MIN_ID
+    for at = 2, #call.args, 2 do
+      local id = call.args[at]
+      if compare_ids(id, relayed) > 0 then
+        local appended = append(call, '1', call.args[at + 1])
+        if type(appended) == 'table' then
+          return appended
+        end
+        relayed = id
+        redis.call('HSET', key, source, relayed)
+      end
+    end
+    redis.call('PEXPIRE', key, REMEMBERED_MS)
+    return relayed
+  end
+
+  -- Send a dead letter back to this stream. Arguments: the group, the key of the dead letter
+  -- stream, and for each dead letter its id there, its id here, its fields (MessagePack).
+  -- Reply: for each whether it was released, and its id here.
+  -- An entry that is gone is appended as a new one. A repeat changes nothing.
+  operations.redrive = function(call)
+    local group, source = call.args[1], call.args[2]
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    local reply = {}
+    for at = 3, #call.args, 3 do
+      local dead_letter, id = call.args[at], call.args[at + 1]
+      local key = call.side('redriven', group .. ':' .. source .. ':' .. dead_letter)
+      local known = redis.call('GET', key)
+      local is_released = #redis.call('XRANGE', call.key, id, id) > 0
+      if known then
+        is_released, id = string.sub(known, 1, 1) == '1', string.sub(known, 2)
+      elseif is_released then
+        pending.release(call, group, { { id, '0' } })
+      else
+        id = append(call, '0', call.args[at + 2])
+        if type(id) == 'table' then
+          return id
+        end
+      end
+      local flag = is_released and 1 or 0
+      redis.call('SET', key, flag .. id, 'PX', REMEMBERED_MS)
+      reply[#reply + 1] = { flag, id }
+    end
+    return reply
+  end
+
+  -- The dead letter stream of a group. Arguments: the group. Reply: its name; nil: there is none.
+  operations.dead_letter_stream = function(call)
+    local group = call.args[1]
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    local name = redis.call('HGET', call.side('group', group), 'dead_letter_stream')
+    return name and string.sub(name, 2)
+  end
+end

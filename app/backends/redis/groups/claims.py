@@ -1,0 +1,66 @@
+"""Claims: take pending entries over, by id or by page (XCLAIM, XAUTOCLAIM)."""
+
+from __future__ import annotations
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import read_id
+from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.descriptions import read_deliveries
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.engine.entry import MIN_ID
+from headgate.engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX
+from headgate.engine.replies import Claimed
+from headgate.engine.requests.deliveries import Autoclaim, Claim
+
+_CLAIMED_AT_ONCE_MAX = 200
+"""Entries that one call claims. Each one takes about 10 µs."""
+
+
+async def claim(client: Client, request: Claim) -> Claimed:
+    """Take over pending entries by id (XCLAIM)."""
+    stream, group = request.stream, request.group
+    clock: tuple[str, int | str] = ("", "")
+    if request.time_ms is not None:
+        clock = "TIME", request.time_ms
+    elif request.idle_ms is not None:
+        clock = "IDLE", request.idle_ms
+    count = "" if request.retry_count is None else request.retry_count
+    claimed = Claimed([], [], MIN_ID)
+    ids = [str(each) for each in request.ids]
+    for at in range(0, max(len(ids), 1), _CLAIMED_AT_ONCE_MAX):
+        deliveries, gone = await client.call(
+            Effect.FREE,
+            b"claim",
+            stream,
+            *(group, request.consumer, client.options.keyspace.consumers_max),
+            *(request.min_idle_ms, *clock, count),
+            *(int(request.force), int(request.just_id), str(request.last_id)),
+            *ids[at : at + _CLAIMED_AT_ONCE_MAX],
+        )
+        claimed.deliveries.extend(read_deliveries(deliveries, by_id=True))
+        claimed.deleted_ids.extend(map(read_id, gone))
+    return claimed
+
+
+async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
+    """Take over idle entries in id order, a page at a time (XAUTOCLAIM)."""
+    stream, group = request.stream, request.group
+    limit = min(request.limit, AUTOCLAIM_MAX)
+    deliveries, gone, next_start, dead_letter_count = await client.call(
+        Effect.FREE,
+        b"autoclaim",
+        stream,
+        *(stream, group, request.consumer, client.options.keyspace.consumers_max),
+        *(request.min_idle_ms, str(request.start), limit),
+        min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX),
+        *(int(request.just_id), int(request.by_policy)),
+    )
+    if dead_letter_count:
+        await relay(client, stream)
+    return Claimed(
+        read_deliveries(deliveries, by_id=True), list(map(read_id, gone)), read_id(next_start)
+    )
+
+
+PERFORMERS: Performers = {Claim: claim, Autoclaim: autoclaim}

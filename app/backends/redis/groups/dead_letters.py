@@ -1,0 +1,191 @@
+"""Dead letters: relay them to their stream, and send them back.
+
+A function moves a dead letter from the pending entries into the outbox of its stream, in one step.
+From there a gateway relays it to the dead letter stream, which may be in another slot. The dead
+letter stream knows up to which id of the outbox it has got dead letters, so one that is relayed
+twice is appended once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import Fault, Lost, NotSent, read_id
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, Fields
+from headgate.engine.errors import Invalid, InvalidId
+from headgate.engine.limits import REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
+from headgate.engine.replies import Redriven, RedriveOutcome
+from headgate.engine.requests.deliveries import Redrive
+
+log = logging.getLogger("headgate")
+
+ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
+"""The names of the fields that a dead letter has after the fields of the entry."""
+
+_RELAYED_AT_ONCE_MAX = 50
+"""Dead letters that are relayed together."""
+
+
+async def relay(client: Client, stream: bytes) -> bool:
+    """Relay the dead letters that wait in the outbox of a stream; tell whether that worked.
+
+    What cannot be relayed now waits for housekeeping.
+    """
+    try:
+        while await _relay_some(client, stream) == _RELAYED_AT_ONCE_MAX:
+            pass
+    except (Fault, Lost, NotSent, ResponseError) as error:
+        log.warning(
+            "dead letters wait: cannot append them",
+            extra={"stream": stream.decode("utf-8", "replace"), "reason": str(error)},
+        )
+        return False
+    return True
+
+
+async def _relay_some(client: Client, stream: bytes) -> int:
+    """Relay the oldest dead letters, in order; return how many."""
+    keys = client.names.of(stream)
+    outbox = keys.side(b"outbox")
+    waiting = await client.execute(
+        stream, b"XRANGE", outbox, b"-", b"+", b"COUNT", _RELAYED_AT_ONCE_MAX, changes=False
+    )
+    by_target: dict[bytes, list[bytes]] = {}
+    for outbox_id, (_, target, _, fields) in waiting:
+        by_target.setdefault(target, []).extend((outbox_id, fields))
+    for target, words in by_target.items():
+        await client.call(Effect.WRITE, b"relay", target, keys.key, *words)
+    if waiting:
+        ids = [outbox_id for outbox_id, _ in waiting]
+        await client.execute(stream, b"XDEL", outbox, *ids, changes=True)
+    return len(waiting)
+
+
+class _DeadLetter(NamedTuple):
+    """A dead letter of the group whose dead letters are sent back."""
+
+    id: EntryId
+    origin: EntryId  # its id in the stream of the group
+    fields: Fields  # those of the entry
+
+
+async def redrive(client: Client, request: Redrive) -> list[Redriven]:
+    """Send dead letters of a group back, the oldest first.
+
+    Each one is first sent back and then deleted, which are two steps, as there may be two slots.
+    The group's stream remembers for a day what was sent back. So a redrive that was broken off can
+    be repeated.
+    """
+    stream, group = request.stream, request.group
+    dead_letters = await client.call(Effect.READ, b"dead_letter_stream", stream, group)
+    if dead_letters is None:
+        raise Invalid("the group's policy names no dead_letter_stream")
+    if dead_letters == stream:
+        return []
+    return await _Redrive(client, request, dead_letters).run()
+
+
+class _Redrive:
+    """The dead letters that are sent back, page by page."""
+
+    def __init__(self, client: Client, request: Redrive, dead_letters: bytes) -> None:
+        self._client = client
+        self._request = request
+        self._dead_letters = dead_letters
+        self._key = client.names.of(dead_letters).key
+
+    async def run(self) -> list[Redriven]:
+        """Send them back, as many as the request allows."""
+        redriven: list[Redriven] = []
+        if self._request.ids is not None:
+            ids = list(dict.fromkeys(self._request.ids))
+            for at in range(0, len(ids), REDRIVEN_AT_ONCE_MAX):
+                entries = await self._entries(ids[at : at + REDRIVEN_AT_ONCE_MAX])
+                redriven += await self._send_back(entries, len(redriven))
+            return redriven
+        start = MIN_ID
+        for _ in range(0, REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX):
+            entries = await self._page(start)
+            redriven += await self._send_back(entries, len(redriven))
+            is_over = len(entries) < REDRIVEN_AT_ONCE_MAX
+            if is_over or len(redriven) >= self._request.limit:
+                break
+            last_id = read_id(entries[-1][0])
+            if last_id == MAX_ID:
+                break
+            start = last_id.next()
+        return redriven
+
+    async def _page(self, start: EntryId) -> list[Any]:
+        words = (b"XRANGE", self._key, str(start), b"+", b"COUNT", REDRIVEN_AT_ONCE_MAX)
+        page: list[Any] = await self._client.execute(self._dead_letters, *words, changes=False)
+        return page
+
+    async def _entries(self, ids: Sequence[EntryId]) -> list[Any]:
+        replies = await self._client.execute_together(
+            self._client.names.of(self._dead_letters).slot,
+            [[b"XRANGE", self._key, str(each), str(each)] for each in ids],
+            changes=False,
+        )
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return [entry for reply in replies for entry in reply]
+
+    async def _send_back(self, entries: Sequence[Any], before: int) -> list[Redriven]:
+        """Send back those of the entries that are dead letters of the group.
+
+        Args:
+            entries: ids and fields.
+            before: how many dead letters the request has sent back before.
+        """
+        request = self._request
+        own = (self._own(read_id(entry_id), tuple(fields)) for entry_id, fields in entries)
+        sent = [each for each in own if each is not None][: max(request.limit - before, 0)]
+        if not sent:
+            return []
+        words: list[bytes | str] = []
+        for each in sent:
+            words += (str(each.id), str(each.origin), _packed(each.fields))
+        reply = await self._client.call(
+            Effect.WRITE, b"redrive", request.stream, request.group, self._key, *words
+        )
+        ids = [str(each.id) for each in sent]
+        await self._client.execute(self._dead_letters, b"XDEL", self._key, *ids, changes=True)
+        return [
+            Redriven(
+                each.id,
+                RedriveOutcome.RELEASED if is_released else RedriveOutcome.APPENDED,
+                read_id(entry_id),
+            )
+            for each, (is_released, entry_id) in zip(sent, reply, strict=True)
+        ]
+
+    def _own(self, entry_id: EntryId, fields: Fields) -> _DeadLetter | None:
+        """Return an entry as a dead letter, if it is one of the group."""
+        own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
+        origin_of = self._request.stream, self._request.group
+        if not own or behind[0::2] != ORIGIN or (behind[1], behind[5]) != origin_of:
+            return None
+        try:
+            return _DeadLetter(entry_id, EntryId.parse(behind[3].decode("latin-1")), own)
+        except InvalidId:
+            return None
+
+
+def _packed(fields: Fields) -> bytes:
+    """Return names and values as MessagePack writes an array of strings."""
+    parts = [b"\xdd", len(fields).to_bytes(4, "big")]
+    for field in fields:
+        parts += (b"\xdb", len(field).to_bytes(4, "big"), field)
+    return b"".join(parts)
+
+
+PERFORMERS: Performers = {Redrive: redrive}

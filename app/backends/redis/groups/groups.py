@@ -1,0 +1,151 @@
+"""Groups and their consumers: list, describe, create, change, delete."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.groups.descriptions import read_consumer_info, read_group_info
+from headgate.app.backends.redis.groups.governed import govern
+from headgate.app.backends.redis.groups.policies import policy_words
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.engine.entry import EntryId
+from headgate.engine.limits import LISTED_AT_ONCE_MAX
+from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    ListConsumers,
+    ListGroups,
+    UpdateGroup,
+)
+
+_RELEASED_AT_ONCE_MAX = 500
+"""Entries of a consumer that one call releases. Each one takes about 5 µs."""
+
+
+async def list_groups(client: Client, request: ListGroups) -> list[GroupInfo]:
+    """Describe groups of a stream, by name (XINFO GROUPS)."""
+    stream = request.stream
+    names = sorted(await client.call(Effect.READ, b"group_names", stream))
+    if request.after is not None:
+        names = [name for name in names if name > request.after]
+    names = names[: request.limit]
+    described = []
+    for at in range(0, len(names), LISTED_AT_ONCE_MAX):
+        page = names[at : at + LISTED_AT_ONCE_MAX]
+        described += await client.call(Effect.READ, b"describe_groups", stream, *page)
+    return sorted(map(read_group_info, described), key=lambda info: info.name)
+
+
+async def describe_group(client: Client, request: DescribeGroup) -> GroupInfo:
+    """Describe one group."""
+    stream, group = request.stream, request.group
+    reply = await client.call(Effect.READ, b"describe_group", stream, group)
+    return read_group_info(reply)
+
+
+async def create_group(client: Client, request: CreateGroup) -> Created[GroupInfo]:
+    """Create a group (XGROUP CREATE), unless it exists."""
+    stream, group, start, policy = request.stream, request.group, request.start, request.policy
+    words = [] if policy is None else policy_words(policy)
+    async with govern(client, stream, is_needed=policy is not None and policy.acts_by_time):
+        is_new, description = await client.call(
+            Effect.WRITE,
+            b"create_group",
+            stream,
+            *(stream, group, _position(start.last_id), _optional(start.entries_read)),
+            *(int(request.create_stream), int(request.exist_ok)),
+            client.options.keyspace.groups_max,
+            *words,
+        )
+    return Created(bool(is_new), read_group_info(description))
+
+
+async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
+    """Change the position of a group, its policy, or both; all or nothing."""
+    stream, group, patch = request.stream, request.group, request.policy
+    last_id = b"=" if request.last_id is UNSET else _position(request.last_id)
+    entries_read = None if request.entries_read is UNSET else request.entries_read
+    acts = isinstance(patch.max_deliveries, int) or isinstance(patch.consumer_ttl_ms, int)
+    async with govern(client, stream, is_needed=acts):
+        description = await client.call(
+            Effect.WRITE,
+            b"update_group",
+            stream,
+            *(stream, group, int(request.moves), last_id, _optional(entries_read)),
+            *policy_words(patch),
+        )
+    return read_group_info(description)
+
+
+async def destroy_group(client: Client, request: DestroyGroup) -> bool:
+    """Destroy a group (XGROUP DESTROY); reply whether it existed."""
+    reply = await client.call(Effect.FREE, b"destroy_group", request.stream, request.group)
+    return bool(reply)
+
+
+async def list_consumers(client: Client, request: ListConsumers) -> list[ConsumerInfo]:
+    """Describe consumers of a group, by name (XINFO CONSUMERS)."""
+    stream, group = request.stream, request.group
+    described = await client.call(Effect.READ, b"describe_consumers", stream, group)
+    infos = sorted(map(read_consumer_info, described), key=lambda info: info.name)
+    if request.after is not None:
+        infos = [info for info in infos if info.name > request.after]
+    return infos[: request.limit]
+
+
+async def describe_consumer(client: Client, request: DescribeConsumer) -> ConsumerInfo | None:
+    """Describe one consumer; the reply is None if it does not exist."""
+    stream, group, consumer = request.stream, request.group, request.consumer
+    described = await client.call(Effect.READ, b"describe_consumers", stream, group, consumer)
+    return read_consumer_info(described[0]) if described else None
+
+
+async def create_consumer(client: Client, request: CreateConsumer) -> Created[ConsumerInfo]:
+    """Create a consumer (XGROUP CREATECONSUMER), unless it exists."""
+    stream, group, consumer = request.stream, request.group, request.consumer
+    consumers_max = client.options.keyspace.consumers_max
+    is_new, description = await client.call(
+        Effect.WRITE, b"create_consumer", stream, group, consumer, consumers_max
+    )
+    return Created(bool(is_new), read_consumer_info(description))
+
+
+async def delete_consumer(client: Client, request: DeleteConsumer) -> int | None:
+    """Delete a consumer (XGROUP DELCONSUMER); reply how many entries it held."""
+    stream, group, consumer = request.stream, request.group, request.consumer
+    words = (group, consumer, int(request.release), _RELEASED_AT_ONCE_MAX)
+    held_count: int | None = None
+    is_first, is_gone = True, False
+    while not is_gone:
+        count, is_gone = await client.call(Effect.FREE, b"delete_consumer", stream, *words)
+        held_count = count if is_first else held_count
+        is_first = False
+    return held_count
+
+
+def _position(last_id: EntryId | None) -> str:
+    return "$" if last_id is None else str(last_id)
+
+
+def _optional(number: int | None) -> int | str:
+    return "" if number is None else number
+
+
+PERFORMERS: Performers = {
+    ListGroups: list_groups,
+    DescribeGroup: describe_group,
+    CreateGroup: create_group,
+    UpdateGroup: update_group,
+    DestroyGroup: destroy_group,
+    ListConsumers: list_consumers,
+    DescribeConsumer: describe_consumer,
+    CreateConsumer: create_consumer,
+    DeleteConsumer: delete_consumer,
+}

@@ -1,0 +1,156 @@
+"""Housekeeping: removes what is too old, and does the regular work of the policies of groups.
+
+One gateway does it for all: the one that has the lock. It walks the index of governed streams
+(`governed.py`). For each of them it removes entries that are too old, makes dead letters, deletes
+consumers that have been away for too long, and relays dead letters that wait. A stream for which
+there has been nothing to do for a while leaves the index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from redis.crc import key_slot
+from redis.exceptions import ResponseError
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import Fault, Lost, NotSent
+from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.governed import execute
+from headgate.app.backends.redis.library import Effect
+
+log = logging.getLogger("headgate")
+
+_INTERVAL_S = 1.0
+"""Pause between two rounds."""
+
+_LOCK_MS = 5_000
+"""How long the lock lasts after it was last renewed."""
+
+_PAGE = 100
+"""Streams of the index that are looked at before the next pause."""
+
+_PAUSE_S = 0.05
+"""Pause between two pages, so that requests come first."""
+
+_PARTS_MAX = 20
+"""Calls for one stream or group in one round. What is left comes in the next round."""
+
+_NEEDLESS_ROUNDS = 60
+"""Rounds in which a stream needs nothing before it leaves the index."""
+
+
+class Housekeeper:
+    """The regular work of one gateway, which is done while it has the lock."""
+
+    def __init__(self, client: Client, *, interval_s: float = _INTERVAL_S) -> None:
+        """Get ready to run, with rounds in this interval."""
+        self._client = client
+        self._interval_s = interval_s
+        self._token = secrets.token_hex(8).encode()
+        self._needless: dict[bytes, int] = {}  # streams of the index, and for how many rounds
+        self._is_failing = False
+
+    async def run(self) -> None:
+        """Do the work, a round in each interval, until cancelled."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            try:
+                await self.round()
+                self._is_failing = False
+            except (Fault, Lost, NotSent, ResponseError) as error:
+                if not self._is_failing:  # one line, however long the servers are away
+                    log.warning("housekeeping waits for the servers", extra={"reason": str(error)})
+                self._is_failing = True
+
+    async def round(self) -> None:
+        """Look once after all streams of the index, if this gateway has the lock."""
+        seen: set[bytes] = set()
+        async for page in self._pages():
+            for stream in page:
+                seen.add(stream)
+                await self._look_after(stream)
+        for stream in self._needless.keys() - seen:
+            del self._needless[stream]
+
+    async def _pages(self) -> AsyncIterator[list[bytes]]:
+        cursor: bytes | int = 0
+        while await self._has_lock():
+            cursor, page = await execute(self._client, b"SSCAN", cursor, b"COUNT", _PAGE)
+            yield page
+            if int(cursor) == 0:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _has_lock(self) -> bool:
+        """Take or renew the lock; tell whether this gateway has it."""
+        key = self._client.names.side_index(b"housekeeping")
+        slot = key_slot(key)
+        taken, owner = await self._client.execute_together(
+            slot,
+            [[b"SET", key, self._token, b"NX", b"PX", _LOCK_MS], [b"GET", key]],
+            changes=True,
+        )
+        for reply in (taken, owner):
+            if isinstance(reply, Exception):
+                raise reply
+        if owner == self._token and taken is None:
+            await self._client.execute_together(slot, [[b"PEXPIRE", key, _LOCK_MS]], changes=True)
+        return bool(owner == self._token)
+
+    async def _look_after(self, stream: bytes) -> None:
+        """Do what is to be done for a stream; take it out of the index if it needs nothing."""
+        if await self._needs(stream):
+            self._needless.pop(stream, None)
+            return
+        rounds = self._needless.get(stream, 0) + 1
+        self._needless[stream] = rounds
+        if rounds < _NEEDLESS_ROUNDS:
+            return
+        del self._needless[stream]
+        await execute(self._client, b"SREM", stream)
+        if await self._needs(stream):  # it was configured at this moment
+            await execute(self._client, b"SADD", stream)
+
+    async def _needs(self, stream: bytes) -> bool:
+        """Do what is to be done for a stream, and tell whether it needs housekeeping."""
+        needs = await self._keep_ages(stream)
+        try:
+            groups = await self._client.call(Effect.READ, b"group_names", stream)
+        except Fault:  # the stream is gone; its outbox may still have dead letters
+            groups = []
+        for group in groups:
+            needs = await self._keep_policy(stream, group) or needs
+        outbox = self._client.names.of(stream).side(b"outbox")
+        waiting = await self._client.execute(stream, b"XLEN", outbox, changes=False)
+        if waiting:
+            await relay(self._client, stream)
+            return True
+        return needs
+
+    async def _keep_ages(self, stream: bytes) -> bool:
+        """Remove entries that are too old; tell whether the stream has such a bound."""
+        meta = self._client.names.of(stream).side(b"meta")
+        bound = await self._client.execute(stream, b"HGET", meta, b"max_age_ms", changes=False)
+        if bound is None:
+            return False
+        with suppress(Fault):  # the stream is gone
+            for _ in range(_PARTS_MAX):
+                if not await self._client.call(Effect.FREE, b"retain", stream):
+                    break
+        return True
+
+    async def _keep_policy(self, stream: bytes, group: bytes) -> bool:
+        """Do what the policy of a group asks for; tell whether there is such a policy."""
+        call, needs = self._client.call, 0
+        for _ in range(_PARTS_MAX):
+            is_over, needs = await call(Effect.FREE, b"dead_letters", stream, stream, group)
+            if is_over:
+                break
+        if needs:
+            await call(Effect.FREE, b"forget_consumers", stream, group)
+        return bool(needs)

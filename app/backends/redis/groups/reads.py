@@ -1,0 +1,178 @@
+"""Group reads: deliver entries to a consumer (XREADGROUP), without waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import as_stream_errors, read_id
+from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.descriptions import read_deliveries
+from headgate.app.backends.redis.groups.settling import ack, give_back_all
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
+from headgate.engine.replies import Delivery, GroupRead, GroupState
+from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Budget
+
+_ACKED_AT_ONCE_MAX = 1_000
+"""Ids that are acknowledged together with a read. Those before are acknowledged first."""
+
+
+class Attempt(NamedTuple):
+    """What a read got."""
+
+    reads: list[GroupRead]
+    claim_in_ms: int | None  # when it may claim something, if nothing changes; None: never
+
+    @property
+    def is_served(self) -> bool:
+        """Tell whether the read need not wait."""
+        return any(read.served for read in self.reads)
+
+
+async def attempt(client: Client, request: ReadGroup) -> Attempt:
+    """Read once, without waiting. Each stream is read in one step of its own.
+
+    A read that is refused acknowledges and delivers nothing, unless a group is destroyed or gets
+    another consumer between the steps.
+
+    Raises:
+        StreamError: see `ReadGroup`.
+    """
+    acked = request.acked
+    if len(request.cursors) > 1 or len(acked) > _ACKED_AT_ONCE_MAX:
+        await asyncio.gather(
+            *(_check(client, request, cursor.stream) for cursor in request.cursors)
+        )
+    if len(acked) > _ACKED_AT_ONCE_MAX:
+        early, acked = acked[:-_ACKED_AT_ONCE_MAX], acked[-_ACKED_AT_ONCE_MAX:]
+        for cursor in request.cursors:
+            await ack(client, Ack(cursor.stream, request.group, early, request.consumer))
+    reads: list[GroupRead] = []
+    claims_in_ms: list[int] = []
+    left = _Left(request.budget)
+    claims_any = True
+    for cursor in request.cursors:
+        words = _words(client, request, cursor, left, claims_any=claims_any)
+        with as_stream_errors(cursor.stream, request.group):
+            reply = await client.call(
+                Effect.FREE, b"read_group", cursor.stream, *words, *map(str, acked)
+            )
+        read, claim_in_ms, dead_letter_count = _read(cursor.stream, reply)
+        reads.append(read)
+        left.take(len(read.deliveries), *reply[6:8])
+        if claim_in_ms is not None:
+            claims_in_ms.append(claim_in_ms)
+        if dead_letter_count:
+            await relay(client, cursor.stream)
+        # Redis: after a stream that is read as history, the streams that follow claim nothing.
+        claims_any = claims_any and cursor.after is None
+    return Attempt(reads, min(claims_in_ms, default=None))
+
+
+async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> None:
+    """Give back what was delivered to a reader that has gone."""
+    for cursor, read in zip(request.cursors, reads, strict=False):
+        if cursor.after is None:  # else the reader held its history before the read
+            counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
+            await give_back_all(client, read.stream, request.group, request.consumer, counts)
+
+
+class _Left:
+    """What is left of the budget of a read."""
+
+    def __init__(self, budget: Budget | None) -> None:
+        self._entries = None if budget is None else budget.entries_max
+        self._bytes: int | None = None
+        self._parts = READ_PARTS_MAX
+        self.counts_reply = False
+        self._is_first = True
+        if budget is not None:
+            self.counts_reply = budget.reply_bytes_max is not None
+            self._bytes = min(
+                budget.size_bytes_max,
+                budget.size_bytes_max if budget.reply_bytes_max is None else budget.reply_bytes_max,
+            )
+
+    def limit(self, limit: int | None) -> int:
+        """Return how many entries to read of the next stream, if so many are asked for."""
+        limit = GROUP_READ_MAX if limit is None else min(limit, GROUP_READ_MAX)
+        if self._entries is None or self._bytes is None:
+            return limit
+        is_spent = self._bytes <= 0 or self._parts <= 0
+        return 0 if is_spent and not self._is_first else min(limit, self._entries)
+
+    @property
+    def words(self) -> tuple[int | str, int | str, int]:
+        """Return bytes, names and values, and whether the bytes are those of RESP2."""
+        if self._bytes is None:
+            return "", "", 0
+        return self._bytes, self._parts, int(self.counts_reply)
+
+    def take(self, entry_count: int, bytes_left: int, parts_left: int) -> None:
+        """Take account of what a stream has used."""
+        if self._entries is None:
+            return
+        self._entries -= entry_count
+        self._bytes, self._parts = bytes_left, parts_left
+        self._is_first = self._is_first and not entry_count
+
+
+async def _check(client: Client, request: ReadGroup, stream: bytes) -> None:
+    """Raise the error for which a stream refuses the read."""
+    consumers_max = client.options.keyspace.consumers_max
+    with as_stream_errors(stream, request.group):
+        await client.call(
+            Effect.READ, b"check_reader", stream, request.group, request.consumer, consumers_max
+        )
+
+
+def _words(
+    client: Client, request: ReadGroup, cursor: GroupCursor, left: _Left, *, claims_any: bool
+) -> list[bytes | str | int]:
+    """Return the arguments of `read_group`, without the ids that are acknowledged."""
+    return [
+        *(cursor.stream, request.group, request.consumer),
+        "" if cursor.after is None else str(cursor.after),
+        left.limit(request.limit),
+        _optional(request.claim_idle_ms) if claims_any else "-",
+        int(request.claim_released),
+        int(request.no_ack),
+        _optional(request.max_pending),
+        int(request.claim_own),
+        int(request.by_policy),
+        client.options.keyspace.consumers_max,
+        _optional(request.size_bytes_max),
+        READ_PARTS_MAX,
+        *left.words,
+    ]
+
+
+def _read(stream: bytes, reply: Any) -> tuple[GroupRead, int | None, int]:
+    served, lag, held_count, state, claim_in_ms, dead_letter_count, _, _, pending, new = reply
+    deliveries = read_deliveries(pending)
+    deliveries += [Delivery(read_id(each), tuple(fields), 0, 0, None) for each, fields in new]
+    read = GroupRead(
+        stream,
+        deliveries,
+        served=bool(served),
+        lag=lag,
+        pending_count=held_count,
+        state=GroupState(state.decode()),
+    )
+    return read, claim_in_ms, dead_letter_count
+
+
+async def read_group(client: Client, request: ReadGroup) -> list[GroupRead]:
+    """Read as a consumer of a group, without waiting (XREADGROUP)."""
+    return (await attempt(client, request)).reads
+
+
+def _optional(number: int | None) -> int | str:
+    return "" if number is None else number
+
+
+PERFORMERS: Performers = {ReadGroup: read_group}
