@@ -7,8 +7,8 @@ do
   local WRITERS_MAX = 10000
   local FORGOTTEN_AT_ONCE = 100
 
-  -- What one call may look at: entries, and the bytes of their names and values.
-  local COUNTED_MAX, COUNTED_BYTES_MAX = 2000, 1024 * 1024
+  -- Bytes of names and values that one call may look at.
+  local COUNTED_BYTES_MAX = 1024 * 1024
 
   -- The last batch of a writer that a hash has in a field, and when (unix ms), both as text; nil if
   -- there is none.
@@ -143,22 +143,38 @@ do
   end
 
   -- Count entries of a range, or the first part of them. Arguments: the id after which to count,
-  -- the last id. Reply: nil if there is no stream; otherwise how many there are in this part, the
-  -- id of the last, and whether there may be more.
+  -- the last id, how many at most. Reply: how many there are in this part, the id of the last, and
+  -- whether there may be more.
   operations.count = function(call)
     local after, through, count_max = unpack(call.args)
     if redis.call('EXISTS', call.key) == 0 then
-      return false
+      return fault('StreamNotFound')
     end
     if compare_ids(after, through) >= 0 then
       return { 0, after, 0 }
     end
     local low = after == MIN_ID and '-' or '(' .. after
-    local asked = math.min(COUNTED_MAX, tonumber(count_max))
     local entries, is_all = read_range(
-      call.key, low, through, false, asked, COUNTED_BYTES_MAX, math.huge
+      call.key, low, through, false, tonumber(count_max), COUNTED_BYTES_MAX, math.huge
     )
     local last = #entries > 0 and entries[#entries][1] or after
     return { #entries, last, is_all and 0 or 1 }
+  end
+
+  -- The ids of entries of a range, by their places, which ascend from 1. Arguments: the id after
+  -- which the range begins, the last id, the places. Reply: the ids; fewer if entries are gone.
+  operations.places = function(call)
+    local args = call.args
+    local low = args[1] == MIN_ID and '-' or '(' .. args[1]
+    local count_max = tonumber(args[#args])
+    local entries = read_range(call.key, low, args[2], false, count_max, math.huge, math.huge)
+    local ids = {}
+    for at = 3, #args do
+      local entry = entries[tonumber(args[at])]
+      if entry then
+        ids[#ids + 1] = entry[1]
+      end
+    end
+    return ids
   end
 end

@@ -285,6 +285,9 @@ do
     if added ~= '' and info.length > tonumber(added) then
       return fault('CounterTooLow', 'entries_added', 'length')
     end
+    if compare_ids(last_id, deleted) < 0 then
+      return fault('CounterTooLow', 'last_id', 'max_deleted_id')
+    end
     local known = streams.known(call, info['last-generated-id'])
     if known[1] and compare_ids(last_id, known[1]) < 0 then
       redis.call('HSET', call.side('meta'), 'trimmed', last_id)

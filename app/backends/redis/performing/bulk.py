@@ -88,8 +88,8 @@ async def _commit(
         *facts, place = fault.facts
         stream = streams[int(place)]
         error = stream_error(Fault(fault.name, facts), stream, b"")
-        error.location = ()
         if isinstance(error, IdNotGreater):
+            error.location = ()  # the location would not tell which stream
             error.stream = stream
         raise error from None
     if rows is None:

@@ -11,7 +11,7 @@ from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import now_ms, ttl_ms
 from headgate.engine.errors import Invalid, NotSupported, StreamNotFound
-from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX
+from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import (
     ChangeDefaults,
@@ -58,14 +58,16 @@ async def expire_stream(client: Client, request: ExpireStream) -> bool:
     else:
         options += [b"XX"] if request.if_set else []
         options += [b"GT"] if request.if_later else [b"LT"] if request.if_earlier else []
+    out_of_range = Invalid("the time is out of range", location=("ttl_ms",))
+    if abs(request.ttl_ms) > COUNT_MAX:
+        raise out_of_range
     try:
-        return bool(
-            await client.call(Effect.FREE, b"expire", request.stream, request.ttl_ms, *options)
-        )
+        is_set = await client.call(Effect.FREE, b"expire", request.stream, request.ttl_ms, *options)
     except ResponseError as error:
-        if "invalid expire time" in str(error) or "not an integer" in str(error):
-            raise Invalid("the time is out of range", location=("ttl_ms",)) from None
+        if "invalid expire time" in str(error):
+            raise out_of_range from None
         raise
+    return bool(is_set)
 
 
 async def persist_stream(client: Client, request: PersistStream) -> bool:

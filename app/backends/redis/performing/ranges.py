@@ -36,8 +36,18 @@ async def range_(client: Client, request: Range) -> list[Entry]:
         return entries
     is_long = entries_max is not None and len(entries) > entries_max
     if is_long or await run.is_cut(low, high, is_reverse=request.reverse):
-        raise ReplyTooLarge("entries", len(entries) if entries_max is None else entries_max)
+        raise ReplyTooLarge("entries", await _bound(client, request))
     return entries
+
+
+async def _bound(client: Client, request: Range) -> int:
+    """Return how many entries a reply may have, or else could have."""
+    if request.entries_max is not None:
+        return request.entries_max
+    if request.limit is not None:
+        return request.limit
+    key = client.names.of(request.stream).key
+    return int(await client.execute(request.stream, b"XLEN", key, changes=False))
 
 
 class _Run:

@@ -9,6 +9,7 @@ from headgate.app.backends.redis.performing import (
     idempotency,
     keyspace,
     names,
+    plans,
     ranges,
     streams,
 )
@@ -21,4 +22,5 @@ PERFORMERS: Performers = {
     **keyspace.PERFORMERS,
     **idempotency.PERFORMERS,
     **bulk.PERFORMERS,
+    **plans.PERFORMERS,
 }

@@ -1,0 +1,384 @@
+"""The same random histories through the engine, and through a backend over Redis.
+
+Replies and errors are compared. These differences are meant, and `comparable` leaves them out:
+
+- ids that follow a clock, epochs, times, and how many chunks a stream has;
+- an approximate trim, and one that spares what groups need, takes a hundred entries for a node.
+  So the streams here are shorter;
+- a trim that spares entries takes the others as a delete does: the greatest deleted id moves;
+- when the last id goes back (XSETID), so does what trims have taken, and it may not go below the
+  greatest deleted id that the same request sets;
+- what is wrong whatever the state is comes first: a draft without fields before a missing stream.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local_cluster.server import Server
+from headgate.app.backends.embedded import EmbeddedOptions, open_embedded
+from headgate.app.backends.port import Backend
+from headgate.app.backends.redis.address import read_url
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.client import ClientOptions
+from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, IdRequest, PartialId
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import (
+    Commit,
+    KeyspaceInfo,
+    Portion,
+    StreamInfo,
+)
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead, SplitRange
+from headgate.engine.requests.entries import (
+    Add,
+    Budget,
+    Delete,
+    From,
+    Range,
+    Read,
+    References,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    DeleteAll,
+    DeleteStreams,
+    DescribeKeyspace,
+    ExpireStream,
+    ListNames,
+    PersistStream,
+    RememberKey,
+    RenameStream,
+    ScanNames,
+    SetCounters,
+    TimeToLive,
+)
+from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    ListStreams,
+    UpdateStream,
+)
+
+HISTORIES = int(os.environ.get("HEADGATE_REDIS_HISTORIES", "6"))
+STEPS = 150
+
+NAMES = [b"s", b"{t}", b"a}b{%7B", b""]
+"""Names of streams; some have to be escaped."""
+
+AHEAD_MS = 10**14
+"""Ids above this time are ahead of the clock, so `*` goes on with their sequence."""
+
+OLD_MS_MAX = 100
+"""Ids below this time are older than any entry may be whose age is bounded."""
+
+
+class History:
+    """Random requests on few streams, so that they meet."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._ms = AHEAD_MS
+
+    def next(self) -> Request[Any]:
+        """Return a request."""
+        makers: list[Callable[[], Request[Any]]] = [
+            *[self._add] * 12,
+            *[self._range, self._read, self._trim, self._delete] * 3,
+            *[self._stream] * 3,
+            *[self._list] * 2,
+            *[self._keys, self._bulk, self._counters, self._expiry] * 2,
+        ]
+        return self._random.choice(makers)()
+
+    def _name(self) -> bytes:
+        return self._random.choice([NAMES[0], NAMES[0], *NAMES])
+
+    def _flag(self, percent: int) -> bool:
+        return self._random.randrange(100) < percent
+
+    def _id(self) -> EntryId:
+        pick = self._random
+        near = EntryId(self._ms - pick.randint(-1, 6), pick.randint(0, 3))
+        old = EntryId(pick.randint(0, OLD_MS_MAX), pick.randint(0, 1))
+        return pick.choice([*[near] * 12, old, MIN_ID, MAX_ID, EntryId(AHEAD_MS, 0)])
+
+    def _after(self, *places: From) -> EntryId | From:
+        return self._id() if self._flag(60) else self._random.choice(places)
+
+    def _wanted(self) -> IdRequest:
+        pick = self._random
+        self._ms += pick.randint(0, 1)
+        ascending = EntryId(self._ms, pick.randint(0, 2**20))
+        usual: list[IdRequest] = [ascending, PartialId(self._ms), PartialId(self._ms), None, None]
+        near = self._id()
+        odd: list[IdRequest] = (
+            [near, PartialId(near.ms)] if near != MAX_ID or self._flag(5) else [None]
+        )
+        return pick.choice([*usual * 4, *odd])
+
+    def _drafts(self, count_max: int = 4) -> list[Draft]:
+        count = self._random.choice([1, 1, 1, *range(count_max)])
+        wanted = [None] * count if self._flag(40) else [self._wanted() for _ in range(count)]
+        return [Draft(entry_id, self._fields()) for entry_id in wanted]
+
+    def _fields(self) -> tuple[bytes, ...]:
+        pick = self._random
+        pairs = pick.choice([1, 1, 2, 3])
+        return tuple(pick.choice([b"", b"f", b"\0\xff", b"value" * 9]) for _ in range(2 * pairs))
+
+    def _to(self) -> TrimTo:
+        pick = self._random
+        approximate = self._flag(30)
+        max_length = pick.choice([None, pick.randint(-1, 9)])
+        min_id = self._id() if max_length is None or self._flag(2) else None
+        limit = pick.choice([None, 0, 5, 1000]) if approximate or self._flag(5) else None
+        return TrimTo(max_length, min_id, approximate, limit, pick.choice(list(References)))
+
+    def _idempotent(self) -> Idempotent:
+        pick = self._random
+        digest = pick.choice([b"", b"1", b"1", b"2"])
+        return Idempotent(pick.choice([b"p", b"q", b"r\n"]), b"%d" % pick.randint(0, 6), digest)
+
+    def _add(self) -> Add:
+        pick = self._random
+        if self._flag(20):
+            drafts = [Draft(None, self._fields()) for _ in range(pick.choice([1, 1, 2]))]
+            return Add(self._name(), drafts, self._idempotent(), create_stream=self._flag(80))
+        return Add(
+            self._name(),
+            self._drafts(),
+            create_stream=self._flag(90),
+            expected_last_id=self._id() if self._flag(5) else None,
+            trim=self._to() if self._flag(15) else None,
+        )
+
+    def _range(self) -> Range:
+        pick = self._random
+        return Range(
+            self._name(),
+            *pick.choice([(MIN_ID, MAX_ID), (self._id(), MAX_ID), (self._id(), self._id())]),
+            limit=pick.choice([None, 0, 1, 3, 100]),
+            size_bytes_max=pick.choice([None, None, 0, 40, 500]),
+            reverse=self._flag(40),
+            whole=self._flag(20),
+            entries_max=pick.choice([None, 2, 20]),
+        )
+
+    def _read(self) -> Read:
+        pick = self._random
+        cursors = [
+            StreamCursor(self._name(), self._after(From.NOW, From.LAST))
+            for _ in range(pick.choice([1, 1, 2, 3]))
+        ]
+        budget = Budget(pick.randint(1, 9), pick.choice([1, 60, 900]), pick.choice([None, 90]))
+        return Read(
+            cursors,
+            limit=pick.choice([None, 1, 5]),
+            size_bytes_max=pick.choice([None, 0, 30, 600]),
+            missing_ok=self._flag(60),
+            budget=budget if self._flag(30) else None,
+        )
+
+    def _trim(self) -> Trim:
+        return Trim(self._name(), self._to())
+
+    def _delete(self) -> Delete:
+        pick = self._random
+        ids = [self._id() for _ in range(pick.randint(0, 6))]
+        return Delete(self._name(), ids, pick.choice(list(References)))
+
+    def _stream(self) -> Request[Any]:
+        pick = self._random
+        config = StreamConfig(
+            max_length=pick.choice([None, None, 0, 5, 30]),
+            max_age_ms=pick.choice([None, 86_400_000]),
+            idempotency_window_ms=pick.choice([None, 50_000]),
+            idempotency_max=pick.choice([None, 1, 2]),
+        )
+        changed = pick.choice(StreamConfig.__struct_fields__)
+        patch = StreamPatch(**{changed: getattr(config, changed)})
+        name = self._name()
+        return pick.choice(
+            [
+                CreateStream(name, config),
+                CreateStream(name),
+                UpdateStream(name, patch),
+                UpdateStream(name, patch),
+                DescribeStream(name),
+                DescribeStream(name),
+                DeleteStream(name),
+                RenameStream(name, self._name()),
+            ]
+        )
+
+    def _list(self) -> Request[Any]:
+        pick = self._random
+        only = NameFilter(
+            frozenset(pick.sample([*NAMES, b"x"], pick.randint(0, 2))),
+            tuple(pick.sample([b"", b"s", b"{", b"a}b"], pick.randint(0, 2))),
+        )
+        shown = pick.choice([None, only])
+        return pick.choice(
+            [
+                ListStreams(
+                    prefix=pick.choice([b"", b"", b"s", b"{t"]),
+                    after=pick.choice([None, self._name()]),
+                    limit=pick.randint(0, 5),
+                    only=shown,
+                ),
+                ListNames(shown),
+                ScanNames(pick.randint(0, 3), pick.randint(1, 3), shown),
+                CountStreams(None, shown),
+                CountStreams([self._name(), self._name(), b"none"]),
+                DescribeKeyspace(),
+                *[DeleteAll(), DeleteStreams([self._name(), self._name()])] * self._flag(20),
+            ]
+        )
+
+    def _keys(self) -> Request[Any]:
+        producer, key, _ = self._idempotent()
+        return RememberKey(self._name(), producer, key, self._id())
+
+    def _bulk(self) -> Request[Any]:
+        pick = self._random
+        writer = pick.choice([b"w", b"x}"])
+        streams = pick.sample(NAMES, pick.choice([0, 1, 1, 2]))
+        cursors = [
+            BulkCursor(name, self._after(From.NOW), pick.choice([None, None, 1]))
+            for name in pick.sample(NAMES, pick.randint(1, 3))
+        ]
+        return pick.choice(
+            [
+                CommitBatch(
+                    writer,
+                    pick.randint(0, 9),
+                    {name: self._drafts() for name in streams},
+                    create_streams=self._flag(80),
+                ),
+                LastCommit(writer),
+                PlanRead(cursors, pick.choice([None, None, 0, 1, 3, 7])),
+                SplitRange(self._name(), self._id(), self._id(), pick.randint(1, 5)),
+                SplitRange(self._name(), MIN_ID, MAX_ID, pick.randint(1, 5)),
+            ]
+        )
+
+    def _counters(self) -> SetCounters:
+        pick = self._random
+        ahead = EntryId(self._ms + 1, 0)
+        return SetCounters(
+            self._name(),
+            pick.choice([ahead, self._id()]),
+            pick.choice([None, None, pick.randint(0, 20), 1000]),
+            MIN_ID if self._flag(90) else EntryId(0, 1),
+        )
+
+    def _expiry(self) -> Request[Any]:
+        pick, name = self._random, self._name()
+        condition = pick.choice(["if_none", "if_set", "if_later", "if_earlier"])
+        conditions = {condition: True} if self._flag(60) else {}
+        ttl_ms = pick.choice([1_000_000, 2_000_000, 3_000_000, *[0, -5] * self._flag(20), 2**63])
+        return pick.choice(
+            [ExpireStream(name, ttl_ms, **conditions), PersistStream(name), TimeToLive(name)]
+        )
+
+
+def comparable(value: Any) -> Any:
+    """Return what two backends must agree on."""
+    match value:
+        case EntryId(ms, _) if OLD_MS_MAX < ms < AHEAD_MS:
+            return "now"
+        case StreamInfo():
+            value = value._replace(epoch=0, chunk_count=0)
+        case KeyspaceInfo():
+            value = value._replace(now_ms=0, average_ttl_ms=_rough(value.average_ttl_ms))
+        case Portion():
+            value = value._replace(epoch=value.epoch is not None)
+        case Commit():
+            value = value._replace(at_ms=0)
+        case EntryId() | bytes() | str():
+            return value
+    if isinstance(value, tuple | list):
+        return [comparable(part) for part in value]
+    return value
+
+
+def _rough(ttl_ms: int) -> int:
+    return round(ttl_ms / 100_000)
+
+
+async def is_meant_to_differ(engine: Backend, request: Request[Any]) -> bool:
+    """Tell whether a request would make the last id go back behind what trims have taken."""
+    if not isinstance(request, SetCounters):
+        return False
+    try:
+        info = await engine.perform(DescribeStream(request.stream))
+    except StreamError:
+        return False
+    return request.last_id < info.trimmed_through
+
+
+async def outcome(backend: Backend, request: Request[Any]) -> Any:
+    """Return the reply to a request, or its error, as far as it can be compared."""
+    try:
+        reply = await backend.perform(request)
+    except StreamError as error:
+        facts = {name: comparable(fact) for name, fact in vars(error).items()}
+        return type(error), facts
+    if isinstance(request, TimeToLive) and reply is not None:
+        return _rough(reply)
+    return comparable(reply)
+
+
+@asynccontextmanager
+async def running(backend: Backend) -> AsyncIterator[Backend]:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(backend.run())
+        try:
+            yield backend
+        finally:
+            await backend.close()
+
+
+@pytest.fixture(params=["redis_7", "valkey_9"])
+def server(request: pytest.FixtureRequest) -> Server:
+    server: Server = request.getfixturevalue(request.param)
+    return server
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+async def test_both_answer_the_same(seed: int, server: Server, tmp_path: Path) -> None:
+    prefix = f"{tmp_path}:".encode()
+    options = ClientOptions(read_url(server.url), prefix=prefix)
+    async with (
+        running(open_embedded(EmbeddedOptions(None))) as engine,
+        running(RedisBackend(options)) as redis,
+    ):
+        history = History(seed)
+        past: list[Request[Any]] = []
+        for _ in range(STEPS):
+            request = history.next()
+            past.append(request)
+            if await is_meant_to_differ(engine, request):
+                continue
+            expected = await outcome(engine, request)
+            assert await outcome(redis, request) == expected, story(past)
+
+
+def story(past: Sequence[Request[Any]]) -> str:
+    """Return the requests that led to a difference."""
+    return "\n".join(map(repr, past[-12:]))
