@@ -307,7 +307,7 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
         Unavailable, Corrupt, OSError: see `open_embedded`.
     """
     if settings.backend is not None:
-        return RedisBackend(client_options(settings, settings.backend))
+        return RedisBackend(client_options(settings, settings.backend), _reply_bounds(settings))
     return _open_engine(settings, progress)
 
 
@@ -336,6 +336,10 @@ def _keyspace_bounds(settings: Settings) -> KeyspaceBounds:
     return KeyspaceBounds(**settings.model_dump(include=set(KeyspaceBounds._fields)))
 
 
+def _reply_bounds(settings: Settings) -> Bounds:
+    return Bounds(settings.read_entries_max, settings.read_bytes_max)
+
+
 def _open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
     """Return the engine of this process as a backend. See `open_embedded`."""
     options = EmbeddedOptions(
@@ -346,7 +350,7 @@ def _open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
         memory=_memory_bounds(settings),
         keyspace=_keyspace_bounds(settings),
         waiters_max=settings.waiters_max,
-        reply=Bounds(settings.read_entries_max, settings.read_bytes_max),
+        reply=_reply_bounds(settings),
     )
     return open_embedded(options, progress)
 

@@ -12,6 +12,7 @@
     │   ├── IdsExhausted
     │   ├── LastIdMismatch
     │   ├── IdempotencyMismatch
+    │   ├── WrongType
     │   └── LimitReached
     ├── Invalid
     │   ├── InvalidId
@@ -231,6 +232,14 @@ class IdempotencyMismatch(Conflict):
     def __init__(self, key: bytes) -> None:
         super().__init__("the idempotency key was used for another request")
         self.key = key
+
+
+class WrongType(Conflict):
+    """A server has something else than a stream under the name of the stream."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(f"the server has something under {_quoted(stream)} that is no stream")
+        self.stream = stream
 
 
 class LimitReached(Conflict):

@@ -47,6 +47,7 @@ _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
     ),
     errors.InvalidId: lambda _: INVALID_ID,
     errors.EntryTooLarge: lambda _: "ERR Elements are too large to be stored",
+    errors.WrongType: lambda _: "WRONGTYPE Operation against a key holding the wrong kind of value",
     errors.CounterTooLow: lambda error: _COUNTERS[error.than],
     errors.MemoryFull: lambda _: "OOM command not allowed when used memory > 'maxmemory'.",
     errors.Draining: lambda error: f"ERR {error}",

@@ -33,11 +33,22 @@ class CommandRunner:
     `error_text` turns the error into the text of the reply.
     """
 
-    def __init__(self, engine: Performer, bounds: Bounds | None = None) -> None:
-        """Run commands on this engine. Each reply keeps within the bounds."""
+    def __init__(
+        self,
+        engine: Performer,
+        bounds: Bounds | None = None,
+        server: ServerCommands | None = None,
+    ) -> None:
+        """Run commands on an engine, or on what takes its place.
+
+        Args:
+            engine: carries out what commands ask for.
+            bounds: of each reply.
+            server: counts commands, and answers those about the server; None: about this process.
+        """
         self._engine = engine
         self.caller: Caller | None = None  # None: the process itself, which may do everything
-        self._server = ServerCommands(engine)
+        self._server = server or ServerCommands(engine)
         self._bounds = bounds or Bounds()
         self._commands = COMMANDS | {
             b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self._server.info, only_reads=True),

@@ -12,9 +12,11 @@ from typing import TypeVar
 
 from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled
 from headgate.app.backends.redis.client import Client, ClientOptions
+from headgate.app.backends.redis.commands import commands_of
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.groups import table as groups
 from headgate.app.backends.redis.performing.table import PERFORMERS
+from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
 
@@ -26,8 +28,12 @@ _ABILITIES = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Abil
 class RedisBackend:
     """The streams that servers keep. Several gateways may use the same servers."""
 
-    def __init__(self, options: ClientOptions) -> None:
+    def __init__(self, options: ClientOptions, reply: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
         """Get ready. `run` connects to the servers.
+
+        Args:
+            options: how the servers are used.
+            reply: the bounds of one reply to a Redis command.
 
         Raises:
             ValueError: an option cannot be used; the text says which.
@@ -35,7 +41,7 @@ class RedisBackend:
         self.client = Client(options)
         self.abilities = _ABILITIES
         self.claim_feed: ClaimFeed | None = None
-        self.commands: Commands | None = None
+        self.commands: Commands | None = commands_of(self, reply)
         self.journal: Journaled | None = None
         self._performers = {**PERFORMERS, **groups.PERFORMERS}
         self._is_draining = False

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
+from typing import Any, NamedTuple, Self, TypeGuard
 
 from redis.asyncio import Connection
 from redis.exceptions import (
@@ -65,6 +66,11 @@ class ClientOptions(NamedTuple):
     waiters_max: int = WAITERS_MAX  # reads blocked in this gateway at the same time
 
 
+Send = Callable[[int, Callable[[], Sequence[Words]], bool], Coroutine[Any, Any, list[Any]]]
+"""Sends commands to the server of a slot, and returns the replies. It is told whether the commands
+change the state."""
+
+
 class _Primary(NamedTuple):
     """A server, and the tasks that send it commands."""
 
@@ -96,6 +102,7 @@ class Client:
         self._tasks: asyncio.TaskGroup | None = None
         self.refusal: str | None = "the servers are not connected yet"
         self.on_topology: Callable[[Sequence[Address]], None] = _ignore
+        self.send: Send = self._attempt
 
     # What is asked
 
@@ -129,8 +136,8 @@ class Client:
         first = keys[0]
         words: list[bytes | str | int] = [len(keys), *(each.key for each in keys)]
         words += [operation, first.head, first.tail, *args]
-        reply = await self._attempt(
-            first.slot, lambda: [self._calling(effect, words)], changes=effect is not Effect.READ
+        reply = await self.send(
+            first.slot, lambda: [self._calling(effect, words)], effect is not Effect.READ
         )
         if isinstance(reply[0], ResponseError):
             raise fault_of(reply[0]) or reply[0]
@@ -150,7 +157,7 @@ class Client:
 
         The replies include errors. See `call` for what it raises.
         """
-        return await self._attempt(slot, lambda: commands, changes=changes)
+        return await self.send(slot, lambda: commands, changes)
 
     async def execute_everywhere(self, *words: bytes | str | int, changes: bool) -> list[Any]:
         """Send a command to all primaries, and return the replies. See `call`."""
@@ -162,6 +169,35 @@ class Client:
     async def execute_at(self, address: Address, *words: bytes | str | int, changes: bool) -> Any:
         """Send a command to one primary, and return its reply. See `call`."""
         return await self._at(address, [words], changes=changes)
+
+    def sending(self, send: Send) -> Self:
+        """Return the same client, which sends what goes to the server of a slot by `send`."""
+        client = copy(self)
+        client.send = send
+        return client
+
+    async def transact(self, slot: int, make: Callable[[], Sequence[Words]]) -> list[Any]:
+        """Carry out commands on a slot with nothing in between (MULTI, EXEC).
+
+        The replies include errors. See `call` for what else it raises.
+
+        Raises:
+            ResponseError: none of the commands was carried out.
+        """
+        reply = None
+        for _ in range(2):
+            replies = await self._attempt(
+                slot, lambda: [(b"MULTI",), *make(), (b"EXEC",)], changes=True
+            )
+            reply = replies[-1]
+            if isinstance(reply, Exception):
+                raise next(filter(_is_error, replies))
+            if not any(_is_error(each) and _lacks_library(each) for each in reply):
+                break
+            # No operation was carried out, as all of them are in the library.
+            node = await self._node(slot, changes=True)
+            await self._load(node)
+        return list(reply or ())
 
     @property
     def primaries(self) -> list[Address]:
@@ -200,7 +236,7 @@ class Client:
     # Where it is sent
 
     async def _attempt(
-        self, slot: int, make: Callable[[], Sequence[Words]], *, changes: bool
+        self, slot: int, make: Callable[[], Sequence[Words]], changes: bool
     ) -> list[Any]:
         """Send commands until a server carries them out.
 
@@ -401,6 +437,10 @@ class Client:
 
 def _ignore(primaries: Sequence[Address]) -> None:
     del primaries
+
+
+def _is_error(reply: object) -> TypeGuard[Exception]:
+    return isinstance(reply, Exception)
 
 
 def _is_refusal(reply: object) -> bool:

@@ -38,15 +38,6 @@ class Fault(Exception):
         self.facts = facts
 
 
-class WrongType(errors.Conflict):
-    """The key of the stream has a value that is not a stream."""
-
-    def __init__(self, stream: bytes) -> None:
-        shown = stream[:64].decode("utf-8", "replace")
-        super().__init__(f"the server has something under the name {shown!r} that is no stream")
-        self.stream = stream
-
-
 def fault_of(error: ResponseError) -> Fault | None:
     """Return the fault that an error reply stands for, or None if the server made the reply."""
     # redis-py removes the first word of some errors only; ours stays.
@@ -86,7 +77,7 @@ def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError
     if isinstance(error, OutOfMemoryError) or text.startswith("OOM"):
         return errors.MemoryFull()
     if "WRONGTYPE" in text or "wrong kind of value" in text:
-        return WrongType(stream)
+        return errors.WrongType(stream)
     if text.startswith("NOGROUP"):
         return errors.GroupNotFound(stream, group)
     if "CROSSSLOT" in text or "hash to the same slot" in text:

@@ -1,0 +1,111 @@
+"""Transaction: requests that one server carries out with nothing in between (MULTI, EXEC).
+
+1. Perform each request with a client that holds its commands back.
+2. When each request waits for its replies, send the commands of all together.
+3. Give each request its replies. What needs more than one answer of the server fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.node import Words
+from headgate.engine.errors import Invalid, NotSupported, StreamError
+from headgate.engine.requests import Request
+
+Perform = Callable[[Client, Request[Any]], Coroutine[Any, Any, Any]]
+
+_TOO_MUCH = "this takes more than one answer of the server: run it by itself"
+
+
+class _Held(NamedTuple):
+    """Commands that are held back, and the future of their replies."""
+
+    slot: int
+    commands: Sequence[Words]
+    replies: asyncio.Future[list[Any]]
+
+
+class _Step:
+    """One request of a transaction."""
+
+    def __init__(self, perform: Perform, client: Client, request: Request[Any]) -> None:
+        self.held: list[_Held] = []
+        self._holds = asyncio.get_running_loop().create_future()
+        self._is_sent = False
+        self.task = asyncio.create_task(self._run(perform, client, request))
+
+    async def _run(self, perform: Perform, client: Client, request: Request[Any]) -> Any:
+        stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
+        try:
+            with as_stream_errors(stream, group):
+                return await perform(client.sending(self._hold), request)
+        except StreamError as error:
+            return error.with_traceback(None)  # or its frames lead back to it
+
+    async def _hold(
+        self, slot: int, make: Callable[[], Sequence[Words]], changes: bool
+    ) -> list[Any]:
+        del changes
+        if self._is_sent:
+            raise Invalid(_TOO_MUCH)
+        replies: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.held.append(_Held(slot, make(), replies))
+        if not self._holds.done():
+            self._holds.set_result(None)
+        return await replies
+
+    async def until_held(self) -> None:
+        """Wait until the request has an outcome, or waits for replies."""
+        await asyncio.wait({self.task, self._holds}, return_when=asyncio.FIRST_COMPLETED)
+
+    def send(self) -> list[_Held]:
+        """Return what is held back; from now on nothing more is taken."""
+        self._is_sent = True
+        return self.held
+
+
+async def perform_together(
+    client: Client, perform: Perform, requests: Sequence[Request[Any]]
+) -> list[Any | StreamError]:
+    """Carry out requests with nothing in between; return their replies or errors.
+
+    Args:
+        client: sends the commands.
+        perform: performs one request with a client, and does not wait.
+        requests: the requests, for streams of one slot.
+
+    Raises:
+        NotSupported: the streams are in several slots of a cluster.
+        StreamError: the server carried out none of the requests.
+    """
+    steps = [_Step(perform, client, request) for request in requests]
+    try:
+        for step in steps:
+            await step.until_held()
+        held = [each for step in steps for each in step.send()]
+        slots = {each.slot for each in held}
+        if client.is_cluster and len(slots) > 1:
+            raise NotSupported("transactions over several slots of a cluster")
+        if held:
+            with as_stream_errors(b""):
+                replies = await client.transact(
+                    held[0].slot, lambda: [words for each in held for words in each.commands]
+                )
+            _give_out(held, replies)
+        return [await step.task for step in steps]
+    finally:
+        for step in steps:
+            step.task.cancel()
+
+
+def _give_out(held: Sequence[_Held], replies: Sequence[Any]) -> None:
+    at = 0
+    for each in held:
+        end = at + len(each.commands)
+        each.replies.set_result(list(replies[at:end]))
+        at = end
