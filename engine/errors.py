@@ -22,6 +22,7 @@
     │   ├── ReplyTooLarge
     │   └── TooManyWaiters
     ├── NotSupported
+    │   └── SeveralSlots
     ├── Unavailable
     │   ├── Draining
     │   └── MemoryFull
@@ -96,6 +97,13 @@ class NotSupported(StreamError):
         text = f"this backend lacks {ability}, which the embedded engine has"
         super().__init__(f"{text}; GET /v1/limits lists what a backend can")
         self.ability = ability
+
+
+class SeveralSlots(NotSupported):
+    """The request names streams in several slots of a cluster, and would not be atomic there."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} over several slots of a cluster")
 
 
 class Unavailable(StreamError):

@@ -14,7 +14,7 @@ from headgate.app.redis_syntax.table import COMMANDS, find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import Code, GatewayError
-from headgate.engine.errors import StreamError
+from headgate.engine.errors import SeveralSlots, StreamError
 from headgate.engine.limits import COMMAND_WORDS_MAX
 from headgate.engine.requests import Request
 
@@ -128,9 +128,9 @@ class CommandRunner:
         try:
             requests = [self._admitted(plan.request) for plan in plans]
             self._charge(requests)
-        except StreamError as error:
+            outcomes = await self._engine.perform_all(requests)
+        except (CommandError, SeveralSlots) as error:
             raise _aborted(error) from None
-        outcomes = await self._engine.perform_all(requests)
         if self.caller is not None:
             self.caller.settle(requests, outcomes)
         replies: list[Reply | StreamError] = []

@@ -28,11 +28,12 @@ class ListNames(Request[list[bytes]], frozen=True):
 
 
 class ScanNames(Request[NamePage], frozen=True):
-    """Return `count` names of streams after a cursor (SCAN).
+    """Return about `count` names of streams after a cursor (SCAN).
 
-    The cursor is the number of names before it, in byte order. `only` says which names are shown
-    and counted; None: all. So streams that are not shown may come and go, and change nothing. A
-    filter with more than a thousand names and prefixes is used in parts.
+    The cursor is 0 for the first page, then the one that the page before returned. A stream that
+    is there from the first page to the last is shown. `only` says which names are shown and
+    counted; None: all. Streams that are not shown may come and go, and change nothing. A filter
+    with more than a thousand names and prefixes is used in parts.
     """
 
     cursor: int

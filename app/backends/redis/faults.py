@@ -81,7 +81,7 @@ def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError
     if text.startswith("NOGROUP"):
         return errors.GroupNotFound(stream, group)
     if "CROSSSLOT" in text or "hash to the same slot" in text:
-        return errors.NotSupported("requests over several slots of a cluster")
+        return errors.SeveralSlots("requests")
     return Unavailable(f"the server refuses it: {text}")
 
 

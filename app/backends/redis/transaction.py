@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.node import Words
-from headgate.engine.errors import Invalid, NotSupported, StreamError
+from headgate.engine.errors import Invalid, SeveralSlots, StreamError
 from headgate.engine.requests import Request
 
 Perform = Callable[[Client, Request[Any]], Coroutine[Any, Any, Any]]
@@ -80,9 +80,11 @@ async def perform_together(
         requests: the requests, for streams of one slot.
 
     Raises:
-        NotSupported: the streams are in several slots of a cluster.
+        SeveralSlots: the streams are in several slots of a cluster.
         StreamError: the server carried out none of the requests.
     """
+    with as_stream_errors(b""):
+        await client.known()
     steps = [_Step(perform, client, request) for request in requests]
     try:
         for step in steps:
@@ -90,7 +92,7 @@ async def perform_together(
         held = [each for step in steps for each in step.send()]
         slots = {each.slot for each in held}
         if client.is_cluster and len(slots) > 1:
-            raise NotSupported("transactions over several slots of a cluster")
+            raise SeveralSlots("transactions")
         if held:
             with as_stream_errors(b""):
                 replies = await client.transact(

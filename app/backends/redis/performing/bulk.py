@@ -19,7 +19,7 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.entries import Word, check_drafts, drafts_words
 from headgate.engine.entry import Draft
-from headgate.engine.errors import IdNotGreater, Invalid, NotSupported
+from headgate.engine.errors import IdNotGreater, Invalid, SeveralSlots
 from headgate.engine.limits import COMMIT_STREAMS_MAX
 from headgate.engine.replies import Commit, Committed, Written
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
@@ -38,7 +38,7 @@ async def commit_batch(client: Client, request: CommitBatch) -> Committed:
        of step 2.
 
     Raises:
-        NotSupported: the streams are in several slots of the cluster.
+        SeveralSlots: the streams are in several slots of the cluster.
     """
     writer, batch = request.writer, request.batch
     last = await _last_commit(client, writer)
@@ -70,7 +70,7 @@ def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Dr
             error.location = ()  # the location would not tell which stream
             raise
     if client.is_cluster and len({client.names.of(stream).slot for stream in drafts}) > 1:
-        raise NotSupported("batches for streams in several slots of the cluster")
+        raise SeveralSlots("batches")
 
 
 async def _commit(

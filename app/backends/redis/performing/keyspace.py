@@ -10,7 +10,7 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import now_ms, ttl_ms
-from headgate.engine.errors import Invalid, NotSupported, StreamNotFound
+from headgate.engine.errors import Invalid, NotSupported, SeveralSlots, StreamNotFound
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import (
@@ -46,7 +46,7 @@ async def rename_stream(client: Client, request: RenameStream) -> None:
         await client.call(Effect.READ, b"describe", request.stream)
         return
     if client.is_cluster and source.slot != target.slot:
-        raise NotSupported("a new name in another slot of the cluster")
+        raise SeveralSlots("renames")
     await client.call_at(Effect.FREE, b"rename", [source, target], target.head, target.tail)
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from heapq import nsmallest
 from itertools import takewhile
 
+from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
@@ -60,23 +61,32 @@ async def _pages(
     shown = _Shown(prefix, only)
     if not shown.starts:
         for at in range(0, len(shown.names), _NAMES_AT_ONCE):
-            names = shown.names[at : at + _NAMES_AT_ONCE]
-            exist = await asyncio.gather(*(exists(client, name) for name in names))
-            yield [name for name, is_there in zip(names, exist, strict=True) if is_there]
+            yield await _existing(client, shown.names[at : at + _NAMES_AT_ONCE])
         return
-    pattern = client.names.pattern(shown.stem)
     for address in await client.known():
-        cursor: bytes | int = 0
+        cursor = 0
         while True:
-            cursor, keys = await client.execute_at(
-                address,
-                *(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _KEYS_AT_ONCE, b"TYPE", b"stream"),
-                changes=False,
-            )
-            names = [client.names.name(key) for key in keys if client.names.is_stream(key)]
-            yield [name for name in names if shown.shows(name)]
-            if not int(cursor):
+            cursor, names = await _search(client, address, cursor, _KEYS_AT_ONCE, shown)
+            yield names
+            if not cursor:
                 break
+
+
+async def _search(
+    client: Client, address: Address, cursor: int, count: int, shown: _Shown
+) -> tuple[int, list[bytes]]:
+    """Look at about `count` keys of a server; return where to go on, and the names to be shown."""
+    pattern = client.names.pattern(shown.stem)
+    words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", count, b"TYPE", b"stream")
+    following, keys = await client.execute_at(address, *words, changes=False)
+    names = [client.names.name(key) for key in keys if client.names.is_stream(key)]
+    return int(following), [name for name in names if shown.shows(name)]
+
+
+async def _existing(client: Client, names: Sequence[bytes]) -> list[bytes]:
+    """Return those of the names that streams have."""
+    exist = await asyncio.gather(*(exists(client, name) for name in names))
+    return [name for name, is_there in zip(names, exist, strict=True) if is_there]
 
 
 class _Shown:
@@ -119,10 +129,23 @@ async def list_names(client: Client, request: ListNames) -> list[bytes]:
 
 
 async def scan_names(client: Client, request: ScanNames) -> NamePage:
-    """Return names after a cursor, which is the number of names before it (SCAN)."""
-    end = request.cursor + request.count
-    names = await first_names(client, end + 1, only=request.only)
-    return NamePage(names[request.cursor : end], end if len(names) > end else 0)
+    """Return about `count` names after a cursor (SCAN).
+
+    If all names are shown, the primaries are searched one after the other, in no order. The cursor
+    is that of a primary times the number of primaries, plus its place among them. Else the cursor
+    is the number of names before it, so that it says nothing of other names.
+    """
+    if request.only is not None:
+        end = request.cursor + request.count
+        names = await first_names(client, end + 1, only=request.only)
+        return NamePage(names[request.cursor : end], end if len(names) > end else 0)
+    primaries = await client.known()
+    cursor, place = divmod(request.cursor, len(primaries))
+    shown = _Shown(b"", None)
+    following, names = await _search(client, primaries[place], cursor, request.count, shown)
+    if following:
+        return NamePage(names, following * len(primaries) + place)
+    return NamePage(names, (place + 1) % len(primaries))
 
 
 async def count_streams(client: Client, request: CountStreams) -> int:

@@ -12,7 +12,7 @@ from headgate.engine.entry import MIN_ID, EntryId, PartialId
 from tests.unit.app.redis_syntax.console import FIVE, GROUP, Console, reply_of
 
 LAST = EntryId(7, 3)
-CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF"}
+CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CROSSSLOT", "WRONGTYPE"}
 
 ERRORS: list[errors.StreamError] = [
     errors.LimitExceeded("blocked reads", 3),
@@ -37,6 +37,8 @@ ERRORS: list[errors.StreamError] = [
     errors.EntryTooLarge(9, location=()),
     errors.ReplyTooLarge(errors.ENTRY_BYTES, 100),
     errors.NotSupported("bulk"),
+    errors.SeveralSlots("batches"),
+    errors.WrongType(b"s"),
 ]
 
 

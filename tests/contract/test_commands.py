@@ -1,0 +1,147 @@
+"""Redis commands, one by one and as transactions."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.app.backends.port import Ability, Backend, Reply
+from headgate.app.redis_syntax.errors import error_text
+from headgate.engine.errors import StreamError
+from tests.contract.backends import Kind
+
+pytestmark = pytest.mark.needs(Ability.COMMANDS)
+
+
+async def run(backend: Backend, command: str) -> Reply:
+    """Run a command; returns its reply, or the text of its error."""
+    assert backend.commands is not None
+    try:
+        return await backend.commands.run(command.encode().split())
+    except StreamError as error:
+        return error_text(error)
+
+
+async def run_all(backend: Backend, *commands: str) -> list[Reply]:
+    """Run a transaction; returns the replies and the texts of errors."""
+    assert backend.commands is not None
+    try:
+        replies = await backend.commands.run_all([command.encode().split() for command in commands])
+    except StreamError as error:
+        return [error_text(error)]
+    return [error_text(reply) if isinstance(reply, StreamError) else reply for reply in replies]
+
+
+async def test_commands_answer_as_redis_does(backend: Backend) -> None:
+    for command, reply in {
+        "XADD s 1-1 a b": b"1-1",
+        "XADD s 1-0 a b": (
+            "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+        ),
+        "XADD s 2-* a b c d": b"2-0",
+        "XLEN s": 2,
+        "XRANGE s - +": [[b"1-1", [b"a", b"b"]], [b"2-0", [b"a", b"b", b"c", b"d"]]],
+        "XREVRANGE s + - COUNT 1": [[b"2-0", [b"a", b"b", b"c", b"d"]]],
+        "XREAD COUNT 1 STREAMS s missing 0 0": [[b"s", [[b"1-1", [b"a", b"b"]]]]],
+        "TYPE s": "stream",
+        "EXISTS s s missing": 2,
+        "KEYS *": [b"s"],
+        "DBSIZE": 1,
+        "XDEL s 1-1 9-9": 1,
+        "XTRIM s MAXLEN 0": 1,
+        "PTTL s": -1,
+        "XADD {x}s 1-1 a b": b"1-1",
+        "RENAME {x}s {x}t": "OK",
+        "DEL {x}s {x}t": 1,
+        "XSETID {x}s 1-1": "ERR no such key",
+        "PING": "PONG",
+        "NOPE": "ERR unknown command 'NOPE', with args beginning with: ",
+    }.items():
+        assert (command, await run(backend, command)) == (command, reply)
+
+
+async def test_groups_answer_as_redis_does(backend: Backend) -> None:
+    await run(backend, "XADD s 1-1 a b")
+    for command, reply in {
+        "XGROUP CREATE s g 0": "OK",
+        "XGROUP CREATE s g $": "BUSYGROUP Consumer Group name already exists",
+        "XREADGROUP GROUP g ana STREAMS s >": [[b"s", [[b"1-1", [b"a", b"b"]]]]],
+        "XPENDING s g": [1, b"1-1", b"1-1", [[b"ana", b"1"]]],
+        "XCLAIM s g ben 0 1-1 JUSTID": [b"1-1"],
+        "XAUTOCLAIM s g ana 0 0 JUSTID": [b"0-0", [b"1-1"], []],
+        "XACK s g 1-1 1-1": 1,
+        "XREADGROUP GROUP none ana STREAMS s >": (
+            "NOGROUP No such key 's' or consumer group 'none' in XREADGROUP with GROUP option"
+        ),
+        "XGROUP DELCONSUMER s g ana": 0,
+        "XGROUP DESTROY s g": 1,
+    }.items():
+        assert (command, await run(backend, command)) == (command, reply)
+
+
+async def test_a_transaction_is_one_step(backend: Backend) -> None:
+    assert await run_all(
+        backend,
+        "XADD {s}a 1-1 a b",
+        "XADD {s}b 1-1 a b",
+        "XADD {s}a 1-1 a b",
+        "XLEN {s}a",
+        "XREAD BLOCK 0 STREAMS {s}a {s}b 0 0",
+        "XREAD BLOCK 0 STREAMS {s}a 9",
+        "PING",
+        "XDEL {s}a 1-1",
+        "XLEN {s}a",
+    ) == [
+        b"1-1",
+        b"1-1",
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        1,
+        [[b"{s}a", [[b"1-1", [b"a", b"b"]]]], [b"{s}b", [[b"1-1", [b"a", b"b"]]]]],
+        None,
+        "PONG",
+        1,
+        0,
+    ]
+
+
+async def test_a_transaction_with_a_wrong_command_does_nothing(backend: Backend) -> None:
+    [text] = await run_all(backend, "XADD s 1-1 a b", "NOPE")
+    assert str(text).startswith("EXECABORT Transaction discarded because of previous errors.")
+    assert await run(backend, "XLEN s") == 0
+
+
+async def test_a_transaction_over_slots_is_one_step_or_nothing(
+    kind: Kind, backend: Backend
+) -> None:
+    replies = await run_all(backend, "XADD a 1-1 a b", "XADD b 1-1 a b")
+    if kind.name == "cluster":
+        [text] = replies
+        assert str(text).startswith("EXECABORT Transaction discarded")
+        assert str(text).endswith("(CROSSSLOT Keys in request don't hash to the same slot)")
+        assert await run(backend, "EXISTS a b") == 0
+    else:
+        assert replies == [b"1-1", b"1-1"]
+
+
+async def test_all_names_are_shown_once_whatever_the_page(backend: Backend) -> None:
+    names = {b"s%d" % number for number in range(40)}
+    for name in names:
+        await run(backend, f"XADD {name.decode()} 1-1 a b")
+    shown: list[bytes] = []
+    cursor = b"0"
+    while True:
+        reply = await run(backend, f"SCAN {cursor.decode()} COUNT 7")
+        assert isinstance(reply, list)
+        cursor, page = reply
+        shown += page
+        if cursor == b"0":
+            break
+    assert sorted(shown) == sorted(names)
+    assert await run(backend, "FLUSHALL") == "OK"
+    assert await run(backend, "DBSIZE") == 0
+
+
+async def test_info_is_answered(backend: Backend) -> None:
+    text = await run(backend, "INFO")
+    assert isinstance(text, bytes)
+    assert b"redis_version:" in text
+    assert b"headgate_version:" in text
