@@ -14,7 +14,7 @@ SOURCES := $(wildcard app engine pipeline deploy tests examples)
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: help install serve test sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,9 @@ install: .venv/dev.stamp ## make .venv with everything that tests and lint need
 
 serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
 	exec $(BIN)/headgate serve --port $(PORT) --data-dir data $(ARGS)
+
+serve-cluster: .venv/cluster.stamp ## start two gateways over a Valkey cluster (PORT=, ARGS=)
+	exec $(BIN)/python -m deploy.local_cluster --port $(PORT) $(ARGS)
 
 test: packages lint ## lint, then run the tests (ARGS= goes to pytest)
 	$(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ARGS)
@@ -59,7 +62,7 @@ release-document: openapi ## what is now is what clients of this release know; o
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) --extra arrow --output-file requirements.txt pyproject.toml
-	$(COMPILE) --extra arrow --extra spark --extra connect --extra java --extra dev --constraint requirements.txt \
+	$(COMPILE) --extra arrow --extra spark --extra connect --extra java --extra cluster --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays
@@ -83,6 +86,10 @@ $(BIN)/pip:
 .venv/run.stamp: requirements.txt pyproject.toml | $(BIN)/pip
 	$(PIP) -r requirements.txt
 	$(PIP) --no-deps -e .
+	@touch $@
+
+.venv/cluster.stamp: .venv/run.stamp requirements-dev.txt
+	$(PIP) --constraint requirements-dev.txt --editable '.[cluster]'
 	@touch $@
 
 .venv/dev.stamp: requirements-dev.txt pyproject.toml | $(BIN)/pip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +15,19 @@ from deploy.local_cluster.server import DURABLE, HOST, Server, free_ports
 from deploy.local_cluster.waiting import until
 
 PRIMARY_COUNT = 3
+SERVER_COUNT = 2 * PRIMARY_COUNT
+BUS_OFFSET = 10_000
+"""What is between the port for clients and the one for other nodes, unless it is set."""
+
+_FORMED = "formed"
+"""A file in the folder of a cluster that was formed as a whole."""
+
 FORM_S_MAX = 30.0
+LOAD_S_MAX = 600.0
+
+
+class OtherPorts(Exception):
+    """A folder has a cluster of other ports, which its nodes remember."""
 
 
 class Cluster:
@@ -39,11 +52,16 @@ class Cluster:
             binary: `valkey-server` or `redis-server`.
             folder: where each server gets a folder, named after its port.
             keeper: ends the servers when this process is gone.
-            ports: of the six servers; None for free ones.
+            ports: of the six servers, which speak to each other at these ports + 10000; None for
+                free ones.
             options: of the configuration of each, by name.
         """
-        free = free_ports(4 * PRIMARY_COUNT)
-        bus_ports = free[: 2 * PRIMARY_COUNT]  # ports + 10000, the default, might be taken
+        if ports is None:
+            free = free_ports(2 * SERVER_COUNT)
+            ports, bus_ports = free[:SERVER_COUNT], free[SERVER_COUNT:]
+        else:
+            bus_ports = [port + BUS_OFFSET for port in ports]
+        self._folder = folder
         self.servers = [
             Server(
                 binary,
@@ -59,13 +77,34 @@ class Cluster:
                     **(options or {}),
                 },
             )
-            for port, bus_port in zip(ports or free[len(bus_ports) :], bus_ports, strict=True)
+            for port, bus_port in zip(ports, bus_ports, strict=True)
         ]
 
     @property
     def url(self) -> str:
         """Return the URL for `--backend`."""
         return "redis+cluster://" + ",".join(server.address for server in self.servers)
+
+    def open(self) -> None:
+        """Start the servers on what their folder has, or form a new cluster; return once it serves.
+
+        Raises:
+            ServerEnded: one ended at once, perhaps because its port is taken.
+            OtherPorts: the folder has a cluster of other ports.
+        """
+        formed = self._folder / _FORMED
+        if not formed.exists():  # nothing is there, or half a cluster
+            for server in self.servers:
+                shutil.rmtree(server.folder, ignore_errors=True)
+            self.start()
+            self.form()
+            formed.touch()
+            return
+        missing = [server.port for server in self.servers if not server.folder.exists()]
+        if missing:
+            raise OtherPorts(f"the cluster in {self._folder} has other ports than {missing}")
+        self.start()
+        self.until_whole(LOAD_S_MAX)
 
     def start(self) -> None:
         """Start all servers, and return once each answers.

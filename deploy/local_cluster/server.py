@@ -82,6 +82,11 @@ class Server:
         return f"{HOST}:{self.port}"
 
     @property
+    def process_id(self) -> int | None:
+        """Return the id of its process, if it runs."""
+        return self._process.pid if self._process is not None and self.is_running else None
+
+    @property
     def is_running(self) -> bool:
         """Tell whether its process is there."""
         if self._process is not None and self._process.poll() is not None:
@@ -189,14 +194,15 @@ def free_ports(count: int) -> list[int]:
     Raises:
         OSError: there are not so many.
     """
-    free = filter(_is_free, SystemRandom().sample(_PORTS, len(_PORTS)))
+    free = filter(is_free, SystemRandom().sample(_PORTS, len(_PORTS)))
     ports = list(islice(free, count))
     if len(ports) < count:
         raise OSError(f"there are no {count} free ports from {_PORTS.start} to {_PORTS.stop - 1}")
     return ports
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Tell whether nobody listens on a port."""
     try:
         socket.create_server((HOST, port)).close()
     except OSError:
