@@ -1,0 +1,100 @@
+"""What users start with other programs is valid, as far as these programs' own checks can tell."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headgate.app.settings import Settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+MANIFESTS = sorted(KUBERNETES.glob("*.yaml"))
+BIN = Path(sys.executable).parent
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+
+
+def program(name: str, folder: str = "") -> str:
+    """Return where a program is; skip the test without it, or fail it in CI."""
+    path = shutil.which(name) or shutil.which(name, path=folder)
+    if path is None:
+        assert not os.environ.get("CI"), f"{name} is missing"
+        pytest.skip(f"{name} is missing")
+    return path
+
+
+def check_compose(path: Path) -> subprocess.CompletedProcess[str]:
+    return run(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", path)
+
+
+def check_manifest(path: Path) -> subprocess.CompletedProcess[str]:
+    return run(BIN / "kubernetes-validate", "--strict", path)
+
+
+def test_the_compose_file_is_valid() -> None:
+    outcome = check_compose(DEPLOY / "compose.yaml")
+    assert outcome.returncode == 0, outcome.stdout
+
+
+def test_a_word_that_compose_does_not_know_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "compose.yaml"
+    path.write_text((DEPLOY / "compose.yaml").read_text().replace("restart:", "restarts:"))
+    assert check_compose(path).returncode == 1
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_manifest_is_valid(path: Path) -> None:
+    if path.stem == "kustomization":  # not of Kubernetes itself: what it lists is there
+        listed = re.findall(r"^  - (\S+\.yaml)$", path.read_text(), re.MULTILINE)
+        assert listed
+        assert {KUBERNETES / name for name in listed} <= set(MANIFESTS) - {path}
+        return
+    outcome = check_manifest(path)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "passed" in outcome.stdout + outcome.stderr
+
+
+def test_a_word_that_kubernetes_does_not_know_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    text = (KUBERNETES / "deployment.yaml").read_text()
+    path.write_text(text.replace("readinessProbe:", "readynessProbe:"))
+    assert check_manifest(path).returncode != 0
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "kubernetes/configmap.yaml"])
+def test_every_setting_is_one(name: str) -> None:
+    settings = {f"HEADGATE_{field.upper()}" for field in Settings.model_fields}
+    named = set(re.findall(r"^ *(HEADGATE_\w+): ", (DEPLOY / name).read_text(), re.MULTILINE))
+    assert named
+    assert named <= settings
+
+
+def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
+    nginx = program("nginx", "/usr/sbin")
+    # The names of the gateways are those of the containers.
+    text = re.sub(r"gateway-\d", "127.0.0.1", (DEPLOY / "nginx.conf").read_text())
+    (tmp_path / "nginx.conf").write_text(text.replace("/tmp/nginx.pid", "nginx.pid"))
+    outcome = run(nginx, "-t", "-p", tmp_path, "-c", "nginx.conf")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "warn" not in outcome.stderr
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:  # a container has no use for it
+        pytest.skip("systemd-analyze is missing")
+    unit = tmp_path / "headgate.service"
+    text = (DEPLOY / "headgate.service").read_text()
+    unit.write_text(text.replace("/opt/headgate/bin/headgate", sys.executable))
+    outcome = run(analyze, "verify", unit)
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stderr == ""
