@@ -25,7 +25,7 @@ from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
 from headgate.engine.loop.reads import Reads
-from headgate.engine.loop.takeovers import TakeoverFeed
+from headgate.engine.loop.takeover_feed import TakeoverFeed
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup

@@ -24,6 +24,8 @@
     ├── NotSupported
     │   └── SeveralSlots
     ├── Unavailable
+    │   ├── Disconnected
+    │   │   └── AnswerLost
     │   ├── Draining
     │   └── MemoryFull
     └── Corrupt
@@ -115,6 +117,20 @@ class Draining(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("the gateway is about to stop")
+
+
+class Disconnected(Unavailable):
+    """The servers that keep the streams are not there for now. Nothing has happened."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the servers that keep the streams are not there: {why}")
+
+
+class AnswerLost(Disconnected):
+    """The servers may have carried out the request. Their answer, or its durability, is lost."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; the request may have been carried out")
 
 
 class MemoryFull(Unavailable):

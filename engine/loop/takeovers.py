@@ -8,83 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from headgate.engine import commands as c
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.limits import TAKEOVER_IDS_MAX
-from headgate.engine.loop.signals import Holder
+from headgate.engine.loop.takeover_feed import Feeds, TakeoverFeed
 from headgate.engine.replies import Takeover
 from headgate.engine.state.keyspace import Keyspace
-
-
-class TakeoverFeed:
-    """Takeovers from one consumer that nobody has read from this feed yet.
-
-    The feed is an async iterator that ends when it is closed, and a context manager that closes it.
-    Several takeovers by one consumer that wait in the feed are returned as one. The feed holds at
-    most `TAKEOVER_IDS_MAX` ids; beyond that it drops the oldest.
-    """
-
-    def __init__(self, takeovers: Takeovers, holder: Holder) -> None:
-        """Get ready. `__aenter__` opens the feed."""
-        self._takeovers = takeovers
-        self._holder = holder
-        self._by_taker: dict[bytes, dict[EntryId, int]] = {}
-        self._id_count = 0
-        self._is_closed = False
-        self._changed = asyncio.Event()
-
-    async def __aenter__(self) -> Self:
-        """Open the feed."""
-        self._takeovers.open(self._holder, self)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the feed. An iteration that is under way ends."""
-        self._takeovers.close(self._holder, self)
-        self._is_closed = True
-        self._changed.set()
-
-    def __aiter__(self) -> Self:
-        """Return the feed itself. A takeover that was returned is no longer in the feed."""
-        return self
-
-    async def __anext__(self) -> Takeover:
-        """Return what one consumer has taken over; wait until there is something."""
-        while not self._is_closed:
-            if self._by_taker:
-                by = next(iter(self._by_taker))
-                counts = self._by_taker.pop(by)
-                self._id_count -= len(counts)
-                return Takeover(counts, by)
-            self._changed.clear()
-            await self._changed.wait()
-        raise StopAsyncIteration
-
-    def put(self, takeover: Takeover) -> None:
-        """Add a takeover to the feed."""
-        counts = self._by_taker.setdefault(takeover.by, {})
-        self._id_count -= len(counts)
-        counts.update(takeover.counts)
-        self._id_count += len(counts)
-        while self._id_count > TAKEOVER_IDS_MAX:
-            self._forget_oldest()
-        self._changed.set()
-
-    def _forget_oldest(self) -> None:
-        by, counts = next(iter(self._by_taker.items()))
-        del counts[next(iter(counts))]
-        self._id_count -= 1
-        if not counts:
-            del self._by_taker[by]
 
 
 class _Noted(NamedTuple):
@@ -92,29 +23,14 @@ class _Noted(NamedTuple):
     takeover: Takeover
 
 
-class Takeovers:
+class Takeovers(Feeds):
     """The open feeds, and the takeovers that they will receive."""
 
     def __init__(self) -> None:
         """Start without feeds."""
-        self._feeds: dict[Holder, list[TakeoverFeed]] = {}
+        super().__init__()
         self._noted: list[_Noted] = []  # applied, but perhaps not durable yet
         self._has_noted = asyncio.Event()
-
-    def __bool__(self) -> bool:
-        """Tell whether any feed is open."""
-        return bool(self._feeds)
-
-    def open(self, holder: Holder, feed: TakeoverFeed) -> None:
-        """Let `feed` receive what others take over from a consumer."""
-        self._feeds.setdefault(holder, []).append(feed)
-
-    def close(self, holder: Holder, feed: TakeoverFeed) -> None:
-        """Stop sending takeovers to `feed`."""
-        feeds = self._feeds[holder]
-        feeds.remove(feed)
-        if not feeds:
-            del self._feeds[holder]
 
     def note(self, keyspace: Keyspace, command: c.Command) -> None:
         """Note which entries a command takes over, and from whom.
@@ -138,7 +54,7 @@ class Takeovers:
                 lost.setdefault(owner.name, {})[entry_id] = pending.delivery_count
         for consumer, was in lost.items():
             takeover = Takeover(was, command.consumer)
-            feeds = self._feeds.get((*names, consumer), ())
+            feeds = self.of((*names, consumer))
             self._noted += [_Noted(feed, takeover) for feed in feeds]
         if self._noted:
             self._has_noted.set()

@@ -26,15 +26,14 @@ class QueueKey(NamedTuple):
     group: bytes | None
 
 
-class Waiter(Generic[T]):
-    """One blocked read."""
+class BlockedRead(Generic[T]):
+    """One blocked read. What it reads is known to who serves it."""
 
-    __slots__ = ("attempt", "claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
+    __slots__ = ("claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
 
     def __init__(
         self,
         queues: Sequence[QueueKey],
-        attempt: Callable[[], T | None],
         *,
         claim_idle_ms: int | None = None,
         consumer: bytes = b"",
@@ -44,14 +43,12 @@ class Waiter(Generic[T]):
 
         Args:
             queues: the queues in which it waits.
-            attempt: runs the whole read again; returns None if there is still nothing.
             claim_idle_ms: the read claims pending entries that are idle for this long; None: it
                 claims none.
             consumer: the consumer that reads, for a group read.
             spares_own: the read does not claim entries that its own consumer holds.
         """
         self.queues = list(dict.fromkeys(queues))  # a read may name a stream twice
-        self.attempt = attempt
         self.claim_idle_ms = claim_idle_ms
         self.consumer = consumer
         self.spares_own = spares_own
@@ -63,25 +60,57 @@ class Waiter(Generic[T]):
         if not self.served.done():
             self.served.set_result(None)
 
-    def forget(self) -> None:
-        """Drop the attempt, which may refer to the waiter (a reference cycle)."""
-        del self.attempt
-
     def forget_error(self) -> None:
-        """Drop the error that ended the wait, because its traceback refers to the waiter."""
+        """Drop the error that ended the wait, because its traceback refers to the read."""
         self.served = asyncio.get_running_loop().create_future()
         self.served.cancel()
 
 
-class WaitQueue:
+class Waiter(BlockedRead[T]):
+    """A blocked read that can be run again at any time."""
+
+    __slots__ = ("attempt",)
+
+    def __init__(
+        self,
+        queues: Sequence[QueueKey],
+        attempt: Callable[[], T | None],
+        *,
+        claim_idle_ms: int | None = None,
+        consumer: bytes = b"",
+        spares_own: bool = False,
+    ) -> None:
+        """Describe a blocked read. See `BlockedRead`.
+
+        Args:
+            queues: the queues in which it waits.
+            attempt: runs the whole read again; returns None if there is still nothing.
+            claim_idle_ms: the idle time after which it claims pending entries.
+            consumer: the consumer that reads.
+            spares_own: the read does not claim entries that its own consumer holds.
+        """
+        super().__init__(
+            queues, claim_idle_ms=claim_idle_ms, consumer=consumer, spares_own=spares_own
+        )
+        self.attempt = attempt
+
+    def forget(self) -> None:
+        """Drop the attempt, which may refer to the waiter (a reference cycle)."""
+        del self.attempt
+
+
+W = TypeVar("W", bound=BlockedRead[Any])
+
+
+class WaitQueue(Generic[W]):
     """Waiters in order of arrival, waiters of full consumers, and the timer for claims."""
 
     __slots__ = ("_full", "_idle_counts", "_waiting", "timer", "timer_at_ms")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._waiting: dict[Waiter[Any], None] = {}
-        self._full: dict[bytes, dict[Waiter[Any], None]] = {}  # by consumer
+        self._waiting: dict[W, None] = {}
+        self._full: dict[bytes, dict[W, None]] = {}  # by consumer
         self._idle_counts: dict[int, int] = {}  # idle time → how many in the queue claim after it
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at_ms = 0  # steady time the timer is set to
@@ -90,7 +119,7 @@ class WaitQueue:
         """Tell whether there is any waiter, in the queue or outside it."""
         return bool(self._waiting or self._full)
 
-    def __contains__(self, waiter: Waiter[Any]) -> bool:
+    def __contains__(self, waiter: W) -> bool:
         """Tell whether a waiter is here, in the queue or outside it."""
         return waiter in self._waiting or waiter in self._full.get(waiter.consumer, ())
 
@@ -104,7 +133,7 @@ class WaitQueue:
         """Tell whether any waiter's consumer holds as many entries as it may."""
         return bool(self._full)
 
-    def place(self, waiter: Waiter[Any], *, is_full: bool) -> None:
+    def place(self, waiter: W, *, is_full: bool) -> None:
         """Put a waiter at the end of the queue, or outside the queue if its consumer is full.
 
         A waiter that is already in the queue keeps its place.
@@ -119,12 +148,12 @@ class WaitQueue:
                 count = self._idle_counts.get(waiter.claim_idle_ms, 0)
                 self._idle_counts[waiter.claim_idle_ms] = count + 1
 
-    def remove(self, waiter: Waiter[Any]) -> None:
+    def remove(self, waiter: W) -> None:
         """Remove a waiter, wherever it stands."""
         self._leave(waiter)
         self._leave_full(waiter)
 
-    def _leave(self, waiter: Waiter[Any]) -> None:
+    def _leave(self, waiter: W) -> None:
         if waiter not in self._waiting:
             return
         del self._waiting[waiter]
@@ -134,14 +163,14 @@ class WaitQueue:
             if not self._idle_counts[idle_ms]:
                 del self._idle_counts[idle_ms]
 
-    def _leave_full(self, waiter: Waiter[Any]) -> None:
+    def _leave_full(self, waiter: W) -> None:
         parked = self._full.get(waiter.consumer, {})
         if waiter in parked:
             del parked[waiter]
             if not parked:
                 del self._full[waiter.consumer]
 
-    def in_order(self) -> Iterator[Waiter[Any]]:
+    def in_order(self) -> Iterator[W]:
         """Yield the waiters of the queue in order of arrival.
 
         The queue may change during the iteration.
@@ -152,7 +181,7 @@ class WaitQueue:
             seen = frozenset(first)
             yield from [waiter for waiter in self._waiting if waiter not in seen]
 
-    def of_full(self, consumer: bytes | None = None) -> list[Waiter[Any]]:
+    def of_full(self, consumer: bytes | None = None) -> list[W]:
         """Return the waiters whose consumer is full: of one consumer, or of all with None."""
         if consumer is None:
             return list(chain.from_iterable(self._full.values()))

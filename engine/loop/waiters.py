@@ -40,6 +40,9 @@ _AGAIN_MS = 20
 """Pause before a read goes on that has looked at many entries which it could not claim."""
 
 
+_Queue = WaitQueue[Waiter[Any]]
+
+
 class Claimable(NamedTuple):
     """When a waiter may claim something, if no command changes that."""
 
@@ -82,12 +85,12 @@ class Waiters:
         self._claimable = claimable
         self._limit = limit
         self._count = 0
-        self._queues: dict[bytes, dict[bytes | None, WaitQueue]] = {}
+        self._queues: dict[bytes, dict[bytes | None, _Queue]] = {}
         self._grouped_count = 0
         self._noted: OrderedDict[QueueKey, dict[_Noted, None]] = OrderedDict()
         self._serving: Iterator[bool] | None = None  # the walk under way, if any
         # Queues that were ended, each with the error that its waiters get.
-        self._ended: deque[tuple[StreamError, dict[bytes, dict[bytes | None, WaitQueue]]]] = deque()
+        self._ended: deque[tuple[StreamError, dict[bytes, dict[bytes | None, _Queue]]]] = deque()
         self._turns: dict[QueueKey, asyncio.Event] = {}  # see `wait_turn`
         self.is_draining = False  # no read may block any more
 
@@ -118,10 +121,10 @@ class Waiters:
             self._make_queue(key).place(waiter, is_full=key.stream in waiter.full)
         self._arm(waiter)
 
-    def _find(self, key: QueueKey) -> WaitQueue | None:
+    def _find(self, key: QueueKey) -> _Queue | None:
         return self._queues.get(key.stream, {}).get(key.group)
 
-    def _make_queue(self, key: QueueKey) -> WaitQueue:
+    def _make_queue(self, key: QueueKey) -> _Queue:
         """Return a queue, and create it if it does not exist."""
         queues = self._queues.get(key.stream)
         if queues is None:
@@ -129,7 +132,7 @@ class Waiters:
         queue = queues.get(key.group)
         if queue is None:
             self._grouped_count += key.group is not None and not _group_count(queues)
-            queue = queues[key.group] = WaitQueue()
+            queue = queues[key.group] = _Queue()
         return queue
 
     def check_room(self) -> None:
@@ -155,7 +158,7 @@ class Waiters:
                 self._remove_queue(key, queue)
         self._count -= 1
 
-    def _remove_queue(self, key: QueueKey, queue: WaitQueue) -> None:
+    def _remove_queue(self, key: QueueKey, queue: _Queue) -> None:
         if queue.timer is not None:
             queue.timer.cancel()
         queues = self._queues[key.stream]
@@ -298,7 +301,7 @@ class Waiters:
                     turn.set()
 
     def _round(
-        self, key: QueueKey, queue: WaitQueue, signal: _Signal, consumer: bytes
+        self, key: QueueKey, queue: _Queue, signal: _Signal, consumer: bytes
     ) -> Iterator[bool]:
         match signal:
             case _Signal.APPENDED | _Signal.RELEASED:
@@ -317,7 +320,7 @@ class Waiters:
                 self._rerun(waiter)
             yield True
 
-    def _serve_in_order(self, key: QueueKey, queue: WaitQueue, signal: _Signal) -> Iterator[bool]:
+    def _serve_in_order(self, key: QueueKey, queue: _Queue, signal: _Signal) -> Iterator[bool]:
         """Serve a queue from its first waiter on; in a group's queue, until one gets nothing.
 
         All readers of a group compete for the same entries, so the waiters after that one would get
@@ -336,7 +339,7 @@ class Waiters:
             if key.group is not None and not is_served and key.stream not in waiter.full:
                 break
 
-    def _serve_due(self, key: QueueKey, queue: WaitQueue) -> Iterator[bool]:
+    def _serve_due(self, key: QueueKey, queue: _Queue) -> Iterator[bool]:
         """Serve the waiters that claim; for each idle time, until one of them gets nothing."""
         none_from_ms: int | None = None  # no pending entry is idle for this long
         for waiter in queue.in_order():
@@ -395,7 +398,7 @@ class Waiters:
                 due_ms = due_ms if due_ms > now_ms else now_ms + _AGAIN_MS
                 self._set_timer(key, queue, due_ms, now_ms)
 
-    def _set_timer(self, key: QueueKey, queue: WaitQueue, due_ms: int, now_ms: int) -> None:
+    def _set_timer(self, key: QueueKey, queue: _Queue, due_ms: int, now_ms: int) -> None:
         if queue.timer is not None:
             if queue.timer_at_ms <= due_ms:
                 return
@@ -408,7 +411,7 @@ class Waiters:
         queue.timer = loop.call_later(delay_ms / 1000, self._on_timer, key, queue)
         queue.timer_at_ms = due_ms
 
-    def _on_timer(self, key: QueueKey, queue: WaitQueue) -> None:
+    def _on_timer(self, key: QueueKey, queue: _Queue) -> None:
         queue.timer = None
         self._note(key, _Signal.DUE)
         self.serve()
@@ -419,11 +422,11 @@ def _due_ms(claimable: Claimable, claim_idle_ms: int, now_ms: int) -> int:
     return now_ms + claim_idle_ms if claimable.at_ms is None else claimable.at_ms
 
 
-def _group_count(queues: dict[bytes | None, WaitQueue]) -> int:
+def _group_count(queues: dict[bytes | None, _Queue]) -> int:
     return len(queues) - (None in queues)
 
 
-def _end(queues: Iterable[WaitQueue], error: StreamError) -> Iterator[bool]:
+def _end(queues: Iterable[_Queue], error: StreamError) -> Iterator[bool]:
     for queue in queues:
         if queue.timer is not None:
             queue.timer.cancel()

@@ -8,7 +8,15 @@ import pytest
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.replies import Takeover
-from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, GiveBack, Nack, NackMode
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Autoclaim,
+    Claim,
+    GiveBack,
+    ListPending,
+    Nack,
+    NackMode,
+)
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 pytestmark = pytest.mark.needs(Ability.CLAIM_FEED)
@@ -34,10 +42,18 @@ async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, i
     return {entry_id.ms: count for entry_id, count in takeover.counts.items()}, takeover.by
 
 
+async def idle(backend: Backend) -> None:
+    """Return once all pending entries have been idle for a while."""
+    async with asyncio.timeout(10):
+        while any(not item.idle_ms for item in await backend.perform(ListPending(S, G))):
+            await asyncio.sleep(0)
+
+
 async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
     async with claims(backend, ANA) as takeovers:
         await backend.perform(take(ANA))
+        await idle(backend)  # a backend may know times in milliseconds only
         await claim(backend, BEN, 1, 3)
         assert await next_takeover(takeovers) == ({1: 1, 3: 1}, BEN)
         await backend.perform(take(CEM, 1, claim_idle_ms=0))  # as the longest idle
