@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headgate.app.backends.port import Ability, ClaimFeed
+from headgate.app.backends.port import Ability, ClaimFeed, Leases
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.engine import Engine
@@ -60,6 +60,7 @@ class EmbeddedBackend:
         self.perform = engine.perform
         self.claim_feed: ClaimFeed | None = engine
         self.commands: CommandRunner | None = CommandRunner(engine, reply)
+        self.leases: Leases | None = None
         storage = engine.storage
         self.journal = storage if isinstance(storage, Journal) else None
         self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}

@@ -33,7 +33,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
@@ -78,6 +78,11 @@ class Backend(Protocol):
     @property
     def commands(self) -> Commands | None:
         """Return the runner of Redis commands, or None if this backend has no such ability."""
+        ...
+
+    @property
+    def leases(self) -> Leases | None:
+        """Return the leases of gateways, or None if no other gateway can use the streams."""
         ...
 
     @property
@@ -142,6 +147,27 @@ class ClaimFeed(Protocol):
         returned as one. The feed holds many thousands of ids. If it is not read in time, it drops
         the oldest ids. The iteration ends when the context is closed.
         """
+        ...
+
+
+class Holding(NamedTuple):
+    """A consumer that a connection of this gateway reads as."""
+
+    stream: bytes
+    group: bytes
+    consumer: bytes
+    is_temporary: bool  # the consumer was made for the connection, and ends with it
+
+
+class Leases(Protocol):
+    """An ability: if this gateway dies, another one releases what its connections hold."""
+
+    async def register(self, holding: Holding) -> None:
+        """Note that a connection reads as a consumer."""
+        ...
+
+    async def unregister(self, holding: Holding) -> None:
+        """Note that a connection has ended, and has released what it held."""
         ...
 
 

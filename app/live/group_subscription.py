@@ -146,6 +146,7 @@ class GroupSubscription(Subscription):
         return outcomes
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
+        await self._subscriber.enter(self._access.backend)
         sources = [self._reading()]
         claim_feed = self._access.claim_feed
         if claim_feed is not None and not self._request.no_ack:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Backend, Holding
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import NotFound, Unavailable
@@ -22,11 +22,15 @@ _PAGE = 1000
 async def remove_stranded(backend: Backend) -> None:
     """Remove the consumers whose connections ended with an earlier life of the gateway.
 
+    If gateways have leases, other gateways do this when the lease of this one is over.
+
     Nobody can come back under a name that was made for one connection, so its entries go to the
     next reader at once. Names of this form belong to the gateway. A client that chooses one only
     loses its entries to the next reader.
     """
     after: bytes | None = None
+    if backend.leases is not None:
+        return
     while streams := await backend.perform(ListStreams(after=after, limit=_PAGE)):
         for stream in streams:
             for group in (
@@ -77,6 +81,19 @@ class Subscriber:
         name = b"temporary-%016x" % random.getrandbits(64)
         return cls(stream, group, name, is_temporary=True, releases=True)
 
+    @property
+    def _holding(self) -> Holding:
+        return Holding(self.stream, self.group, self.consumer, self.is_temporary)
+
+    async def enter(self, backend: Backend) -> None:
+        """Let other gateways know the consumer, so that they release its entries if this one dies.
+
+        Raises:
+            Unavailable: they cannot know it now.
+        """
+        if backend.leases is not None and self.releases:
+            await backend.leases.register(self._holding)
+
     async def leave(self, backend: Backend, held: Mapping[EntryId, int]) -> None:
         """Give back what was sent and not settled, as if it had never been delivered.
 
@@ -94,5 +111,7 @@ class Subscriber:
                 await backend.perform(
                     DeleteConsumer(self.stream, self.group, self.consumer, release=True)
                 )
+            if backend.leases is not None and self.releases:
+                await backend.leases.unregister(self._holding)
         except (NotFound, Unavailable):
             pass  # the group is gone, and with it all that was pending; or nothing can change
