@@ -7,18 +7,30 @@ request over several streams is atomic for each of them, and not for all togethe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled
+from headgate.app.backends.port import Leases as LeasesOfPort
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.commands import commands_of
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.groups import table as groups
+from headgate.app.backends.redis.groups.housekeeping import Housekeeper
+from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
+from headgate.app.backends.redis.leases import Leases
 from headgate.app.backends.redis.performing.table import PERFORMERS
+from headgate.app.backends.redis.waiting.claims import Claims
+from headgate.app.backends.redis.waiting.group_reads import GroupReads
+from headgate.app.backends.redis.waiting.reads import Reads
+from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
+from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.app.redis_syntax.words import Bounds
-from headgate.engine.errors import NotSupported
+from headgate.engine.errors import Unavailable
 from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import PlanRead
+from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.entries import Read
 
 T = TypeVar("T")
 
@@ -38,23 +50,44 @@ class RedisBackend:
         Raises:
             ValueError: an option cannot be used; the text says which.
         """
-        self.client = Client(options)
+        self.client = client = Client(options)
+        self._queues = queues = WaitQueues(
+            client.names, options.waiters_max, lambda: self._wake_ups.are_live
+        )
+        self._claims = Claims(client)
+        self._wake_ups = WakeUps(
+            options, client.names.tracked(), self._note_changes, self._note_missed
+        )
+        client.on_topology = self._wake_ups.follow
+        self._leases = Leases(client, self.perform)
+        self._housekeeping = Housekeeper(client)
+        self._group_reads = GroupReads(client, queues)
+        reads = Reads(client, queues)
         self.abilities = _ABILITIES
-        self.claim_feed: ClaimFeed | None = None
+        self.claim_feed: ClaimFeed | None = self._claims
+        self.leases: LeasesOfPort | None = self._leases
         self.commands: Commands | None = commands_of(self, reply)
         self.journal: Journaled | None = None
-        self._performers = {**PERFORMERS, **groups.PERFORMERS}
-        self._is_draining = False
+        self._performers = {**PERFORMERS, **GROUP_PERFORMERS}
+        # Requests that may wait.
+        self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
+            Read: reads.read,
+            PlanRead: reads.plan,
+            ReadGroup: self._group_reads.read,
+        }
         self._closed = asyncio.Event()
 
     async def perform(self, request: Request[T]) -> T:
         """Carry out a request, and return its reply. See `Backend.perform`."""
-        perform = self._performers.get(type(request))
-        if perform is None:
-            raise NotSupported(type(request).__name__)
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         with as_stream_errors(stream, group):
-            reply: T = await perform(self.client, request)
+            wait = self._waiting.get(type(request))
+            performing = (
+                self._performers[type(request)](self.client, request)
+                if wait is None
+                else wait(request)
+            )
+            reply: T = await performing
         return reply
 
     @property
@@ -74,30 +107,43 @@ class RedisBackend:
     @property
     def waiter_count(self) -> int:
         """Return how many reads are blocked in this gateway."""
-        return 0
+        return len(self._queues)
 
     @property
     def is_draining(self) -> bool:
         """Tell whether this gateway is about to stop."""
-        return self._is_draining
+        return self._queues.is_draining
 
     def drain(self) -> None:
         """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
-        self._is_draining = True
+        self._queues.drain()
 
     async def run(self) -> None:
         """Connect to the servers, and follow them, until `close` is called."""
-        running = asyncio.create_task(self.client.run())
-        closing = asyncio.create_task(self._closed.wait())
-        try:
-            await asyncio.wait({running, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await running
-        finally:
-            closing.cancel()
-            running.cancel()
-            await asyncio.wait({running})
+        works = (self.client, self._wake_ups, self._queues, self._claims, self._leases)
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(work.run()) for work in (*works, self._housekeeping)]
+            await self._closed.wait()
+            with suppress(Unavailable):
+                await self._group_reads.close()
+                await self._leases.close()
+            for task in running:
+                task.cancel()
 
     async def close(self) -> None:
         """End `run`. The servers have everything that was answered."""
         self._closed.set()
+
+    def _note_changes(self, keys: Sequence[bytes]) -> None:
+        """Run the reads again that wait for something that keys may have got."""
+        names = self.client.names
+        for key in keys:
+            if names.is_stream(key):
+                self._queues.signal_stream(names.name(key))
+            elif not self._claims.signal(key):
+                self._queues.signal_side(key)
+
+    def _note_missed(self) -> None:
+        """Run everything again, because any key may have been changed."""
+        self._queues.signal_all()
+        self._claims.signal_all()

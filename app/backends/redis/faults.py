@@ -66,10 +66,9 @@ def as_stream_errors(stream: bytes, group: bytes = b"") -> Iterator[None]:
     except ResponseError as error:
         raise _of_server(error, stream, group) from None
     except NotSent as error:
-        raise Unavailable(f"the server is not there: {error}") from None
+        raise errors.Disconnected(str(error)) from None
     except Lost as error:
-        text = f"the server may have done it, but its answer is lost: {error}"
-        raise Unavailable(text) from None
+        raise errors.AnswerLost(str(error)) from None
 
 
 def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError:

@@ -1,0 +1,104 @@
+"""Reads without a group: they block here, and the servers are asked once for readers alike."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.performing import plans, ranges
+from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
+from headgate.engine.loop.wait_queue import QueueKey
+from headgate.engine.recent import Recent
+from headgate.engine.replies import Portion, StreamRead
+from headgate.engine.requests.bulk import PlanRead
+from headgate.engine.requests.entries import Read
+
+
+class Reads:
+    """Reads streams, and blocks if there is nothing to read."""
+
+    def __init__(self, client: Client, queues: WaitQueues) -> None:
+        """Get ready.
+
+        Args:
+            client: reads.
+            queues: where reads block.
+        """
+        self._client = client
+        self._queues = queues
+        # Reads of followers, and the number of the change of the stream that they come after. Those
+        # who follow side by side ask for the same, so it is read once.
+        self._last: Recent[tuple[Read, int], list[StreamRead]] = Recent()
+        self._under_way: dict[tuple[Read, int], asyncio.Task[list[StreamRead]]] = {}
+
+    async def read(self, request: Read) -> list[StreamRead]:
+        """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
+        wait_ms = request.wait_ms
+        if wait_ms == 0:
+            return await ranges.read_once(self._client, request)
+        cursors = await ranges.freeze(self._client, request.cursors)
+        request = replace(request, cursors=cursors, wait_ms=0)
+
+        async def attempt() -> list[StreamRead] | None:
+            reads = await ranges.read_once(self._client, request)
+            return reads if any(read.entries for read in reads) else None
+
+        queues = [QueueKey(cursor.stream, None) for cursor in cursors]
+        with self._queues.watching(queues) as watch:
+            reads = await self._read_alike(request)
+            if any(read.entries for read in reads):
+                return reads
+            waiting = QueuedRead(queues, request, attempt, _drop)
+            served = await self._queues.block(waiting, wait_ms, watch)
+        return reads if served is None else served
+
+    async def _read_alike(self, request: Read) -> list[StreamRead]:
+        """Read for a reader that will wait. What was read after the last change will do.
+
+        A change that is not noticed yet will be noticed while the reader waits.
+        """
+        [cursor, *others] = request.cursors
+        change = self._queues.change_of(cursor.stream)
+        if others or change is None or request.size_bytes_max is None:
+            return await ranges.read_once(self._client, request)
+        key = request, change
+        known = self._last.get(key)
+        if known is not None:
+            return known
+        task = self._under_way.get(key)
+        if task is None:
+            task = self._under_way[key] = asyncio.ensure_future(self._read_last(key))
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _read_last(self, key: tuple[Read, int]) -> list[StreamRead]:
+        reads = await ranges.read_once(self._client, key[0])
+        size_bytes = sum(entry.size_bytes for read in reads for entry in read.entries)
+        self._last.put(key, reads, size_bytes)
+        return reads
+
+    async def plan(self, request: PlanRead) -> list[Portion]:
+        """Tell up to which id to read each stream next, and block if no stream has any entries."""
+        wait_ms = request.wait_ms
+        cursors = await plans.freeze_plan(self._client, request.cursors)
+        request = replace(request, cursors=cursors, wait_ms=0)
+
+        async def attempt() -> list[Portion] | None:
+            portions = await plans.plan_once(self._client, request)
+            return portions if any(portion.backlog for portion in portions) else None
+
+        queues = [QueueKey(cursor.stream, None) for cursor in cursors]
+        with self._queues.watching(queues) as watch:
+            portions = await plans.plan_once(self._client, request)
+            if wait_ms == 0 or any(portion.backlog for portion in portions):
+                return portions
+            waiting = QueuedRead(queues, request, attempt, _drop)
+            served = await self._queues.block(waiting, wait_ms, watch)
+        return portions if served is None else served
+
+
+def _drop(reply: object) -> None:
+    """Do nothing with what was read for somebody who has gone: it is still in its stream."""
+    del reply

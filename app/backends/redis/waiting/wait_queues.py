@@ -1,0 +1,447 @@
+"""Wait queues: the blocked reads of this gateway. No read blocks at the servers.
+
+A *signal* says that something may have come to a stream or to a group. The reads of the queue are
+then run again, in order of arrival:
+
+1. In the queue of a group, run the first read, then the next two, then four, until one of them gets
+   nothing. The reads after that one would get nothing either. Reads that are run together are sent
+   together, in order, so the first in the queue is the first to be served.
+2. In the queue of reads without a group, run each distinct request once. All its readers get what
+   it returns.
+3. A signal that arrives meanwhile starts this again.
+
+A read that could be served earlier by other gateways has no place in this order: each gateway has
+its own queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, count, islice
+from typing import Any, TypeVar
+
+from headgate.app.backends.redis.keys import KeyNames
+from headgate.engine.errors import (
+    AnswerLost,
+    Draining,
+    StreamError,
+    TooManyWaiters,
+    Unavailable,
+)
+from headgate.engine.loop.wait_queue import BlockedRead, QueueKey, WaitQueue
+
+T = TypeVar("T")
+
+_TOGETHER_MAX = 16
+"""Reads of a group that are sent together."""
+
+_GIVEN_AT_ONCE = 200
+"""Reads that are answered before other tasks run. Each one wakes a task."""
+
+_FULL_LOOK_S = 1.0
+"""How often reads are run again whose consumers hold as many entries as they may. Other gateways
+may have acknowledged some; nothing tells us."""
+
+_PAUSE_S = 0.01
+"""Between some of these looks, as there may be thousands of queues."""
+
+_CHANGES_MAX = 100_000
+"""Streams whose last change is remembered."""
+
+_ALL_LOOK_S = 30.0
+"""How often the first read of each queue is run again without a signal, in case one was missed: a
+group that another client destroys sends none."""
+
+
+class QueuedRead(BlockedRead[T]):
+    """A blocked read that is run again by asking a server."""
+
+    __slots__ = ("attempt", "give_back", "request")
+
+    def __init__(
+        self,
+        queues: Sequence[QueueKey],
+        request: Hashable,
+        attempt: Callable[[], Coroutine[Any, Any, T | None]],
+        give_back: Callable[[T], None],
+        *,
+        claim_idle_ms: int | None = None,
+        consumer: bytes = b"",
+    ) -> None:
+        """Describe a blocked read.
+
+        Args:
+            queues: the queues in which it waits.
+            request: reads without a group and with equal requests get the same reply.
+            attempt: runs the whole read again; returns None if there is still nothing.
+            give_back: called with what was read for a reader that has gone meanwhile.
+            claim_idle_ms: the idle time after which it claims pending entries.
+            consumer: the consumer that reads, for a group read.
+        """
+        super().__init__(queues, claim_idle_ms=claim_idle_ms, consumer=consumer)
+        self.request = request
+        self.attempt = attempt
+        self.give_back = give_back
+
+    def give(self, reply: T) -> None:
+        """Answer the read, or give back what was read if nobody waits for it any more."""
+        if self.served.done():
+            self.give_back(reply)
+        else:
+            self.served.set_result(reply)
+
+
+class Watch:
+    """Whether a queue had a signal while a read was run for the first time."""
+
+    __slots__ = ("has_signal",)
+
+    def __init__(self) -> None:
+        """Start without a signal."""
+        self.has_signal = False
+
+
+class _Queue(WaitQueue[QueuedRead[Any]]):
+    """The blocked reads of a stream or of a group, and whether they are to be run again."""
+
+    __slots__ = ("due", "has_signal", "serving")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_signal = False
+        self.serving: asyncio.Task[None] | None = None
+        self.due: asyncio.TimerHandle | None = None  # when something becomes claimable
+
+
+class WaitQueues:
+    """All blocked reads of this gateway."""
+
+    def __init__(self, names: KeyNames, limit: int, are_noticed: Callable[[], bool]) -> None:
+        """Start without reads.
+
+        Args:
+            names: the keys of streams and of what belongs to them.
+            limit: how many reads may be blocked at the same time.
+            are_noticed: tells whether every change of a stream is signalled now.
+        """
+        self._names = names
+        self.are_noticed = are_noticed
+        self._watches: dict[bytes, set[Watch]] = {}
+        self._numbers = count()
+        self._changes: dict[bytes, int] = {}  # number of the last change of a stream
+        self._limit = limit
+        self._count = 0
+        self._queues: dict[QueueKey, _Queue] = {}
+        self._by_released: dict[bytes, QueueKey] = {}  # by the side key of released entries
+        self._interest: Counter[bytes] = Counter()  # reads that depend on such a key
+        self._by_stream: dict[bytes, set[QueueKey]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self.is_draining = False  # no read may block any more
+
+    def __len__(self) -> int:
+        """Return how many reads are blocked."""
+        return self._count
+
+    @property
+    def keys(self) -> Iterable[QueueKey]:
+        """Return the queues in which reads are blocked."""
+        return self._queues.keys()
+
+    def check_room(self) -> None:
+        """Check whether another read may block.
+
+        Raises:
+            TooManyWaiters: too many reads are already blocked.
+            Draining: reads may no longer block.
+        """
+        if self.is_draining:
+            raise Draining
+        if self._count >= self._limit:
+            raise TooManyWaiters(self._limit)
+
+    @contextmanager
+    def watching(self, keys: Sequence[QueueKey]) -> Iterator[Watch]:
+        """Note the signals of queues from now on, for a read that may block in them soon."""
+        watch = Watch()
+        for key in keys:
+            self._watches.setdefault(key.stream, set()).add(watch)
+            if key.group is not None:
+                released = self._released_key(key)
+                self._by_released[released] = key
+                self._interest[released] += 1
+        try:
+            yield watch
+        finally:
+            for key in keys:
+                if key.group is not None:
+                    self._drop_interest(self._released_key(key))
+                watches = self._watches.get(key.stream)
+                if watches is not None:
+                    watches.discard(watch)
+                    if not watches:
+                        del self._watches[key.stream]
+
+    def change_of(self, stream: bytes) -> int | None:
+        """Return the number of the last change of a stream; None if changes may go unnoticed."""
+        if not self.are_noticed():
+            return None
+        if len(self._changes) > _CHANGES_MAX:
+            self._changes.clear()
+        return self._changes.setdefault(stream, next(self._numbers))
+
+    async def block(
+        self,
+        read: QueuedRead[T],
+        wait_ms: int | None,
+        watch: Watch,
+        *,
+        due_in_ms: int | None = None,
+    ) -> T | None:
+        """Block a read until it is served or fails; return None if its wait time is over.
+
+        Args:
+            read: what is run again.
+            wait_ms: how long it waits; None: without limit.
+            watch: what came while the read was run for the first time.
+            due_in_ms: when the read may claim something, if nothing changes; None: never.
+
+        Raises:
+            TooManyWaiters: too many reads are already blocked.
+            Draining: the gateway is about to stop.
+            StreamError: what the read raised when it was run again.
+        """
+        self.check_room()
+        self._add(read)
+        for key in read.queues:
+            if watch.has_signal:
+                self.signal(key)
+            if due_in_ms is not None:
+                self.due_in(key, due_in_ms)
+        loop = asyncio.get_running_loop()
+        timer = None if wait_ms is None else loop.call_later(wait_ms / 1000, read.expire)
+        try:
+            return await read.served
+        except StreamError:
+            read.forget_error()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._remove(read)
+
+    async def wait_turn(self, keys: Iterable[QueueKey]) -> None:
+        """Return once the reads that block in these queues have been run again.
+
+        Then whatever is there now is for somebody who came later.
+        """
+        for key in keys:
+            self.signal(key)
+            queue = self._queues.get(key)
+            if queue is not None and queue.serving is not None:
+                await asyncio.shield(queue.serving)
+
+    # What happened
+
+    def signal(self, key: QueueKey) -> None:
+        """Note that there may be something for the reads of a queue."""
+        for watch in self._watches.get(key.stream, ()):
+            watch.has_signal = True
+        queue = self._queues.get(key)
+        if queue is None or self._tasks is None:
+            return
+        queue.has_signal = True
+        if queue.serving is None:
+            queue.serving = self._tasks.create_task(self._serve(key, queue))
+
+    def signal_stream(self, stream: bytes) -> None:
+        """Note that there may be something for all reads of a stream."""
+        if stream in self._changes:
+            self._changes[stream] = next(self._numbers)
+        for watch in self._watches.get(stream, ()):
+            watch.has_signal = True
+        for key in list(self._by_stream.get(stream, ())):
+            self.signal(key)
+
+    def signal_side(self, key: bytes) -> None:
+        """Note that entries of a group may have been released: its side key was changed."""
+        queue_key = self._by_released.get(key)
+        if queue_key is not None:
+            self.signal(queue_key)
+
+    def signal_all(self) -> None:
+        """Note that there may be something for all reads."""
+        self._changes.clear()
+        for watch in chain.from_iterable(self._watches.values()):
+            watch.has_signal = True
+        for key in list(self._queues):
+            self.signal(key)
+
+    def drain(self) -> None:
+        """End all blocked reads with `Draining`, and let no read block from now on."""
+        self.is_draining = True
+        for queue in list(self._queues.values()):
+            for read in chain(queue.in_order(), queue.of_full()):
+                if not read.served.done():
+                    read.served.set_exception(Draining())
+
+    async def run(self) -> None:
+        """Serve the reads that are signalled, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self.signal_all()
+                loop = asyncio.get_running_loop()
+                next_look_s = loop.time() + _ALL_LOOK_S
+                while True:
+                    await asyncio.sleep(_FULL_LOOK_S)
+                    for key, queue in list(self._queues.items()):
+                        if queue.has_full_consumers:
+                            self.signal(key)
+                    if loop.time() >= next_look_s:
+                        next_look_s = loop.time() + _ALL_LOOK_S
+                        await self._look_at_all()
+        finally:
+            self._tasks = None
+
+    async def _look_at_all(self) -> None:
+        for at, key in enumerate(list(self._queues)):
+            self.signal(key)
+            if at % _TOGETHER_MAX == 0:
+                await asyncio.sleep(_PAUSE_S)
+
+    # Serving
+
+    async def _serve(self, key: QueueKey, queue: _Queue) -> None:
+        try:
+            while queue.has_signal and queue:
+                queue.has_signal = False
+                if key.group is None:
+                    await self._serve_everybody(queue)
+                else:
+                    await self._serve_in_order(queue)
+                    await self._serve_in_order(queue, full=True)
+        finally:
+            queue.serving = None
+
+    async def _serve_everybody(self, queue: _Queue) -> None:
+        """Run each distinct request once, and answer all its readers."""
+        by_request: dict[Hashable, list[QueuedRead[Any]]] = {}
+        for read in queue.in_order():
+            by_request.setdefault(read.request, []).append(read)
+        many = list(by_request.values())
+        for at in range(0, len(many), _TOGETHER_MAX):
+            together = many[at : at + _TOGETHER_MAX]
+            await asyncio.gather(*(self._serve_alike(reads) for reads in together))
+
+    async def _serve_alike(self, reads: Sequence[QueuedRead[Any]]) -> None:
+        outcome = await _outcome(reads[0])
+        if outcome is None:
+            return
+        for at, read in enumerate(reads, 1):
+            self._answer(read, outcome)
+            if at % _GIVEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _serve_in_order(self, queue: _Queue, *, full: bool = False) -> None:
+        """Run reads of a group, those that wait longest first, until one gets nothing.
+
+        Args:
+            queue: the queue of the group.
+            full: run those whose consumers held as many entries as they may.
+        """
+        reads = iter(queue.of_full() if full else queue.in_order())
+        together = 1
+        while batch := [read for read in islice(reads, together) if not read.served.done()]:
+            outcomes = await asyncio.gather(*map(_outcome, batch))
+            for read, outcome in zip(batch, outcomes, strict=True):
+                if outcome is not None:
+                    self._answer(read, outcome)
+                else:
+                    self._place(read)
+            if not full and any(
+                outcome is None and not read.full
+                for read, outcome in zip(batch, outcomes, strict=True)
+            ):
+                return
+            together = min(2 * together, _TOGETHER_MAX)
+
+    def _answer(self, read: QueuedRead[T], outcome: T | StreamError) -> None:
+        if not isinstance(outcome, StreamError):
+            read.give(outcome)
+        elif not read.served.done():
+            read.served.set_exception(outcome)
+        self._remove(read)
+
+    # Queues
+
+    def _add(self, read: QueuedRead[Any]) -> None:
+        self._count += 1
+        for key in read.queues:
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = _Queue()
+                self._by_stream.setdefault(key.stream, set()).add(key)
+            queue.place(read, is_full=key.stream in read.full)
+
+    def _place(self, read: QueuedRead[Any]) -> None:
+        for key in read.queues:
+            queue = self._queues.get(key)
+            if queue is not None and read in queue:
+                queue.place(read, is_full=key.stream in read.full)
+
+    def _remove(self, read: QueuedRead[Any]) -> None:
+        for key in read.queues:
+            queue = self._queues.get(key)
+            if queue is None or read not in queue:
+                return
+            queue.remove(read)
+            if not queue:
+                if queue.due is not None:
+                    queue.due.cancel()
+                del self._queues[key]
+                keys = self._by_stream[key.stream]
+                keys.discard(key)
+                if not keys:
+                    del self._by_stream[key.stream]
+        self._count -= 1
+
+    def _drop_interest(self, released: bytes) -> None:
+        self._interest[released] -= 1
+        if not self._interest[released]:
+            del self._interest[released], self._by_released[released]
+
+    def _released_key(self, key: QueueKey) -> bytes:
+        return self._names.of(key.stream).side(b"released", key.group)
+
+    # Time
+
+    def due_in(self, key: QueueKey, delay_ms: int) -> None:
+        """Note that something of a group becomes claimable after this time."""
+        queue = self._queues.get(key)
+        if queue is None:
+            return
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + max(delay_ms, 1) / 1000
+        if queue.due is not None and not queue.due.cancelled():
+            if loop.time() < queue.due.when() <= at_s:
+                return
+            queue.due.cancel()
+        queue.due = loop.call_at(at_s, self.signal, key)
+
+
+async def _outcome(read: QueuedRead[T]) -> T | StreamError | None:
+    """Run a read again; return what it got, or its error, or None if it goes on waiting.
+
+    A read goes on waiting while the servers are not there. But it does not if entries may have been
+    delivered to it and lost on the way: then its reader has to look what it holds.
+    """
+    try:
+        return await read.attempt()
+    except AnswerLost as error:
+        return error.with_traceback(None) if read.consumer else None
+    except Unavailable:
+        return None
+    except StreamError as error:
+        return error.with_traceback(None)

@@ -1,0 +1,179 @@
+"""Wake-ups: the servers tell which keys were changed, so that blocked reads are run again.
+
+One connection to each primary has CLIENT TRACKING in its broadcasting mode. The server pushes the
+names of keys with our prefix that any client changes: one push for all changes of a turn of its
+loop. Only changes that could serve a read push anything: XADD does, XREADGROUP and XACK do not.
+
+While a connection is lost, changes go unnoticed. So all reads are run again once it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from redis.asyncio import Connection
+from redis.exceptions import RedisError, ResponseError
+
+from headgate.app.backends.redis.address import Address
+from headgate.app.backends.redis.client import ClientOptions
+
+log = logging.getLogger("headgate")
+
+_SILENCE_S_MAX = 5.0
+"""After so long without a push the server is asked for a sign of life."""
+
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 2.0
+"""Between two attempts to connect; each pause is twice the one before."""
+
+_LOOK_S = 0.25
+"""How often all reads are run again if a server cannot tell what was changed."""
+
+
+class WakeUps:
+    """The connections over which servers tell what was changed."""
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        prefixes: Sequence[bytes],
+        on_changed: Callable[[Sequence[bytes]], None],
+        on_missed: Callable[[], None],
+    ) -> None:
+        """Get ready. `follow` connects, while `run` runs.
+
+        Args:
+            options: how servers are reached.
+            prefixes: what the keys begin with that matter.
+            on_changed: called with the keys that were changed.
+            on_missed: called if any key may have been changed.
+        """
+        self._options = options
+        self._prefixes = prefixes
+        self._on_changed = on_changed
+        self._on_missed = on_missed
+        self._tasks: asyncio.TaskGroup | None = None
+        self._followed: dict[Address, asyncio.Task[None]] = {}
+        self._live: set[Address] = set()
+        self._primaries: Sequence[Address] = ()
+        self.is_polling = False  # some server cannot tell what was changed
+
+    @property
+    def are_live(self) -> bool:
+        """Tell whether every change is noticed now."""
+        return bool(self._primaries) and self._live.issuperset(self._primaries)
+
+    def follow(self, primaries: Sequence[Address]) -> None:
+        """Listen to these servers from now on, and to no others."""
+        self._primaries = primaries
+        if self._tasks is None:
+            return
+        for address in set(self._followed).difference(primaries):
+            self._followed.pop(address).cancel()
+            self._live.discard(address)
+        for address in primaries:
+            if address not in self._followed:
+                self._followed[address] = self._tasks.create_task(self._listen(address))
+
+    async def run(self) -> None:
+        """Listen, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self.follow(self._primaries)
+                await asyncio.Event().wait()
+        finally:
+            self._tasks = None
+            self._followed.clear()
+            self._live.clear()
+
+    async def _listen(self, address: Address) -> None:
+        pause_s = _PAUSE_S_MIN
+        while True:
+            try:
+                await self._listen_once(address)
+            except ResponseError as error:
+                await self._poll(address, str(error))
+            except (OSError, RedisError, TimeoutError):
+                pass  # the client says what is wrong with the servers
+            if address in self._live:
+                self._live.discard(address)
+                pause_s = _PAUSE_S_MIN
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    async def _listen_once(self, address: Address) -> None:
+        """Connect, and pass on what the server pushes, until the connection ends."""
+        timeout_s = self._options.connect_ms_max / 1000
+        connection = self._options.servers.connection(address, protocol=3, timeout_s=timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                words: list[bytes] = [b"CLIENT", b"TRACKING", b"ON", b"BCAST", b"NOLOOP"]
+                for prefix in self._prefixes:
+                    words += [b"PREFIX", prefix]
+                await connection.send_command(*words, check_health=False)
+                await connection.read_response()
+            pushes = _Pushes(connection, self._on_changed, self._on_missed)
+            self._live.add(address)
+            self._on_missed()  # what was changed before this moment
+            await pushes.read()
+        finally:
+            with suppress(OSError, RedisError):
+                await connection.disconnect(nowait=True)
+
+    async def _poll(self, address: Address, why: str) -> None:
+        """Run all reads again from time to time, because the server does not tell of changes."""
+        if not self.is_polling:
+            facts = {"server": str(address), "why": why}
+            log.warning("the server does not tell what was changed: it is polled", extra=facts)
+        self.is_polling = True
+        while True:
+            self._on_missed()
+            await asyncio.sleep(_LOOK_S)
+
+
+class _Pushes:
+    """What a server pushes over one connection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        on_changed: Callable[[Sequence[bytes]], None],
+        on_missed: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._on_changed = on_changed
+        self._on_missed = on_missed
+        self._is_heard = False
+        # redis-py has no public way to receive invalidations without its own cache.
+        connection._parser.set_invalidation_push_handler(self._on_push)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    async def read(self) -> None:
+        """Pass on what is pushed.
+
+        Raises:
+            RedisError, OSError: the connection has ended.
+            TimeoutError: the server gives no sign of life.
+        """
+        is_asked = False
+        while True:
+            self._is_heard = False
+            reply = await self._connection.read_response(push_request=True, timeout=_SILENCE_S_MAX)
+            if self._is_heard or reply is not None:
+                is_asked = False
+            elif is_asked:
+                raise TimeoutError
+            else:
+                await self._connection.send_command(b"PING", check_health=False)
+                is_asked = True
+
+    async def _on_push(self, push: Sequence[Any]) -> None:
+        self._is_heard = True
+        keys = push[1]
+        if keys is None:  # all keys were deleted
+            self._on_missed()
+        else:
+            self._on_changed(keys)
