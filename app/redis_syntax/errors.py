@@ -51,6 +51,7 @@ _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
     errors.SeveralSlots: lambda _: "CROSSSLOT Keys in request don't hash to the same slot",
     errors.CounterTooLow: lambda error: _COUNTERS[error.than],
     errors.MemoryFull: lambda _: "OOM command not allowed when used memory > 'maxmemory'.",
+    errors.Disconnected: lambda error: f"CLUSTERDOWN {error}",
     errors.Draining: lambda error: f"ERR {error}",
     errors.Unavailable: lambda error: f"MISCONF {error}",  # Redis: the disk does not accept writes
     errors.StreamError: lambda error: f"ERR {error}",  # Redis has no such error

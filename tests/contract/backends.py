@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -61,13 +60,11 @@ KINDS = [
     ),
     Kind("disk", lambda place: Settings(data_dir=place)),
     *(
-        # Until all of it is there.
         Kind(name, lambda place: Settings(data_dir=place), OF_REDIS, servers)
         for name, servers in (
             ("redis", "redis_7"),
             ("valkey", "valkey_9"),
             ("cluster", "valkey_cluster"),
         )
-        if os.environ.get("HEADGATE_TEST_REDIS")
     ),
 ]

@@ -11,18 +11,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled
-from headgate.app.backends.port import Leases as LeasesOfPort
+from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled, Leases
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.commands import commands_of
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
-from headgate.app.backends.redis.leases import Leases
+from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.waiting.claims import Claims
-from headgate.app.backends.redis.waiting.group_reads import GroupReads
-from headgate.app.backends.redis.waiting.reads import Reads
+from headgate.app.backends.redis.waiting.group_reads import GroupReaders
+from headgate.app.backends.redis.waiting.reads import StreamReaders
 from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.app.redis_syntax.words import Bounds
@@ -59,13 +58,13 @@ class RedisBackend:
             options, client.names.tracked(), self._note_changes, self._note_missed
         )
         client.on_topology = self._wake_ups.follow
-        self._leases = Leases(client, self.perform)
+        self._leases = GatewayLeases(client, self.perform)
         self._housekeeping = Housekeeper(client)
-        self._group_reads = GroupReads(client, queues)
-        reads = Reads(client, queues)
+        self._group_reads = GroupReaders(client, queues)
+        reads = StreamReaders(client, queues)
         self.abilities = _ABILITIES
         self.claim_feed: ClaimFeed | None = self._claims
-        self.leases: LeasesOfPort | None = self._leases
+        self.leases: Leases | None = self._leases
         self.commands: Commands | None = commands_of(self, reply)
         self.journal: Journaled | None = None
         self._performers = {**PERFORMERS, **GROUP_PERFORMERS}

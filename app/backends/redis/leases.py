@@ -47,7 +47,7 @@ _decode = msgspec.msgpack.Decoder(Holding).decode
 Perform = Callable[[Request[Any]], Coroutine[Any, Any, Any]]
 
 
-class Leases:
+class GatewayLeases:
     """The lease of this gateway, and those of the others."""
 
     def __init__(self, client: Client, perform: Perform) -> None:

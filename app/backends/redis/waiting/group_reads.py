@@ -18,7 +18,7 @@ from headgate.engine.replies import GroupRead, GroupState
 from headgate.engine.requests.deliveries import ReadGroup
 
 
-class GroupReads:
+class GroupReaders:
     """Reads as a consumer of a group, and blocks if there is nothing to read."""
 
     def __init__(self, client: Client, queues: WaitQueues) -> None:

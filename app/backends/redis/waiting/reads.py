@@ -16,7 +16,7 @@ from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
 
 
-class Reads:
+class StreamReaders:
     """Reads streams, and blocks if there is nothing to read."""
 
     def __init__(self, client: Client, queues: WaitQueues) -> None:

@@ -12,7 +12,7 @@ from headgate.engine.entry import MIN_ID, EntryId, PartialId
 from tests.unit.app.redis_syntax.console import FIVE, GROUP, Console, reply_of
 
 LAST = EntryId(7, 3)
-CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CROSSSLOT", "WRONGTYPE"}
+CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CLUSTERDOWN", "CROSSSLOT", "WRONGTYPE"}
 
 ERRORS: list[errors.StreamError] = [
     errors.LimitExceeded("blocked reads", 3),
@@ -39,6 +39,8 @@ ERRORS: list[errors.StreamError] = [
     errors.NotSupported("bulk"),
     errors.SeveralSlots("batches"),
     errors.WrongType(b"s"),
+    errors.Disconnected("refused"),
+    errors.AnswerLost("closed"),
 ]
 
 
