@@ -25,6 +25,8 @@ do
     local writers, times = call.side('writers'), call.side('writer_times')
     redis.call('HSET', writers, writer, string.format('%s %.0f', batch, at_ms))
     redis.call('ZADD', times, string.format('%.0f', at_ms), writer)
+    streams.expire_alike(call, writers)
+    streams.expire_alike(call, times)
     for _ = 1, FORGOTTEN_AT_ONCE do
       local oldest = redis.call('ZRANGE', times, 0, 0, 'WITHSCORES')
       local is_old = tonumber(oldest[2]) < at_ms - SILENT_MS_MAX

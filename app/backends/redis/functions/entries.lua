@@ -58,9 +58,9 @@ do
 
   -- Give each draft its id, or return the fault of the first that can have none.
   function appends.settle_ids(drafts, last_id)
-    local is_far = split_id(last_id) == U64_MAX
-    if drafts.ids == '*' and not is_far then
-      return nil  -- the server gives them: each id follows the one before it
+    local last_ms, last_seq = split_id(last_id)
+    if drafts.ids == '*' and last_ms ~= U64_MAX and #last_seq < #U64_MAX - 1 then
+      return nil  -- the server gives them, and has as many: each id follows the one before it
     end
     if drafts.ids == '<' and compare_ids(drafts[1][1], last_id) > 0 then
       return nil
@@ -81,6 +81,10 @@ do
     local ids = {}
     for index, draft in ipairs(drafts) do
       ids[index] = redis.call('XADD', key, draft[1], unpack(args, draft[2], draft[3]))
+      local following = drafts[index + 1]
+      if following and following[1] == '*' then  -- the clock of the server may go on meanwhile
+        following[1] = string.match(ids[index], '^%d+') .. '-*'
+      end
     end
     return ids
   end

@@ -4,14 +4,12 @@ local streams = {}
 
 -- The kinds of side keys of a stream and of a group. `outbox` is missing: what is in it has left
 -- the stream, and is still to be relayed.
-local KINDS = {
-  'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed', 'redriven',
-}
-local GROUP_KINDS = { 'group', 'released' }
+local KINDS = { 'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed' }
+local GROUP_KINDS = { 'group', 'released', 'oldest' }
 local PRODUCER_KINDS = { 'keys', 'key_times' }
 
 -- The kinds that expire by themselves.
-local EXPIRES = { producers = true, keys = true, key_times = true }
+local EXPIRES = { producers = true, keys = true, key_times = true, claims = true, oldest = true }
 
 -- Before the name of a group, in a field of `meta`: the group has side keys.
 local GROUP_MARK = 'group:'
@@ -68,7 +66,7 @@ do
     end
   end
 
-  -- Let the side keys expire when the stream does, or never. Idempotency keys do so by themselves.
+  -- Let the side keys expire when the stream does, or never.
   local function expire_side_keys(call)
     local at_ms = redis.call('PEXPIRETIME', call.key)
     for _, pair in ipairs(side_names(call)) do

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
-from redis.crc import key_slot
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
+from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.entries import retain
@@ -89,21 +89,19 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     """Create an empty stream, unless it exists with the same configuration."""
     config, stream = request.config, request.stream
-    if config.max_age_ms is not None:
-        await govern(client, stream)
     words = [_word(value) for value in _settings(config)]
     epoch = _word(request.epoch)
-    is_new, row = await client.call(Effect.WRITE, b"create", stream, *words, epoch)
+    async with govern(client, stream, is_needed=config.max_age_ms is not None):
+        is_new, row = await client.call(Effect.WRITE, b"create", stream, *words, epoch)
     return Created(bool(is_new), _info(stream, row))
 
 
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration. What it no longer allows is removed at once."""
     patch, stream = request.config, request.stream
-    if isinstance(patch.max_age_ms, int):
-        await govern(client, stream)
     words = [b"=" if value is UNSET else _word(value) for value in _settings(patch)]
-    row = await client.call(Effect.FREE, b"configure", stream, *words, *KEY_DEFAULTS)
+    async with govern(client, stream, is_needed=isinstance(patch.max_age_ms, int)):
+        row = await client.call(Effect.FREE, b"configure", stream, *words, *KEY_DEFAULTS)
     info = _info(stream, row)
     if info.config.retains:
         await retain(client, stream)
@@ -122,16 +120,6 @@ def _settings(config: Any) -> tuple[int | UnsetType | None, ...]:
 
 def _word(value: int | UnsetType | None) -> bytes:
     return b"" if value is None or value is UNSET else b"%d" % value
-
-
-async def govern(client: Client, stream: bytes) -> None:
-    """Note that housekeeping has to look at a stream."""
-    index = client.names.side_index(b"governed")
-    [reply] = await client.execute_together(
-        key_slot(index), [(b"SADD", index, stream)], changes=True
-    )
-    if isinstance(reply, Exception):
-        raise reply
 
 
 PERFORMERS: Performers = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.app.backends.redis.performing import (
     Performers,
     bulk,
+    details,
     entries,
     idempotency,
     keyspace,
@@ -22,5 +23,6 @@ PERFORMERS: Performers = {
     **keyspace.PERFORMERS,
     **idempotency.PERFORMERS,
     **bulk.PERFORMERS,
+    **details.PERFORMERS,
     **plans.PERFORMERS,
 }

@@ -1,0 +1,184 @@
+"""Details: streams with their groups, consumers and pending entries (XINFO STREAM FULL).
+
+They are put together from several calls, so each part shows the state at its own moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.groups.groups import list_consumers, list_groups
+from headgate.app.backends.redis.groups.pending import list_pending
+from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing.idempotency import describe_keys
+from headgate.app.backends.redis.performing.names import now_ms
+from headgate.app.backends.redis.performing.ranges import range_
+from headgate.app.backends.redis.performing.streams import describe
+from headgate.engine.entry import Entry
+from headgate.engine.errors import ENTRY_BYTES, ReplyTooLarge
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import (
+    ConsumerInfo,
+    ConsumerInspection,
+    GroupDetail,
+    GroupInfo,
+    GroupInspection,
+    PendingInspection,
+    PendingItem,
+    StreamDetail,
+    StreamInfo,
+    StreamInspection,
+)
+from headgate.engine.requests.deliveries import ListPending
+from headgate.engine.requests.entries import Range
+from headgate.engine.requests.groups import ListConsumers, ListGroups
+from headgate.engine.requests.keyspace import InspectStream
+from headgate.engine.requests.streams import DetailStream
+
+
+async def detail_stream(client: Client, request: DetailStream) -> StreamDetail:
+    """Describe a stream with entries, groups, consumers and pending entries."""
+    stream = request.stream
+    info = await describe(client, stream)
+    wanted = Range(stream, limit=request.count, size_bytes_max=request.size_bytes_max)
+    entries = await range_(client, wanted)
+    groups = await list_groups(client, ListGroups(stream, limit=request.described_max))
+    left = COUNT_MAX if request.described_max is None else request.described_max
+    left -= len(groups)
+    details = []
+    for group in groups:
+        limit = left if request.count is None else min(request.count, left)
+        items = await _pending(client, stream, group.name, limit)
+        left -= len(items)
+        consumers = await _consumers(client, stream, group.name, left)
+        left -= len(consumers)
+        details.append(GroupDetail(group, items, consumers))
+    return StreamDetail(info, entries, details)
+
+
+async def _pending(
+    client: Client, stream: bytes, group: bytes, limit: int, consumer: bytes | None = None
+) -> list[PendingItem]:
+    if not limit:
+        return []
+    return await list_pending(client, ListPending(stream, group, limit=limit, consumer=consumer))
+
+
+async def _consumers(client: Client, stream: bytes, group: bytes, limit: int) -> list[ConsumerInfo]:
+    if not limit:
+        return []
+    return await list_consumers(client, ListConsumers(stream, group, limit=limit))
+
+
+async def inspect_stream(client: Client, request: InspectStream) -> StreamInspection:
+    """Describe a stream with all the facts that Redis reports (XINFO STREAM)."""
+    stream = request.stream
+    info, keys, first, last = await asyncio.gather(
+        describe(client, stream),
+        describe_keys(client, stream),
+        range_(client, Range(stream, limit=1)),
+        range_(client, Range(stream, limit=1, reverse=True)),
+    )
+    entries: list[Entry] = []
+    groups: list[GroupInspection] = []
+    if request.full:
+        listed = await list_groups(client, ListGroups(stream, limit=request.described_max + 1))
+        parts = await _parts(client, request, info, listed)
+        entries = await _entries(client, request, info)
+        time_ms = await now_ms(client)
+        groups = [
+            await _inspected(client, request, group, consumers, time_ms)
+            for group, consumers in zip(listed, parts, strict=True)
+        ]
+    return StreamInspection(
+        info, keys, first[0] if first else None, last[0] if last else None, entries, groups
+    )
+
+
+async def _parts(
+    client: Client, request: InspectStream, info: StreamInfo, groups: Sequence[GroupInfo]
+) -> list[list[ConsumerInfo]]:
+    """Return the consumers of each group, if there are not too many things to describe.
+
+    Raises:
+        ReplyTooLarge: there are too many.
+    """
+    described_max = request.described_max
+    count = described_max + 1 if request.count is None else request.count
+    total = min(info.length, count) + len(groups)
+    parts = []
+    for group in groups:
+        total += min(group.pending_count, count) + group.consumer_count
+        if total > described_max:
+            break
+        consumers = await _consumers(client, request.stream, group.name, COUNT_MAX)
+        total += sum(min(consumer.pending_count, count) for consumer in consumers)
+        parts.append(consumers)
+    if total > described_max:
+        raise ReplyTooLarge("things to describe", described_max)
+    return parts
+
+
+async def _entries(client: Client, request: InspectStream, info: StreamInfo) -> list[Entry]:
+    size_bytes_max = request.size_bytes_max
+    wanted = Range(request.stream, limit=request.count, size_bytes_max=size_bytes_max)
+    entries = await range_(client, wanted)
+    count = request.described_max if request.count is None else request.count
+    if len(entries) < min(info.length, count):
+        raise ReplyTooLarge(ENTRY_BYTES, size_bytes_max or 0)
+    return entries
+
+
+async def _inspected(
+    client: Client,
+    request: InspectStream,
+    group: GroupInfo,
+    consumers: Sequence[ConsumerInfo],
+    time_ms: int,
+) -> GroupInspection:
+    """Describe a group.
+
+    Args:
+        client: sends the commands.
+        request: what is asked.
+        group: the group.
+        consumers: its consumers.
+        time_ms: the present unix time; from it and the idle times follow all others.
+    """
+    stream, limit = request.stream, COUNT_MAX if request.count is None else request.count
+    held = [
+        await _pending(client, stream, group.name, limit, consumer.name) for consumer in consumers
+    ]
+    return GroupInspection(
+        group,
+        _dated(await _pending(client, stream, group.name, limit), time_ms),
+        [
+            ConsumerInspection(
+                name,
+                time_ms - idle_ms,
+                None if inactive_ms is None else time_ms - inactive_ms,
+                pending_count,
+                _dated(items, time_ms),
+            )
+            for (name, pending_count, idle_ms, inactive_ms), items in zip(
+                consumers, held, strict=True
+            )
+        ],
+    )
+
+
+def _dated(items: Sequence[PendingItem], time_ms: int) -> list[PendingInspection]:
+    return [
+        PendingInspection(
+            item.id,
+            item.consumer,
+            0 if item.idle_ms is None else max(time_ms - item.idle_ms, 0),
+            item.delivery_count,
+        )
+        for item in items
+    ]
+
+
+PERFORMERS: Performers = {DetailStream: detail_stream, InspectStream: inspect_stream}
