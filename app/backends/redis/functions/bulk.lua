@@ -85,7 +85,7 @@ do
       end
       local ids = appends.append_all(part.key, call.args, part.drafts)
       note_commit(part, writer, batch, at_ms)
-      appends.retain(part)
+      appends.retain(part, #ids)
       reply[#reply + 1] = { #ids, ids[1], ids[#ids] }
     end
     return reply

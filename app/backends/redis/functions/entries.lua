@@ -89,11 +89,11 @@ do
     return ids
   end
 
-  -- Remove what the retention does not keep any more.
-  function appends.retain(call)
+  -- Remove what the retention does not keep any more, after so many entries were appended.
+  function appends.retain(call, appended)
     local known = redis.call('HMGET', call.side('meta'), 'max_length', 'max_age_ms')
     if known[1] or known[2] then
-      trims.retain(call, tonumber(known[1]), tonumber(known[2]))
+      trims.retain(call, tonumber(known[1]), tonumber(known[2]), appended)
     end
   end
 
@@ -123,7 +123,7 @@ do
     if type(id) == 'table' then
       return refusal_of(call, may_create, wanted) or id
     end
-    appends.retain(call)
+    appends.retain(call, 1)
     return id
   end
 
@@ -178,9 +178,9 @@ do
       idempotency.remember(call, key, ids[1], #ids, args[12])
     end
     if args[3] == '1' then
-      trims.part(call, trims.read(args, 4), 0, MIN_ID)
+      trims.part(call, trims.read(args, 4), 0, MIN_ID, #ids)
     end
-    appends.retain(call)
+    appends.retain(call, #ids)
     if drafts.ids == '*' then
       return { 0, ids[1], #ids }
     end

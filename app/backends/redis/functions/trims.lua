@@ -7,7 +7,9 @@
 local trims = {}
 
 do
-  -- What one part may look at: entries, and the bytes of their names and values.
+  -- What one part may look at: entries, and the bytes of their names and values. A trim that follows
+  -- an append looks at as many more entries as were appended, whatever their size. Otherwise a
+  -- stream that is appended to in large batches would become longer and longer.
   local LOOKED_AT_MAX = 1000
   local LOOKED_BYTES_MAX = 1024 * 1024
 
@@ -40,8 +42,10 @@ do
   end
 
   -- Ids of the oldest entries in a range: up to `count_max` of them.
-  local function ids_of(key, low, high, count_max)
-    local entries, is_all = read_range(key, low, high, false, count_max, LOOKED_BYTES_MAX, math.huge)
+  local function ids_of(key, low, high, count_max, bytes_max)
+    local entries, is_all = read_range(
+      key, low, high, false, count_max, bytes_max or LOOKED_BYTES_MAX, math.huge
+    )
     local ids = {}
     for at = 1, #entries do
       ids[at] = entries[at][1]
@@ -50,8 +54,10 @@ do
   end
 
   -- Remove the oldest entries until there are `kept` left, or a part of them.
+  --
+  -- appended: how many entries have just been appended.
   -- Returns how many were removed, and whether these are all.
-  local function cut_to_length(call, kept)
+  local function cut_to_length(call, kept, appended)
     local length = redis.call('XLEN', call.key)
     local excess = length - kept
     if excess <= 0 then
@@ -63,8 +69,17 @@ do
         return cut(call, length, excess, entries[#entries][1]), true
       end
     end
-    local ids = ids_of(call.key, '-', '+', math.min(excess, LOOKED_AT_MAX))
-    return cut(call, length, #ids, ids[#ids]), #ids == excess
+    local count, last = 0, nil
+    if appended > 0 then
+      local ids = ids_of(call.key, '-', '+', math.min(excess, appended), math.huge)
+      count, last = #ids, ids[#ids]
+    end
+    if count < excess then
+      local low = last and '(' .. last or '-'
+      local ids = ids_of(call.key, low, '+', math.min(excess - count, LOOKED_AT_MAX))
+      count, last = count + #ids, ids[#ids]
+    end
+    return cut(call, length, count, last), count == excess
   end
 
   -- Remove all entries below an id. Returns as above.
@@ -82,7 +97,7 @@ do
   end
 
   -- Remove the oldest entries, a node at a time, as far as the trim allows. Returns as above.
-  local function cut_nodes(call, to, removed_before)
+  local function cut_nodes(call, to, removed_before, appended)
     local length = redis.call('XLEN', call.key)
     local count, low, through = 0, '-', nil
     local is_all = true
@@ -95,7 +110,7 @@ do
         break
       end
       count, through, low = count + #ids, last, '(' .. last
-      if count >= LOOKED_AT_MAX then
+      if count >= LOOKED_AT_MAX + appended then
         is_all = false
         break
       end
@@ -241,8 +256,9 @@ do
   -- to: what it keeps; see `trims.read`.
   -- removed: how many entries earlier parts have removed.
   -- after: where the part begins; `0-0` is the beginning.
+  -- appended: how many entries have just been appended.
   -- Returns how many were removed, and where the next part begins, or true if this is the last.
-  function trims.part(call, to, removed, after)
+  function trims.part(call, to, removed, after, appended)
     if to.references == 'acked' then
       return evict(call, to, removed, after)
     end
@@ -250,24 +266,24 @@ do
     if to.references == 'delete' then
       count, is_last = cut_and_purge(call, to, removed)
     elseif to.is_approximate then
-      count, is_last = cut_nodes(call, to, removed)
+      count, is_last = cut_nodes(call, to, removed, appended)
     elseif to.max_length then
-      count, is_last = cut_to_length(call, to.max_length)
+      count, is_last = cut_to_length(call, to.max_length, appended)
     else
       count, is_last = cut_below(call, to.min_id)
     end
     return count, is_last or MIN_ID
   end
 
-  -- Remove what the retention does not keep. Returns whether this was all.
-  function trims.retain(call, max_length, max_age_ms)
+  -- Remove what the retention does not keep. `appended` as above. Returns whether this was all.
+  function trims.retain(call, max_length, max_age_ms, appended)
     local is_last = true
     if max_age_ms then
       cut_below(call, text(math.max(now_ms() - max_age_ms, 0)) .. '-0')
     end
     if max_length then
       local _
-      _, is_last = cut_to_length(call, max_length)
+      _, is_last = cut_to_length(call, max_length, appended)
     end
     return is_last
   end
@@ -279,7 +295,7 @@ do
       return fault('StreamNotFound')
     end
     local to = trims.read(call.args, 3)
-    local removed, next_part = trims.part(call, to, tonumber(call.args[1]), call.args[2])
+    local removed, next_part = trims.part(call, to, tonumber(call.args[1]), call.args[2], 0)
     return { removed, next_part == true and '' or next_part }
   end
 
@@ -290,7 +306,7 @@ do
       return fault('StreamNotFound')
     end
     local known = redis.call('HMGET', call.side('meta'), 'max_length', 'max_age_ms')
-    return trims.retain(call, tonumber(known[1]), tonumber(known[2])) and 0 or 1
+    return trims.retain(call, tonumber(known[1]), tonumber(known[2]), 0) and 0 or 1
   end
 
   -- Delete entries. Arguments: what becomes of references, ids. Reply: for each id `deleted`,

@@ -102,3 +102,26 @@ async def test_retention_by_age_knows_it_too(backend: RedisBackend) -> None:
     info = await backend.perform(DescribeStream(S))
     assert (info.length, info.trimmed_through) == (0, EntryId(200, 0))
     assert await backend.perform(Range(S)) == []
+
+
+async def test_long_batches_do_not_outgrow_what_a_stream_keeps(backend: RedisBackend) -> None:
+    await backend.perform(CreateStream(S, StreamConfig(max_length=2_000)))
+    await filled(backend)
+    await check_gap(backend, ENTRIES - 2_000)
+    last = 10 * ENTRIES
+    await backend.perform(Add(S, drafts(range(last + 10, last + 35_001, 10))))
+    await check_gap(backend, 2 * ENTRIES - 2_000)
+
+
+async def test_batches_of_large_entries_do_not_either(backend: RedisBackend) -> None:
+    await backend.perform(CreateStream(S, StreamConfig(max_length=10)))
+    ids = range(10, 310, 10)
+    large = [Draft(EntryId(number, 0), (b"n", b"x" * 300_000)) for number in ids]
+    await backend.perform(Add(S, large))
+    await check_gap(backend, 20)
+
+
+async def test_a_trim_with_a_long_batch_keeps_what_it_says(backend: RedisBackend) -> None:
+    batch = drafts(range(10, 10 * ENTRIES + 1, 10))
+    await backend.perform(Add(S, batch, trim=TrimTo(max_length=1_500)))
+    await check_gap(backend, ENTRIES - 1_500)
