@@ -10,6 +10,10 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from redis.asyncio import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
+
+_LIBRARY = DriverInfo(name="headgate", lib_version=None)
+"""Who we are (CLIENT SETINFO). To learn its version, each connection would read a file."""
 
 _PORT = 6379
 _SENTINEL_PORT = 26379
@@ -99,6 +103,7 @@ class Servers(NamedTuple):
             "socket_timeout": None,
             "socket_keepalive": True,
             "retry": Retry(NoBackoff(), 0),
+            "driver_info": _LIBRARY,
         }
         if not self.uses_tls:
             return Connection(**options)
