@@ -103,6 +103,36 @@ async def test_a_transaction_is_one_step(backend: Backend) -> None:
     ]
 
 
+async def test_a_transaction_delivers_and_settles(backend: Backend) -> None:
+    await run(backend, "XADD s 1-1 a b")
+    await run(backend, "XGROUP CREATE s old 0")
+    assert await run_all(
+        backend,
+        "XGROUP CREATE s g 0",
+        "XREADGROUP GROUP old ana BLOCK 0 STREAMS s >",
+        "XREADGROUP GROUP old ana BLOCK 0 STREAMS s >",
+        "XPENDING s old",
+        "XACK s old 1-1",
+        "XCLAIM s old ben 0 1-1",
+        "XGROUP DESTROY s g",
+        "XINFO GROUPS s",
+    ) == [
+        "OK",
+        [[b"s", [[b"1-1", [b"a", b"b"]]]]],
+        None,
+        [1, b"1-1", b"1-1", [[b"ana", b"1"]]],
+        1,
+        [],
+        1,
+        [
+            [
+                *(b"name", b"old", b"consumers", 2, b"pending", 0),
+                *(b"last-delivered-id", b"1-1", b"entries-read", 1, b"lag", 0),
+            ]
+        ],
+    ]
+
+
 async def test_a_transaction_with_a_wrong_command_does_nothing(backend: Backend) -> None:
     [text] = await run_all(backend, "XADD s 1-1 a b", "NOPE")
     assert str(text).startswith("EXECABORT Transaction discarded because of previous errors.")

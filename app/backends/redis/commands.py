@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from headgate.app.backends.port import Reply
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -27,6 +28,10 @@ from headgate.engine.requests.entries import Read
 from headgate.engine.requests.keyspace import GetDefaults
 
 T = TypeVar("T")
+
+
+_AT_ONCE = {**PERFORMERS, **GROUP_PERFORMERS}
+"""What carries out requests without waiting."""
 
 
 class Performs(Protocol):
@@ -75,7 +80,7 @@ class _Performer:
 
 
 async def _perform(client: Client, request: Request[Any]) -> Any:
-    perform = PERFORMERS.get(type(request))
+    perform = _AT_ONCE.get(type(request))
     if perform is None:
         raise NotSupported(type(request).__name__)
     return await perform(client, request)

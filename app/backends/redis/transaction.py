@@ -2,7 +2,8 @@
 
 1. Perform each request with a client that holds its commands back.
 2. When each request waits for its replies, send the commands of all together.
-3. Give each request its replies. What needs more than one answer of the server fails.
+3. Give each request its replies. What has more to read then, reads it; what has more to change
+   fails.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headgate.engine.requests import Request
 
 Perform = Callable[[Client, Request[Any]], Coroutine[Any, Any, Any]]
 
-_TOO_MUCH = "this takes more than one answer of the server: run it by itself"
+_TOO_MUCH = "this changes too much for a transaction: run it by itself"
 
 
 class _Held(NamedTuple):
@@ -35,6 +36,7 @@ class _Step:
 
     def __init__(self, perform: Perform, client: Client, request: Request[Any]) -> None:
         self.held: list[_Held] = []
+        self._send = client.send
         self._holds = asyncio.get_running_loop().create_future()
         self._is_sent = False
         self.task = asyncio.create_task(self._run(perform, client, request))
@@ -50,9 +52,10 @@ class _Step:
     async def _hold(
         self, slot: int, make: Callable[[], Sequence[Words]], changes: bool
     ) -> list[Any]:
-        del changes
         if self._is_sent:
-            raise Invalid(_TOO_MUCH)
+            if changes:
+                raise Invalid(_TOO_MUCH)
+            return await self._send(slot, make, changes)
         replies: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self.held.append(_Held(slot, make(), replies))
         if not self._holds.done():
