@@ -201,12 +201,33 @@ do
     )
   end
 
+  -- How many of the entries that are new to the group have room. This looks at them first, as a
+  -- delivery of an entry that is pending already could not be undone.
+  local function count_new(call, asked, room, last_id, numbers)
+    local count, first = 0, next_id(last_id)
+    while first and count < room do
+      local page = redis.call('XRANGE', call.key, first, '+', 'COUNT', STEP_ENTRIES)
+      for _, entry in ipairs(page) do
+        if count == room or not take(asked, entry[1], entry[2], numbers, count == 0) then
+          return count
+        end
+        count = count + 1
+      end
+      first = #page == STEP_ENTRIES and next_id(page[#page][1])
+    end
+    return count
+  end
+
   -- Read entries that are new to the group.
   -- Reply: the entries, and whether there may be more.
   local function read_new(call, asked, room, last_id)
     local new = {}
     local is_bounded = asked.size_bytes or asked.budget_bytes
     local numbers = asked.idle_ms and { 0, 0 } or {}
+    if is_bounded and asked.has_pending_above then
+      local count = count_new(call, asked, room, last_id, numbers)
+      return count > 0 and read(call, asked, count, '>') or {}, true
+    end
     local step = is_bounded and STEP_ENTRIES or room
     while #new < room do
       local count = math.min(step, room - #new)
@@ -226,7 +247,7 @@ do
     return new, true
   end
 
-  -- Note that the consumer was here. It reads what it holds after the greatest id but one: for the
+  -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it holds after the greatest id but one: for the
   -- server, the greatest id means new entries.
   local function see(call, asked)
     redis.call(
@@ -270,10 +291,15 @@ do
     room = room - #claimed
     if room > 0 and not (#claimed > 0 and is_full(asked)) then
       new, may_be_more = read_new(call, asked, room, info['last-delivered-id'])
-    elseif #claimed == 0 then
+    end
+    if #claimed + #new == 0 then
       see(call, asked)
     end
-    held = held + gained + (asked.no_ack and 0 or #new)
+    if asked.has_pending_above and #new > 0 then
+      held = pending.held_count(call, asked.group, asked.consumer, groups.info(call, asked.group))
+    else
+      held = held + gained + (asked.no_ack and 0 or #new)
+    end
     local lag = info.lag
     if #new > 0 then
       lag = lag and lag >= #new and lag - #new
@@ -389,7 +415,8 @@ do
       end
       outbox_count = policies.outbox_count(call)
     end
-    local held = pending.held_count(call, group, asked.consumer, info)
+    local held, has_above = pending.held_count(call, group, asked.consumer, info)
+    asked.has_pending_above = has_above
     local is_served, lag, held_after, state, claim_in, deliveries, new
     if asked.after then
       is_served, lag, held_after, state, claim_in, deliveries, new =

@@ -28,6 +28,10 @@ do
   -- Rows looked at in one step of a search, and steps of one search for the oldest delivery.
   local STEP_ROWS, STEPS_MAX = 128, 8
 
+  -- Up to so many consumers, it is quicker to list what each one holds than to count the entries of
+  -- one; and so many entries are counted at most.
+  local LISTED_HOLDERS_MAX, COUNTED_MAX = 64, 1001
+
   -- Above so many consumers a search does not look at each one by itself.
   local SEARCHED_HOLDERS_MAX = 200
 
@@ -140,15 +144,16 @@ do
     local key = call.side('released', group)
     local is_new = redis.call('EXISTS', key) == 0
     local time_us = tonumber(now_us())
-    for at, entry in ipairs(entries) do
+    for _, entry in ipairs(entries) do
       local id, count, delay_ms = entry[1], entry[2], entry[3]
       local claimed = redis.call(
         'XCLAIM', call.key, group, RELEASED, 0, id, 'IDLE', 0, 'RETRYCOUNT', count, 'FORCE',
         'JUSTID'
       )
       if #claimed > 0 then
-        -- A microsecond for each, so that they come back in the order in which they were released.
-        local due_ms = (time_us + at) / 1000 + (delay_ms or 0)
+        -- A microsecond for each of the call, so that they come back in the order of release.
+        call.released_count = (call.released_count or 0) + 1
+        local due_ms = (time_us + call.released_count) / 1000 + (delay_ms or 0)
         redis.call('ZADD', key, string.format('%.3f', due_ms), id)
       else
         redis.call('ZREM', key, id)
@@ -293,24 +298,30 @@ do
     redis.call('DEL', call.side('oldest', group))
   end
 
-  -- How many entries a consumer holds.
+  -- How many entries a consumer holds, and whether entries are pending that are new to the group:
+  -- its position was moved back.
   -- info: of the group.
   function pending.held_count(call, group, consumer, info)
     if info.pending == 0 then
-      return 0
+      return 0, false
     end
-    if info.consumers > 64 then
-      local rows = redis.call('XPENDING', call.key, group, '-', '+', 1001, consumer)
-      if #rows <= 1000 then
-        return #rows
+    local position = info['last-delivered-id']
+    if info.consumers > LISTED_HOLDERS_MAX then
+      local rows = redis.call('XPENDING', call.key, group, '-', '+', COUNTED_MAX, consumer)
+      if #rows < COUNTED_MAX then
+        local first = next_id(position)
+        local above = first and redis.call('XPENDING', call.key, group, first, '+', 1) or {}
+        return #rows, #above > 0
       end
     end
-    for _, holder in ipairs(redis.call('XPENDING', call.key, group)[4] or {}) do
+    local summary = redis.call('XPENDING', call.key, group)
+    local has_above = summary[3] and compare_ids(summary[3], position) > 0
+    for _, holder in ipairs(summary[4] or {}) do
       if holder[1] == consumer then
-        return tonumber(holder[2])
+        return tonumber(holder[2]), has_above
       end
     end
-    return 0
+    return 0, has_above
   end
 
   -- List pending entries. Arguments: group, first id, last id, how many, the least idle time ('' is

@@ -14,6 +14,8 @@ from redis.crc import key_slot
 
 from headgate.app.backends.redis.client import Client
 
+_CHANGES = {b"SADD", b"SREM"}
+
 
 @asynccontextmanager
 async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIterator[None]:
@@ -33,7 +35,7 @@ async def execute(client: Client, command: bytes, *words: bytes | int) -> Any:
     """Run a command on the index, and return its reply."""
     key = client.names.side_index(b"governed")
     [reply] = await client.execute_together(
-        key_slot(key), [[command, key, *words]], changes=command != b"SSCAN"
+        key_slot(key), [[command, key, *words]], changes=command in _CHANGES
     )
     if isinstance(reply, Exception):
         raise reply

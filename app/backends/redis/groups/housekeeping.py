@@ -41,16 +41,21 @@ _PARTS_MAX = 20
 """Calls for one stream or group in one round. What is left comes in the next round."""
 
 _NEEDLESS_ROUNDS = 60
-"""Rounds in which a stream needs nothing before it leaves the index."""
+"""A minute: a stream whose policy is changed back and forth stays in the index."""
 
 
 class Housekeeper:
     """The regular work of one gateway, which is done while it has the lock."""
 
-    def __init__(self, client: Client, *, interval_s: float = _INTERVAL_S) -> None:
-        """Get ready to run, with rounds in this interval."""
+    def __init__(self, client: Client, *, needless_rounds: int = _NEEDLESS_ROUNDS) -> None:
+        """Get ready to run.
+
+        Args:
+            client: the servers.
+            needless_rounds: rounds in which a stream needs nothing before it leaves the index.
+        """
         self._client = client
-        self._interval_s = interval_s
+        self._needless_rounds = needless_rounds
         self._token = secrets.token_hex(8).encode()
         self._needless: dict[bytes, int] = {}  # streams of the index, and for how many rounds
         self._is_failing = False
@@ -58,7 +63,7 @@ class Housekeeper:
     async def run(self) -> None:
         """Do the work, a round in each interval, until cancelled."""
         while True:
-            await asyncio.sleep(self._interval_s)
+            await asyncio.sleep(_INTERVAL_S)
             try:
                 await self.round()
                 self._is_failing = False
@@ -67,15 +72,21 @@ class Housekeeper:
                     log.warning("housekeeping waits for the servers", extra={"reason": str(error)})
                 self._is_failing = True
 
-    async def round(self) -> None:
-        """Look once after all streams of the index, if this gateway has the lock."""
+    async def round(self) -> bool:
+        """Look once after all streams of the index, if this gateway has the lock.
+
+        Tells whether it has it.
+        """
         seen: set[bytes] = set()
+        has_lock = False
         async for page in self._pages():
+            has_lock = True
             for stream in page:
                 seen.add(stream)
                 await self._look_after(stream)
         for stream in self._needless.keys() - seen:
             del self._needless[stream]
+        return has_lock
 
     async def _pages(self) -> AsyncIterator[list[bytes]]:
         cursor: bytes | int = 0
@@ -109,7 +120,7 @@ class Housekeeper:
             return
         rounds = self._needless.get(stream, 0) + 1
         self._needless[stream] = rounds
-        if rounds < _NEEDLESS_ROUNDS:
+        if rounds < self._needless_rounds:
             return
         del self._needless[stream]
         await execute(self._client, b"SREM", stream)

@@ -50,7 +50,8 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
     if len(acked) > _ACKED_AT_ONCE_MAX:
         early, acked = acked[:-_ACKED_AT_ONCE_MAX], acked[-_ACKED_AT_ONCE_MAX:]
         for cursor in request.cursors:
-            await ack(client, Ack(cursor.stream, request.group, early, request.consumer))
+            with as_stream_errors(cursor.stream, request.group):
+                await ack(client, Ack(cursor.stream, request.group, early, request.consumer))
     reads: list[GroupRead] = []
     claims_in_ms: list[int] = []
     left = _Left(request.budget)
@@ -74,11 +75,16 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
 
 
 async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> None:
-    """Give back what was delivered to a reader that has gone."""
+    """Give back what was delivered to a reader that has gone.
+
+    Raises:
+        StreamError: the servers cannot do it.
+    """
     for cursor, read in zip(request.cursors, reads, strict=False):
         if cursor.after is None:  # else the reader held its history before the read
             counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
-            await give_back_all(client, read.stream, request.group, request.consumer, counts)
+            with as_stream_errors(read.stream, request.group):
+                await give_back_all(client, read.stream, request.group, request.consumer, counts)
 
 
 class _Left:

@@ -1,0 +1,462 @@
+"""The Redis backend and the engine, side by side through random histories of deliveries.
+
+After every request both must have answered the same, errors included, and everything that can be
+asked about the streams must have the same answer. What may differ is in `DIFFERENCES`.
+
+A history is made of its seed. `HEADGATE_REDIS_HISTORIES=200` runs so many of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+from pydantic import SecretStr
+
+from deploy.local_cluster.server import Server
+from headgate.app.backends.port import Backend
+from headgate.app.main import open_backend
+from headgate.app.settings import MEMORY, Settings
+from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import (
+    Claimed,
+    ConsumerInfo,
+    Created,
+    Delivery,
+    GroupInfo,
+    GroupRead,
+    GroupState,
+    PendingItem,
+    Redriven,
+    RedriveOutcome,
+)
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckAndDelete,
+    AckThrough,
+    Autoclaim,
+    Claim,
+    Extend,
+    GiveBack,
+    GroupCursor,
+    ListPending,
+    Nack,
+    NackMode,
+    ReadGroup,
+    Redrive,
+    SumPending,
+)
+from headgate.engine.requests.entries import Add, Budget, Delete, Range, References, Trim, TrimTo
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeConsumer,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
+    UpdateGroup,
+)
+
+T = TypeVar("T")
+
+DIFFERENCES = {
+    "lag, entries_read": "those of the server, which differ by version once entries were removed",
+    "caught_up": "may come with the next read, which gets nothing, once entries were removed",
+    "inactive_ms": "Redis 7.0 does not say it",
+    "ids by the clock": "of dead letters, and of what a redrive appends",
+    "entries that are gone": "leave the pending entries as soon as anything but an ack meets them",
+    "the order of released entries": "is by the time from which they may be delivered",
+    "the order of idle entries": "is by id among those idle for the same number of milliseconds",
+    "AckThrough": "compares times of delivery to the millisecond",
+    "the policy of a read": "is that of each stream, not that of the first one",
+    "delivery counts above 2^53": "are exact only if they are the greatest one",
+    "dead letters": "one that cannot be appended waits in the outbox, and is pending no more",
+}
+"""How the Redis backend differs from the engine. The histories do not reach what differs."""
+
+STREAMS = b"s", b"t"
+GROUPS = b"g", b"h"
+CONSUMERS = b"ana", b"ben", b"cem"
+DEAD = b"dead"
+HOUR_MS = 3_600_000
+BY_CLOCK_MS = 1_000_000  # an id from here on is by the clock
+STEPS = 60
+HISTORIES = int(os.environ.get("HEADGATE_REDIS_HISTORIES", "6"))
+
+
+class History:
+    """Random requests, made of what the engine has at the moment."""
+
+    def __init__(self, seed: int, engine: Backend) -> None:
+        self._random = Random(seed)
+        self._engine = engine
+        self._next_ms = 1
+        self.counts: dict[EntryId, int] = {}  # of what was delivered last
+
+    async def next(self) -> Request[Any]:
+        """Return a request."""
+        makers = [
+            *(self._add, self._add, self._create, self._update, self._consumer, self._remove),
+            *(self._read, self._read, self._read, self._read, self._history, self._both),
+            *(self._ack, self._ack, self._through, self._delete_acked, self._give_back),
+            *(self._nack, self._nack, self._nack, self._extend, self._claim, self._autoclaim),
+            *(self._list, self._redrive),
+        ]
+        made: Request[Any] = await self._random.choice(makers)()
+        return made
+
+    def _names(self) -> tuple[bytes, bytes]:
+        return self._stream(), self._group()
+
+    def _stream(self) -> bytes:
+        return self._random.choice(STREAMS[:1] * 4 + STREAMS)
+
+    def _group(self) -> bytes:
+        return self._random.choice(GROUPS[:1] * 4 + GROUPS)
+
+    def _who(self) -> bytes:
+        return self._random.choice(CONSUMERS)
+
+    def _maybe(self, value: T) -> T | None:
+        return self._random.choice([None, value])
+
+    async def _pending(self, stream: bytes, group: bytes) -> list[PendingItem]:
+        try:
+            return await self._engine.perform(ListPending(stream, group))
+        except StreamError:
+            return []
+
+    async def _ids(self, stream: bytes, group: bytes) -> list[EntryId]:
+        """Return some ids: pending ones, one twice, one of an entry, one that is nowhere."""
+        known = [item.id for item in await self._pending(stream, group)]
+        with suppress(StreamError):
+            known += [entry.id for entry in await self._engine.perform(Range(stream, limit=2))]
+        known.append(EntryId(999_999, 0))
+        chosen = self._random.sample(known, min(len(known), self._random.randint(0, 4)))
+        return chosen + chosen[:1] if self._random.random() < 0.2 else chosen
+
+    async def _add(self) -> Request[Any]:
+        drafts = []
+        for _ in range(self._random.randint(1, 5)):
+            fields = (b"n", b"x" * self._random.choice([1, 1, 1, 40]))
+            drafts.append(Draft(EntryId(self._next_ms, 0), fields * self._random.randint(1, 3)))
+            self._next_ms += 1
+        return Add(self._stream(), drafts)
+
+    def _policy(self) -> GroupPolicy:
+        choice = self._random.choice
+        dead = choice([None, 1, 2, 3])
+        return GroupPolicy(
+            claim_idle_ms=choice([None, None, HOUR_MS // 2, 24 * HOUR_MS]),
+            max_deliveries=dead,
+            dead_letter_stream=None if dead is None else choice([DEAD, DEAD, DEAD, None]),
+            backoff_ms=choice([(), (), (HOUR_MS,), (0, HOUR_MS)]),
+            max_pending=choice([None, None, 3]),
+            keeps=choice([False, True]),
+        )
+
+    async def _create(self) -> Request[Any]:
+        start = GroupStart(self._random.choice([MIN_ID, None, EntryId(2, 0)]))
+        if self._random.random() < 0.3:
+            start = start._replace(entries_read=self._random.choice([0, 1, 1000]))
+        return CreateGroup(
+            *self._names(),
+            start,
+            create_stream=self._random.random() < 0.3,
+            policy=self._maybe(self._policy()),
+            exist_ok=self._random.random() < 0.8,
+        )
+
+    async def _update(self) -> Request[Any]:
+        policy = self._policy()
+        patch = PolicyPatch(
+            max_deliveries=policy.max_deliveries,
+            dead_letter_stream=policy.dead_letter_stream,
+        )
+        if self._random.random() < 0.5:
+            patch = PolicyPatch(max_pending=policy.max_pending, backoff_ms=policy.backoff_ms)
+        stream, group = self._names()
+        if self._random.random() < 0.2:
+            patch = PolicyPatch(max_deliveries=2, dead_letter_stream=stream)
+        moves = self._random.random() < 0.2
+        last_id = self._random.choice([MIN_ID, None, EntryId(3, 0)]) if moves else UNSET
+        return UpdateGroup(stream, group, last_id=last_id, policy=patch)
+
+    async def _consumer(self) -> Request[Any]:
+        names = (*self._names(), self._who())
+        if self._random.random() < 0.5:
+            return CreateConsumer(*names)
+        if self._random.random() < 0.3:
+            return DescribeConsumer(*names)
+        return DeleteConsumer(*names, release=self._random.random() < 0.7)
+
+    async def _remove(self) -> Request[Any]:
+        stream, group = self._names()
+        if self._random.random() < 0.3:
+            return DestroyGroup(stream, group)
+        if self._random.random() < 0.3:
+            return Trim(stream, TrimTo(max_length=3, references=References.DELETE))
+        ids = await self._ids(stream, group)
+        return Delete(stream, ids, self._random.choice([References.DELETE, References.ACKED]))
+
+    def _reading(self, cursors: Sequence[GroupCursor]) -> ReadGroup:
+        choice = self._random.choice
+        request = ReadGroup(
+            self._group(),
+            self._who(),
+            cursors,
+            limit=choice([None, 1, 2, 3]),
+            claim_idle_ms=choice([None, None, 0, HOUR_MS // 2, 24 * HOUR_MS]),
+            no_ack=self._random.random() < 0.1,
+            max_pending=choice([None, None, None, 2, 4]),
+            size_bytes_max=choice([None, None, 1, 20, 60]),
+            claim_own=choice([True, True, False]),
+            claim_released=choice([True, False]),
+            by_policy=choice([True, True, False]),
+        )
+        if self._random.random() < 0.2:
+            reply_bytes_max = choice([None, 80])
+            request = replace(request, budget=Budget(choice([2, 5]), 50, reply_bytes_max))
+        return request
+
+    async def _read(self) -> Request[Any]:
+        stream = self._stream()
+        request = self._reading([GroupCursor(stream)])
+        acked = await self._ids(stream, request.group) if self._random.random() < 0.3 else []
+        return replace(request, acked=acked)
+
+    async def _history(self) -> Request[Any]:
+        after = self._random.choice([MIN_ID, MIN_ID, EntryId(3, 0), MAX_ID])
+        return self._reading([GroupCursor(self._stream(), after)])
+
+    async def _both(self) -> Request[Any]:
+        request = self._reading([GroupCursor(b"s"), GroupCursor(b"t")])
+        return replace(request, by_policy=False)
+
+    async def _ack(self) -> Request[Any]:
+        stream, group = self._names()
+        return Ack(stream, group, await self._ids(stream, group), self._maybe(self._who()))
+
+    async def _through(self) -> Request[Any]:
+        stream, group = self._names()
+        ids = await self._ids(stream, group) or [MIN_ID]
+        return AckThrough(stream, group, self._who(), ids[0])
+
+    async def _delete_acked(self) -> Request[Any]:
+        stream, group = self._names()
+        ids = await self._ids(stream, group)
+        references = self._random.choice([References.DELETE, References.ACKED])
+        return AckAndDelete(stream, group, ids, references)
+
+    async def _give_back(self) -> Request[Any]:
+        stream, group = self._names()
+        items = await self._pending(stream, group)
+        counts = {item.id: item.delivery_count for item in items[:3]}
+        if self._random.random() < 0.3:
+            counts = dict.fromkeys(counts, 1)
+        return GiveBack(stream, group, self._who(), counts)
+
+    async def _nack(self) -> Request[Any]:
+        choice = self._random.choice
+        stream, group = self._names()
+        return Nack(
+            stream,
+            group,
+            await self._ids(stream, group),
+            choice([NackMode.FAIL, NackMode.FAIL, NackMode.SILENT, NackMode.FATAL]),
+            delay_ms=choice([None, None, 0, HOUR_MS]),
+            consumer=self._maybe(self._who()),
+            retry_count=choice([None, None, None, 0, 7]),
+            force=self._random.random() < 0.2,
+            by_policy=self._random.random() < 0.8,
+        )
+
+    async def _extend(self) -> Request[Any]:
+        stream, group = self._names()
+        return Extend(stream, group, await self._ids(stream, group), self._who())
+
+    async def _claim(self) -> Request[Any]:
+        choice = self._random.choice
+        stream, group = self._names()
+        return Claim(
+            stream,
+            group,
+            self._who(),
+            await self._ids(stream, group),
+            choice([0, 0, HOUR_MS // 2]),
+            idle_ms=choice([None, None, 10]),
+            retry_count=choice([None, None, 5]),
+            force=self._random.random() < 0.2,
+            just_id=self._random.random() < 0.2,
+            last_id=choice([MIN_ID, MIN_ID, MIN_ID, EntryId(4, 0)]),
+        )
+
+    async def _autoclaim(self) -> Request[Any]:
+        return Autoclaim(
+            *self._names(),
+            self._who(),
+            self._random.choice([0, HOUR_MS // 2]),
+            self._random.choice([MIN_ID, EntryId(3, 0)]),
+            limit=self._random.choice([1, 2, 100]),
+            just_id=self._random.random() < 0.2,
+            by_policy=self._random.random() < 0.8,
+        )
+
+    async def _list(self) -> Request[Any]:
+        return ListPending(
+            *self._names(),
+            start=self._random.choice([MIN_ID, EntryId(3, 0)]),
+            limit=self._random.choice([2, 100]),
+            consumer=self._maybe(self._who()),
+            min_idle_ms=self._random.choice([0, HOUR_MS // 2]),
+        )
+
+    async def _redrive(self) -> Request[Any]:
+        return Redrive(*self._names(), limit=self._random.choice([1, 100]))
+
+
+async def answer(backend: Backend, request: Request[Any]) -> Any:
+    """Return what a backend replies, or its error, without what may differ."""
+    try:
+        return plain(await backend.perform(request))
+    except StreamError as error:
+        return type(error), str(error), error.location
+
+
+def plain(reply: Any) -> Any:
+    """Return a reply without what may differ."""
+    if isinstance(reply, list):
+        return list(map(plain, reply))
+    if isinstance(reply, Created):
+        return reply.is_new, plain(reply.info)
+    if isinstance(reply, Claimed):
+        return plain(reply.deliveries), reply.deleted_ids, reply.next_start
+    if isinstance(reply, GroupRead):
+        is_settled = not reply.deliveries or reply.state is GroupState.MAX_PENDING
+        kept = reply._replace(deliveries=plain(reply.deliveries), lag=None)
+        return tuple(kept if is_settled else kept._replace(state=GroupState.LIVE))
+    return _plain_item(reply)
+
+
+def _plain_item(item: Any) -> Any:
+    match item:
+        case Delivery(idle_ms=idle_ms):
+            item = item._replace(idle_ms=rough(idle_ms))
+        case PendingItem(idle_ms=idle_ms, delay_ms=delay_ms):
+            idle_ms = None if idle_ms is None else rough(idle_ms)
+            item = item._replace(idle_ms=idle_ms, delay_ms=rough(delay_ms))
+        case GroupInfo():
+            item = item._replace(lag=None, entries_read=None)
+        case ConsumerInfo():
+            item = item.name, item.pending_count
+        case Redriven(outcome=outcome, entry_id=entry_id):
+            item = outcome, entry_id if outcome is RedriveOutcome.RELEASED else None
+    return item
+
+
+def rough(time_ms: int) -> int:
+    """Return a time in units of ten minutes."""
+    return round(time_ms / 600_000)
+
+
+async def state(backend: Backend) -> list[Any]:
+    """Return everything that can be asked, without what may differ."""
+    answers: list[Any] = []
+    for stream in STREAMS:
+        answers.append(await answer(backend, ListGroups(stream)))
+        for group in GROUPS:
+            answers.append(await answer(backend, ListPending(stream, group)))
+            answers.append(await answer(backend, SumPending(stream, group)))
+            answers.append(await answer(backend, ListConsumers(stream, group)))
+    for stream in (*STREAMS, DEAD):
+        try:
+            entries = await backend.perform(Range(stream))
+            answers.append(
+                [(entry.fields, entry.id.ms < 1_000_000 and entry.id) for entry in entries]
+            )
+        except StreamError as error:
+            answers.append(type(error))
+    return answers
+
+
+async def settle_times(backends: Sequence[Backend], place: int) -> int:
+    """Let each entry that was just delivered look delivered an hour ago, each at its own time.
+
+    Args:
+        backends: both; the first says what was just delivered.
+        place: how many times were given before.
+
+    Returns:
+        How many times were given.
+    """
+    for stream in STREAMS:
+        for group in GROUPS:
+            try:
+                items = await backends[0].perform(ListPending(stream, group))
+            except StreamError:
+                continue
+            for item in items:
+                if item.consumer is None or rough(item.idle_ms or 0):
+                    continue
+                place += 1
+                at_ms = int(time.time() * 1000) - HOUR_MS
+                claim = Claim(
+                    *(stream, group, item.consumer, [item.id], 0),
+                    time_ms=at_ms // 100_000 * 100_000 + place,
+                    retry_count=item.delivery_count,
+                    just_id=True,
+                )
+                for backend in backends:
+                    await backend.perform(claim)
+    return place
+
+
+def story(done: Sequence[Request[Any]]) -> str:
+    """Return the requests of a history, the last ones in full."""
+    return "\n".join(["", f"after {len(done)} requests:", *map(repr, done[-4:])])
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Backend]:
+    backend = open_backend(settings)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(backend.run())
+        try:
+            yield backend
+        finally:
+            await backend.close()
+
+
+@pytest.mark.parametrize("server", ["redis_7", "valkey_9"])
+@pytest.mark.parametrize("seed", range(HISTORIES))
+async def test_a_history_has_the_same_answers(
+    server: str, seed: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    at: Server = request.getfixturevalue(server)
+    # The housekeeping of the engine would make dead letters at times of its own: it does not run.
+    engine = open_backend(Settings(data_dir=MEMORY))
+    settings = Settings(backend=SecretStr(at.url), redis_prefix=f"{tmp_path}:")
+    async with running(settings) as servers:
+        history, place = History(seed, engine), 0
+        done: list[Request[Any]] = []
+        for _ in range(STEPS):
+            made = await history.next()
+            done.append(made)
+            expected, actual = await answer(engine, made), await answer(servers, made)
+            assert actual == expected, story(done)
+            place = await settle_times([engine, servers], place)
+            assert await state(servers) == await state(engine), story(done)
