@@ -152,13 +152,15 @@ do
   end
 
   local function described(call, group)
-    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    for _, info in ipairs(infos) do
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    for _, info in ipairs(redis.call('XINFO', 'GROUPS', call.key)) do
       if info[2] == group then
         return { info, additions(call, by_name(info)) }
       end
     end
-    return fault('GroupNotFound', redis.call('EXISTS', call.key))
   end
 
   -- Describe a group. Arguments: its name. Reply: what XINFO GROUPS says, and the additions.

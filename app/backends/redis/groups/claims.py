@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
-from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.groups.descriptions import read_deliveries
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
@@ -57,7 +57,7 @@ async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
         *(int(request.just_id), int(request.by_policy)),
     )
     if dead_letter_count:
-        await relay(client, stream)
+        await relay_now(client, stream)
     return Claimed(
         read_deliveries(deliveries, by_id=True), list(map(read_id, gone)), read_id(next_start)
     )

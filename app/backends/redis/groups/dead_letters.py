@@ -8,8 +8,9 @@ twice is appended once.
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.exceptions import ResponseError
@@ -24,30 +25,32 @@ from headgate.engine.limits import REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 
-log = logging.getLogger("headgate")
-
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """The names of the fields that a dead letter has after the fields of the entry."""
 
 _RELAYED_AT_ONCE_MAX = 50
 """Dead letters that are relayed together."""
 
+_RELAY_S_MAX = 0.25
+"""How long a request waits for the dead letters that it has made."""
 
-async def relay(client: Client, stream: bytes) -> bool:
-    """Relay the dead letters that wait in the outbox of a stream; tell whether that worked.
 
-    What cannot be relayed now waits for housekeeping.
+async def relay(client: Client, stream: bytes) -> None:
+    """Relay the dead letters that wait in the outbox of a stream.
+
+    Raises:
+        Fault, Lost, NotSent, ResponseError: a dead letter stream cannot be appended to now. What
+            is left waits in the outbox.
     """
-    try:
-        while await _relay_some(client, stream) == _RELAYED_AT_ONCE_MAX:
-            pass
-    except (Fault, Lost, NotSent, ResponseError) as error:
-        log.warning(
-            "dead letters wait: cannot append them",
-            extra={"stream": stream.decode("utf-8", "replace"), "reason": str(error)},
-        )
-        return False
-    return True
+    while await _relay_some(client, stream) == _RELAYED_AT_ONCE_MAX:
+        pass
+
+
+async def relay_now(client: Client, stream: bytes) -> None:
+    """Relay them before a request is answered, if this is quick; else housekeeping will."""
+    with suppress(Fault, Lost, NotSent, ResponseError, TimeoutError):
+        async with asyncio.timeout(_RELAY_S_MAX):
+            await relay(client, stream)
 
 
 async def _relay_some(client: Client, stream: bytes) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from redis.crc import key_slot
@@ -25,10 +25,12 @@ from headgate.app.backends.redis.library import Effect
 
 log = logging.getLogger("headgate")
 
+_FAILURES = (Fault, Lost, NotSent, ResponseError)
+
 _INTERVAL_S = 1.0
 """Pause between two rounds."""
 
-_LOCK_MS = 5_000
+_LOCK_MS = 10_000
 """How long the lock lasts after it was last renewed."""
 
 _PAGE = 100
@@ -66,27 +68,37 @@ class Housekeeper:
             await asyncio.sleep(_INTERVAL_S)
             try:
                 await self.round()
-                self._is_failing = False
-            except (Fault, Lost, NotSent, ResponseError) as error:
-                if not self._is_failing:  # one line, however long the servers are away
-                    log.warning("housekeeping waits for the servers", extra={"reason": str(error)})
-                self._is_failing = True
+            except _FAILURES as error:
+                self._note([f"{type(error).__name__}: {error}"])
 
     async def round(self) -> bool:
         """Look once after all streams of the index, if this gateway has the lock.
 
-        Tells whether it has it.
+        Tells whether it has it. What cannot be done for a stream does not stop the others.
         """
         seen: set[bytes] = set()
+        failures: list[str] = []
         has_lock = False
         async for page in self._pages():
             has_lock = True
             for stream in page:
                 seen.add(stream)
-                await self._look_after(stream)
+                try:
+                    await self._look_after(stream)
+                except _FAILURES as error:
+                    name = stream.decode("utf-8", "replace")
+                    failures.append(f"{name}: {type(error).__name__}: {error}")
         for stream in self._needless.keys() - seen:
             del self._needless[stream]
+        self._note(failures)
         return has_lock
+
+    def _note(self, failures: Sequence[str]) -> None:
+        """Say that something cannot be done: one line, however long and for how many streams."""
+        if failures and not self._is_failing:
+            facts = {"failures": len(failures), "first": failures[0]}
+            log.warning("housekeeping cannot do all at the servers", extra=facts)
+        self._is_failing = bool(failures)
 
     async def _pages(self) -> AsyncIterator[list[bytes]]:
         cursor: bytes | int = 0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors, read_id
-from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.groups.descriptions import read_deliveries
 from headgate.app.backends.redis.groups.settling import ack, give_back_all
 from headgate.app.backends.redis.library import Effect
@@ -68,7 +68,7 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
         if claim_in_ms is not None:
             claims_in_ms.append(claim_in_ms)
         if dead_letter_count:
-            await relay(client, cursor.stream)
+            await relay_now(client, cursor.stream)
         # Redis: after a stream that is read as history, the streams that follow claim nothing.
         claims_any = claims_any and cursor.after is None
     return Attempt(reads, min(claims_in_ms, default=None))

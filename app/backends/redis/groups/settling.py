@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.engine.entry import EntryId
@@ -90,7 +90,7 @@ async def nack(client: Client, request: Nack) -> list[Outcome]:
         )
         outcomes += _outcomes(codes, Outcome.RELEASED)
         if dead_letter_count:
-            await relay(client, stream)
+            await relay_now(client, stream)
     return outcomes
 
 
