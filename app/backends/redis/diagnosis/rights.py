@@ -70,6 +70,7 @@ XSETID {key} 1-1
 XTRIM {key} MAXLEN 1
 ZADD {side} 1 member
 ZCARD {side}
+ZPOPMIN {side}
 ZRANGE {side} 0 -1
 ZRANGEBYSCORE {side} 0 1
 ZREM {side} member

@@ -3,6 +3,9 @@
 local appends = {}
 
 do
+  -- What `meta` may say that appends heed.
+  local SETTINGS = { 'idempotency_window_ms', 'idempotency_max', 'max_length', 'max_age_ms' }
+
   -- The id that an append gives to an entry.
   --
   -- wanted: an id, `ms-*`, or '*'.
@@ -76,11 +79,15 @@ do
     return nil
   end
 
-  -- Append drafts whose ids are settled. Returns the ids.
+  -- Append drafts whose ids are settled. Returns the ids, or the error of the first draft if its id
+  -- is not settled.
   function appends.append_all(key, args, drafts)
     local ids = {}
     for index, draft in ipairs(drafts) do
-      ids[index] = redis.call('XADD', key, draft[1], unpack(args, draft[2], draft[3]))
+      ids[index] = redis.pcall('XADD', key, draft[1], unpack(args, draft[2], draft[3]))
+      if type(ids[index]) == 'table' then
+        return ids[index]
+      end
       local following = drafts[index + 1]
       if following and following[1] == '*' then  -- the clock of the server may go on meanwhile
         following[1] = string.match(ids[index], '^%d+') .. '-*'
@@ -89,12 +96,18 @@ do
     return ids
   end
 
-  -- Remove what the retention does not keep any more, after so many entries were appended.
+  -- Remove what the retention of the stream does not keep any more, after so many entries were
+  -- appended. The settings are the greatest length and the greatest age in ms; false: no bound.
+  local function retain(call, max_length, max_age_ms, appended)
+    if max_length or max_age_ms then
+      trims.retain(call, tonumber(max_length), tonumber(max_age_ms), appended)
+    end
+  end
+
+  -- The same, by what `meta` has.
   function appends.retain(call, appended)
     local known = redis.call('HMGET', call.side('meta'), 'max_length', 'max_age_ms')
-    if known[1] or known[2] then
-      trims.retain(call, tonumber(known[1]), tonumber(known[2]), appended)
-    end
+    retain(call, known[1], known[2], appended)
   end
 
   -- Why the server refused to append an entry, or nil if it was not because of the id.
@@ -137,15 +150,23 @@ do
   -- give all ids, whether it is a repeat and all ids.
   operations.add = function(call)
     local args = call.args
-    local info = stream_info(call)
-    if not info and args[1] ~= '1' then
+    local may_create, expected, is_keyed = args[1] == '1', args[2], args[9] == '1'
+    local drafts = appends.read_drafts(args, 16)
+    -- Of a single entry whose id the server gives, nothing has to be known before.
+    local is_single = #drafts == 1 and drafts.ids == '*' and expected == ''
+    local info = not is_single and stream_info(call) or nil
+    local exists = info or is_single and redis.call('EXISTS', call.key) == 1
+    if not exists and not may_create then
       return fault('StreamNotFound')
     end
-    local key = nil
-    if args[9] == '1' then
-      key = { producer = args[10], key = args[11], defaults = { args[13], args[14] } }
+    local key, settings = nil, {}
+    if exists then
+      settings = redis.call('HMGET', call.side('meta'), unpack(SETTINGS))
     end
-    local made = key and info and idempotency.made(call, key)
+    if is_keyed then
+      key = idempotency.key(call, args[10], args[11], settings, { args[13], args[14] })
+    end
+    local made = exists and key and idempotency.made(key)
     if made then
       if args[12] ~= '' and args[12] ~= made.digest then
         return fault('IdempotencyMismatch', args[11])
@@ -154,15 +175,14 @@ do
       return { 1, made.first_id, tonumber(made.count) }
     end
     local last_id = info and info['last-generated-id'] or MIN_ID
-    if args[2] ~= '' and args[2] ~= last_id then
-      return fault('LastIdMismatch', args[2], last_id)
+    if expected ~= '' and expected ~= last_id then
+      return fault('LastIdMismatch', expected, last_id)
     end
-    local drafts = appends.read_drafts(args, 16)
-    local refusal = appends.settle_ids(drafts, last_id)
+    local refusal = not is_single and appends.settle_ids(drafts, last_id)
     if refusal then
       return refusal
     end
-    if not info then
+    if not exists then
       streams.begin(call)
       if #drafts == 0 then
         streams.create_empty(call)
@@ -174,13 +194,16 @@ do
       return { 0, '', 0 }
     end
     local ids = appends.append_all(call.key, args, drafts)
+    if ids.err then
+      return refusal_of(call, args[1], '*') or ids
+    end
     if key then
       idempotency.remember(call, key, ids[1], #ids, args[12])
     end
     if args[3] == '1' then
       trims.part(call, trims.read(args, 4), 0, MIN_ID, #ids)
     end
-    appends.retain(call, #ids)
+    retain(call, settings[3], settings[4], #ids)
     if drafts.ids == '*' then
       return { 0, ids[1], #ids }
     end

@@ -17,50 +17,63 @@ do
     return { at_ms = tonumber(at_ms), first_id = first_id, count = count, digest = digest }
   end
 
-  -- How long a key is valid, and how many a producer may have. `defaults` are for streams that do
-  -- not say.
-  local function limits(call, defaults)
-    local own = redis.call('HMGET', call.side('meta'), 'idempotency_window_ms', 'idempotency_max')
-    return tonumber(own[1] or defaults[1]), tonumber(own[2] or defaults[2])
+  -- A key of a producer at the stream, now.
+  --
+  -- settings: how long keys of the stream are valid (ms), and how many a producer may have; false
+  --   where the stream does not say. Then `defaults` say it.
+  function idempotency.key(call, producer, name, settings, defaults)
+    local at_ms = now_ms()
+    local window_ms = tonumber(settings[1] or defaults[1])
+    return {
+      producer = producer, name = name, at_ms = at_ms, since_ms = at_ms - window_ms,
+      window_ms = window_ms, keys_max = tonumber(settings[2] or defaults[2]),
+      keys = call.side('keys', producer), key_times = call.side('key_times', producer),
+    }
   end
 
-  -- Forget what a producer has used too long ago, and what is more than it may have.
-  local function forget_some(keys, key_times, since_ms, keys_max)
+  -- The settings of the stream that are about keys; see `idempotency.key`.
+  local function own_settings(call)
+    return redis.call('HMGET', call.side('meta'), 'idempotency_window_ms', 'idempotency_max')
+  end
+
+  -- Forget what is more than a producer may have; else what it has used too long ago.
+  local function forget_some(key)
+    local excess = redis.call('ZCARD', key.key_times) - key.keys_max
+    if excess > 0 then
+      local popped = redis.call('ZPOPMIN', key.key_times, math.min(excess, FORGOTTEN_AT_ONCE))
+      for at = 1, #popped, 2 do
+        redis.call('HDEL', key.keys, popped[at])
+      end
+      return
+    end
     for _ = 1, FORGOTTEN_AT_ONCE do
-      local oldest = redis.call('ZRANGE', key_times, 0, 0)[1]
-      local text = oldest and redis.call('HGET', keys, oldest)
-      local is_old = text and read_made(text).at_ms < since_ms
-      if not oldest or not (is_old or redis.call('ZCARD', key_times) > keys_max) then
+      local oldest = redis.call('ZRANGE', key.key_times, 0, 0)[1]
+      local text = redis.call('HGET', key.keys, oldest)
+      if text and read_made(text).at_ms >= key.since_ms then
         return
       end
-      redis.call('ZREM', key_times, oldest)
-      redis.call('HDEL', keys, oldest)
+      redis.call('ZREM', key.key_times, oldest)
+      redis.call('HDEL', key.keys, oldest)
     end
   end
 
   -- Return what was made under a key that is still valid, or nil.
-  --
-  -- key: a table with `producer`, `key` and `defaults` (window in ms, keys of a producer at most).
-  function idempotency.made(call, key)
-    local text = redis.call('HGET', call.side('keys', key.producer), key.key)
+  function idempotency.made(key)
+    local text = redis.call('HGET', key.keys, key.name)
     local made = text and read_made(text)
-    if not made or made.at_ms < now_ms() - limits(call, key.defaults) then
-      return nil
-    end
-    return made
+    return made and made.at_ms >= key.since_ms and made or nil
   end
 
   -- Tell whether a producer may have a key: the stream knows it, or there is room for another one.
   function idempotency.has_room(call, key, producers_max)
     local producers = call.side('producers')
-    local since_ms = now_ms() - limits(call, key.defaults)
     local last_ms = redis.call('ZSCORE', producers, key.producer)
-    if last_ms and tonumber(last_ms) >= since_ms then
+    if last_ms and tonumber(last_ms) >= key.since_ms then
       return true
     end
     local count = redis.call('ZCARD', producers)
     if count >= producers_max then
-      redis.call('ZREMRANGEBYSCORE', producers, '-inf', string.format('(%.0f', since_ms))
+      redis.call('ZREMRANGEBYSCORE', producers, '-inf', string.format('(%.0f', key.since_ms))
       count = redis.call('ZCARD', producers)
     end
     return count < producers_max
@@ -68,20 +81,16 @@ do
 
   -- Remember what was made under a key.
   function idempotency.remember(call, key, first_id, count, digest)
-    local window_ms, keys_max = limits(call, key.defaults)
-    local at_ms = now_ms()
-    local keys = call.side('keys', key.producer)
-    local key_times = call.side('key_times', key.producer)
-    local place = redis.call('HINCRBY', call.side('meta'), 'keys_added', 1)
-    local made = string.format('%.0f %s %.0f ', at_ms, first_id, count) .. digest
-    redis.call('HSET', keys, key.key, made)
-    redis.call('ZADD', key_times, string.format('%.0f', place), key.key)
-    forget_some(keys, key_times, at_ms - window_ms, keys_max)
     local producers = call.side('producers')
-    redis.call('ZADD', producers, string.format('%.0f', at_ms), key.producer)
-    redis.call('PEXPIRE', keys, window_ms + 1)
-    redis.call('PEXPIRE', key_times, window_ms + 1)
-    redis.call('PEXPIRE', producers, window_ms + 1)
+    local place = redis.call('HINCRBY', call.side('meta'), 'keys_added', 1)
+    local made = string.format('%.0f %s %.0f ', key.at_ms, first_id, count) .. digest
+    redis.call('HSET', key.keys, key.name, made)
+    redis.call('ZADD', key.key_times, string.format('%.0f', place), key.name)
+    forget_some(key)
+    redis.call('ZADD', producers, string.format('%.0f', key.at_ms), key.producer)
+    for _, side_key in ipairs({ key.keys, key.key_times, producers }) do
+      redis.call('PEXPIRE', side_key, key.window_ms + 1)
+    end
   end
 
   -- Count a repeat.
@@ -102,7 +111,8 @@ do
   -- stream does not say. Reply: window, keys of a producer at most, producers, keys, keys ever
   -- remembered, repeats.
   operations.describe_keys = function(call)
-    local window_ms, keys_max = limits(call, call.args)
+    local own = own_settings(call)
+    local window_ms = tonumber(own[1] or call.args[1])
     local since_ms = string.format('%.0f', now_ms() - window_ms)
     local names = redis.call('ZRANGEBYSCORE', call.side('producers'), since_ms, '+inf')
     local count = 0
@@ -111,7 +121,7 @@ do
     end
     local counters = redis.call('HMGET', call.side('meta'), 'keys_added', 'keys_repeated')
     return {
-      window_ms, keys_max, #names, count,
+      window_ms, tonumber(own[2] or call.args[2]), #names, count,
       tonumber(counters[1] or 0), tonumber(counters[2] or 0),
     }
   end
@@ -119,15 +129,15 @@ do
   -- Remember a key for an entry that exists. Arguments: producer, key, id of the entry, window in
   -- ms and keys of a producer where the stream does not say.
   operations.remember_key = function(call)
-    local producer, name, entry_id = unpack(call.args)
-    local key = { producer = producer, key = name, defaults = { call.args[4], call.args[5] } }
+    local producer, name, entry_id, window_ms, keys_max = unpack(call.args)
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
     if #redis.call('XRANGE', call.key, entry_id, entry_id) == 0 then
       return fault('EntryNotFound', entry_id)
     end
-    local made = idempotency.made(call, key)
+    local key = idempotency.key(call, producer, name, own_settings(call), { window_ms, keys_max })
+    local made = idempotency.made(key)
     if made then
       return made.first_id == entry_id and 1 or fault('IdempotencyMismatch', name)
     end
