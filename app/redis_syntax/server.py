@@ -99,11 +99,6 @@ class ServerCommands:
         if command is not None:
             self._counts.setdefault(command, _CommandCounts()).rejected += 1
 
-    @property
-    def calls_count(self) -> int:
-        """Return how many commands were run."""
-        return sum(command.calls for command in self._counts.values())
-
     def info(self, words: Sequence[bytes]) -> AnyPlan:
         """INFO [section ...]."""
         asked = {word.decode("latin-1").lower() for word in words[1:]} or {"default"}
@@ -168,7 +163,7 @@ class ServerCommands:
 
     def _about_calls(self, *_: object) -> Lines:
         return {
-            "total_commands_processed": self.calls_count,
+            "total_commands_processed": sum(command.calls for command in self._counts.values()),
             "total_error_replies": self._errors.total(),
         }
 

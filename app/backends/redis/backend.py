@@ -109,6 +109,13 @@ class RedisBackend:
         return len(self._queues)
 
     @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        keys = list(self._queues.keys)
+        grouped = {key.stream for key in keys if key.group is not None}
+        return len({key.stream for key in keys}), len(grouped)
+
+    @property
     def is_draining(self) -> bool:
         """Tell whether this gateway is about to stop."""
         return self._queues.is_draining

@@ -1,16 +1,16 @@
 """Commands: Redis commands over the servers.
 
 Words become requests, as over the engine: so the rights are decided in one way, replies have
-bounds, and streams keep what belongs to them beside their keys. Only INFO is the server's own.
+bounds, and streams keep what belongs to them beside their keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_struct
 
 from headgate.app.backends.port import Reply
 from headgate.app.backends.redis.client import Client
@@ -20,15 +20,16 @@ from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.words import AnyPlan, Bounds, Plan
+from headgate.app.redis_syntax.words import AnyPlan, Bounds
 from headgate.engine.errors import NotSupported, StreamError
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Read
-from headgate.engine.requests.keyspace import GetDefaults
 
 T = TypeVar("T")
 
+
+_WITH_SERVERS = {b"servers", b"default", b"all", b"everything"}
 
 _AT_ONCE = {**PERFORMERS, **GROUP_PERFORMERS}
 """What carries out requests without waiting."""
@@ -48,6 +49,11 @@ class Performs(Protocol):
         """Return how many reads are blocked in this gateway."""
         ...
 
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        ...
+
 
 def commands_of(backend: Performs, bounds: Bounds) -> CommandRunner:
     """Return what runs Redis commands on the servers of a backend."""
@@ -58,8 +64,7 @@ def commands_of(backend: Performs, bounds: Bounds) -> CommandRunner:
 class _Performer:
     """Carries out requests, one by one or several as a transaction."""
 
-    waited_for = (0, 0)
-    unsaved_count = 0
+    unsaved_count = 0  # the servers save what they have
 
     def __init__(self, backend: Performs) -> None:
         self._backend = backend
@@ -70,10 +75,15 @@ class _Performer:
         """Return how many reads are blocked in this gateway."""
         return self._backend.waiter_count
 
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        return self._backend.waited_for
+
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests with nothing in between, and return their replies or errors."""
         at_once = [
-            replace(request, wait_ms=0) if isinstance(request, Read | ReadGroup) else request
+            replace_struct(request, wait_ms=0) if isinstance(request, Read | ReadGroup) else request
             for request in requests
         ]
         return await perform_together(self._backend.client, _perform, at_once)
@@ -87,34 +97,39 @@ async def _perform(client: Client, request: Request[Any]) -> Any:
 
 
 class _Servers(ServerCommands):
-    """Answers commands about the servers."""
+    """Answers commands about the gateway and its servers."""
 
     def __init__(self, performer: _Performer, client: Client) -> None:
         super().__init__(performer)
         self._client = client
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:
-        """INFO [section ...]: that of a primary, and what this gateway adds.
+        """INFO [section ...]: as over the engine, and a section about the servers.
 
-        It says much about the servers, so the request is one that only administrators may make.
+        The first part tells clients which commands they may use. Words become requests, so that
+        does not depend on the servers.
         """
+        plan = super().info(words)
+        asked = {word.lower() for word in words[1:]}
+        return plan if asked and not asked & _WITH_SERVERS else replace(plan, finish=self._finish)
 
-        async def finish(_: Reply) -> Reply:
-            with as_stream_errors(b""):
-                [address, *_others] = await self._client.known()
-                text = await self._client.execute_at(address, *words, changes=False)
-            return bytes(text) + self._about_gateway()
+    async def _finish(self, reply: Reply) -> Reply:
+        assert isinstance(reply, bytes)
+        with as_stream_errors(b""):
+            texts = await self._client.execute_everywhere(b"INFO", changes=False)
+        lines = ["# Servers", *(f"server{at}:{_server(text)}" for at, text in enumerate(texts)), ""]
+        return reply + (b"\r\n" if reply else b"") + "\r\n".join(lines).encode()
 
-        return Plan(GetDefaults(), lambda _: None, finish=finish)
 
-    def _about_gateway(self) -> bytes:
-        client = self._client
-        lines = {
-            "headgate_version": version("headgate"),
-            "headgate_servers": client.options.servers,
-            "headgate_prefix": client.options.prefix.decode(errors="backslashreplace"),
-            "headgate_blocked_reads": self._engine.waiter_count,
-            "headgate_commands_processed": self.calls_count,
-        }
-        text = "".join(f"{name}:{value}\r\n" for name, value in lines.items())
-        return f"\r\n# Headgate\r\n{text}".encode()
+def _server(text: bytes) -> str:
+    """Return what a line says of a server, of its reply to INFO."""
+    lines = (line.partition(b":") for line in text.splitlines())
+    values = {name: value.decode(errors="replace") for name, _, value in lines}
+    product = "valkey" if b"valkey_version" in values else "redis"
+    shown = {
+        "product": product,
+        "version": values.get(f"{product}_version".encode(), ""),
+        "used_memory": values.get(b"used_memory", ""),
+        "connected_replicas": values.get(b"connected_slaves", ""),
+    }
+    return ",".join(f"{name}={value}" for name, value in shown.items())
