@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.port import Commands
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
@@ -280,18 +281,23 @@ def plain(reply: Any) -> Any:
     return [plain(item) for item in reply] if isinstance(reply, list | tuple) else reply
 
 
-def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Words) -> Any:
+def run_ours(loop: asyncio.AbstractEventLoop, runner: Commands, command: Words) -> Any:
     try:
         return plain(loop.run_until_complete(runner.run(command)))
     except StreamError as error:
         return RedisError(error_text(error))
 
 
-def run_history(loop: asyncio.AbstractEventLoop, redis: Redis, seed: int) -> int:
-    """Run one history on both; returns how many commands were compared."""
+def engine_runner() -> CommandRunner:
+    """Return what runs our commands on an engine of its own."""
     engine = Engine(MemoryStorage(0))
     engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
-    runner, history = CommandRunner(engine), History(seed)
+    return CommandRunner(engine)
+
+
+def run_history(loop: asyncio.AbstractEventLoop, redis: Redis, runner: Commands, seed: int) -> int:
+    """Run one history on both; returns how many commands were compared."""
+    history = History(seed)
     redis.run(words("FLUSHALL"))
     for step in range(STEPS):
         command = history.next()
@@ -315,6 +321,6 @@ def test_random_histories_have_the_same_replies_and_errors(tmp_path: Path) -> No
     loop = asyncio.new_event_loop()
     with redis_server(tmp_path) as redis:
         redis.run(words("CONFIG", "SET", "stream-node-max-entries", "3"))
-        compared = [run_history(loop, redis, seed) for seed in range(HISTORIES)]
+        compared = [run_history(loop, redis, engine_runner(), seed) for seed in range(HISTORIES)]
     loop.close()
     assert sum(compared) > HISTORIES * STEPS // 2
