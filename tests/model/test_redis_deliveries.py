@@ -20,12 +20,13 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
-from pydantic import SecretStr
 
 from deploy.local_cluster.server import Server
+from headgate.app.backends.embedded import EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Backend
-from headgate.app.main import open_backend
-from headgate.app.settings import MEMORY, Settings
+from headgate.app.backends.redis.address import read_url
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
@@ -431,14 +432,12 @@ def story(done: Sequence[Request[Any]]) -> str:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Backend]:
-    backend = open_backend(settings)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
-        try:
-            yield backend
-        finally:
-            await backend.close()
+async def connected(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
+    """Connect a backend, and let it do nothing by itself, such as housekeeping."""
+    running = asyncio.create_task(backend.client.run())
+    yield backend
+    running.cancel()
+    await asyncio.wait({running})
 
 
 @pytest.mark.parametrize("server", ["redis_7", "valkey_9"])
@@ -447,10 +446,10 @@ async def test_a_history_has_the_same_answers(
     server: str, seed: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     at: Server = request.getfixturevalue(server)
-    # The housekeeping of the engine would make dead letters at times of its own: it does not run.
-    engine = open_backend(Settings(data_dir=MEMORY))
-    settings = Settings(backend=SecretStr(at.url), redis_prefix=f"{tmp_path}:")
-    async with running(settings) as servers:
+    # Their housekeeping would make dead letters at times of its own: neither runs.
+    engine = open_embedded(EmbeddedOptions(None))
+    options = ClientOptions(read_url(at.url), prefix=f"{tmp_path}:".encode())
+    async with connected(RedisBackend(options)) as servers:
         history, place = History(seed, engine), 0
         done: list[Request[Any]] = []
         for _ in range(STEPS):

@@ -21,9 +21,10 @@ do
   -- Words of one command. Lua has room for about 8,000.
   local WORDS_MAX = 1000
 
-  -- The oldest delivery of a group is remembered for so long. Clients that make an entry look
+  -- The oldest delivery of a group is remembered for so long, once for each so many pending
+  -- entries: a search takes longer, the more there are. Another client that makes an entry look
   -- older than it is (XCLAIM IDLE) may have to wait for this time.
-  local OLDEST_KEPT_MS = 1000
+  local OLDEST_KEPT_MS, OLDEST_ENTRIES = 1000, 20000
 
   -- Rows looked at in one step of a search, and steps of one search for the oldest delivery.
   local STEP_ROWS, STEPS_MAX = 128, 8
@@ -286,11 +287,12 @@ do
     return oldest_ms
   end
 
-  -- Remember the time for a short while.
+  -- Remember the time for a while.
   function pending.keep_oldest(call, group, oldest_ms)
-    redis.call(
-      'SET', call.side('oldest', group), string.format('%.0f', oldest_ms), 'PX', OLDEST_KEPT_MS
-    )
+    local total = redis.call('XPENDING', call.key, group)[1]
+    local kept_ms = OLDEST_KEPT_MS * math.max(math.ceil(total / OLDEST_ENTRIES), 1)
+    local text = string.format('%.0f', oldest_ms)
+    redis.call('SET', call.side('oldest', group), text, 'PX', kept_ms)
   end
 
   -- Forget it, because an entry may now look older than it is.
