@@ -7,8 +7,9 @@ do
   -- Entries that are read at first if their size is bounded. Each further step reads twice as many.
   local STEP_ENTRIES = 16
 
-  -- After this time a read that met only entries that nobody can claim looks again, in ms.
-  local PAUSE_MS = 1000
+  -- After this time a read looks again if it met only entries that nobody can claim, or a part of
+  -- the pending entries, in ms.
+  local PAUSE_MS, PART_PAUSE_MS = 1000, 50
 
   local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
 
@@ -119,25 +120,15 @@ do
     if not asked.idle_ms or #rows >= room then
       return rows, nil
     end
-    local oldest_ms = pending.oldest_ms(call, group)
-    if oldest_ms and oldest_ms + asked.idle_ms > now_ms() then
-      return rows, oldest_ms
-    end
-    local searched = pending.searched(call, group, spared)
     local limit = math.min(math.max(2 * room, CLAIM_ROWS_MIN), CLAIM_ROWS_MAX)
-    local idle = pending.longest_idle(call, group, searched, spared, asked.idle_ms, limit)
-    if #idle == 0 then
-      oldest_ms = pending.search_oldest(call, group, pending.searched(call, group))
-      pending.keep_oldest(call, group, oldest_ms)
-      if spared then
-        oldest_ms = pending.search_oldest(call, group, searched, spared)
-      end
-      return rows, oldest_ms
-    end
+    local idle, oldest_ms = pending.search(call, group, asked.idle_ms, spared, limit)
     for _, row in ipairs(idle) do
       rows[#rows + 1] = row
     end
-    return rows, nil
+    if #idle > 0 then  -- perhaps nobody can claim them
+      oldest_ms = now_ms() + PAUSE_MS - asked.idle_ms
+    end
+    return rows, oldest_ms
   end
 
   -- Claim pending entries. Reply: the deliveries, how many of them the consumer did not hold, and
@@ -262,7 +253,7 @@ do
     if not asked.idle_ms then
       return due_in
     end
-    local idle_in = PAUSE_MS
+    local idle_in = PART_PAUSE_MS
     if oldest_ms then
       local left_ms = oldest_ms + asked.idle_ms - now_ms()
       idle_in = left_ms > 0 and left_ms or PAUSE_MS

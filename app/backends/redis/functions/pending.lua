@@ -21,10 +21,14 @@ do
   -- Words of one command. Lua has room for about 8,000.
   local WORDS_MAX = 1000
 
-  -- The oldest delivery of a group is remembered for so long, once for each so many pending
-  -- entries: a search takes longer, the more there are. Another client that makes an entry look
-  -- older than it is (XCLAIM IDLE) may have to wait for this time.
-  local OLDEST_KEPT_MS, OLDEST_ENTRIES = 1000, 20000
+  -- About how many pending entries one search walks over. Each one takes 0.1 to 0.3 us. More are
+  -- searched in parts, one in each call, with a pause between them.
+  local SEARCHED_MAX, PART_PAUSE_MS, WALK_KEPT_MS = 20000, 50, 60000
+
+  -- The oldest delivery of a group is remembered for so long, once for each part of a search.
+  -- Another client that makes an entry look older than it is (XCLAIM IDLE) may have to wait for
+  -- this time.
+  local OLDEST_KEPT_MS = 1000
 
   -- Rows looked at in one step of a search, and steps of one search for the oldest delivery.
   local STEP_ROWS, STEPS_MAX = 128, 8
@@ -210,11 +214,10 @@ do
 
   -- Which consumers a search for idle entries asks about, one by one; { false } is all together.
   -- spared: a consumer whose entries do not count; nil: all count.
-  function pending.searched(call, group, spared)
+  local function searched_holders(call, group, spared, holders)
     if not spared and redis.call('EXISTS', call.side('released', group)) == 0 then
       return { false }
     end
-    local holders = redis.call('XPENDING', call.key, group)[4] or {}
     if #holders > SEARCHED_HOLDERS_MAX then
       return { false }
     end
@@ -229,13 +232,15 @@ do
 
   -- Rows that consumers own, idle for at least `idle_ms`, the longest idle first. If there are
   -- more than `limit`, they are the ones with the lowest ids.
-  function pending.longest_idle(call, group, searched, spared, idle_ms, limit)
+  local function longest_idle(call, group, searched, spared, idle_ms, limit, part)
     local idle = {}
     for _, consumer in ipairs(searched) do
       if #idle >= limit then
         break
       end
-      local rows = pending.idle_rows(call, group, idle_ms, '-', '+', limit, consumer or nil)
+      local rows = pending.idle_rows(
+        call, group, idle_ms, part.first, part.last, limit, consumer or nil
+      )
       for _, row in ipairs(rows) do
         if row.owner and row.owner ~= spared then
           row.place = #idle
@@ -259,16 +264,16 @@ do
     return known and tonumber(known)
   end
 
-  -- Search for this time. As most reads find nothing idle, they need not search then.
-  -- searched, spared: see `searched`.
-  function pending.search_oldest(call, group, searched, spared)
+  -- Search for this time in a part of the pending entries.
+  -- searched, spared: see `searched_holders`.
+  local function search_oldest(call, group, searched, spared, part)
     local time_ms = now_ms()
     local oldest_ms = time_ms
     for _, consumer in ipairs(searched) do
       local idle_ms, steps, row_count = time_ms - oldest_ms, 0, nil
       repeat
         local rows = pending.idle_rows(
-          call, group, idle_ms, '-', '+', STEP_ROWS, consumer or nil
+          call, group, idle_ms, part.first, part.last, STEP_ROWS, consumer or nil
         )
         local before_ms = oldest_ms
         for _, row in ipairs(rows) do
@@ -287,17 +292,83 @@ do
     return oldest_ms
   end
 
-  -- Remember the time for a while.
-  function pending.keep_oldest(call, group, oldest_ms)
-    local total = redis.call('XPENDING', call.key, group)[1]
-    local kept_ms = OLDEST_KEPT_MS * math.max(math.ceil(total / OLDEST_ENTRIES), 1)
+  -- The part of the pending entries that this call searches: the ids of its first and last entry,
+  -- whether it is the last part, and the oldest delivery in the parts before. nil: it is too early
+  -- for another part.
+  local function next_part(call, group, total, first, last, time_ms)
+    local first_ms, last_ms = tonumber((split_id(first))), tonumber((split_id(last)))
+    if total <= SEARCHED_MAX or first_ms == last_ms then
+      return { first = '-', last = '+', is_last = true, oldest_ms = time_ms }
+    end
+    local walk = redis.call('HMGET', call.side('walk', group), 'next', 'oldest_ms', 'not_before_ms')
+    if walk[3] and tonumber(walk[3]) > time_ms then
+      return nil
+    end
+    local part = { first = walk[1] or first, oldest_ms = tonumber(walk[2] or time_ms) }
+    if compare_ids(part.first, first) < 0 or compare_ids(part.first, last) > 0 then
+      part.first = first
+    end
+    -- As if they were spread evenly over the time of their ids.
+    local length_ms = math.max(math.floor((last_ms - first_ms) * SEARCHED_MAX / total), 1)
+    local end_ms = tonumber((split_id(part.first))) + length_ms
+    part.is_last = end_ms >= last_ms
+    part.last = part.is_last and '+' or string.format('%.0f-', end_ms) .. U64_MAX
+    return part
+  end
+
+  -- Search for entries that consumers own and that are idle for at least `idle_ms`.
+  --
+  -- The server has no order of pending entries by time, so a search walks over all of them, in parts
+  -- if they are many. As most searches find nothing, the oldest delivery is remembered then, and
+  -- there is no search until it may be idle for long enough.
+  --
+  -- spared: a consumer whose entries do not count; nil: all count.
+  -- Reply: rows, the longest idle first (if there are more than `limit`, those with the lowest ids);
+  -- if there are none, a time that is not after the oldest delivery that counts (nil: the search
+  -- goes on with another call).
+  function pending.search(call, group, idle_ms, spared, limit)
+    local time_ms = now_ms()
+    local oldest_ms = pending.oldest_ms(call, group)
+    if oldest_ms and oldest_ms + idle_ms > time_ms then
+      return {}, oldest_ms
+    end
+    local total, first, last, holders = unpack(redis.call('XPENDING', call.key, group))
+    if total == 0 then
+      return {}, time_ms
+    end
+    local part = next_part(call, group, total, first, last, time_ms)
+    if not part then
+      return {}, nil
+    end
+    local searched = searched_holders(call, group, spared, holders)
+    local rows = longest_idle(call, group, searched, spared, idle_ms, limit, part)
+    if #rows > 0 then
+      return rows, nil
+    end
+    local walk = call.side('walk', group)
+    local everybody = spared and searched_holders(call, group, nil, holders) or searched
+    oldest_ms = math.min(part.oldest_ms, search_oldest(call, group, everybody, nil, part))
     local text = string.format('%.0f', oldest_ms)
+    if not part.is_last then
+      redis.call(
+        'HSET', walk, 'next', next_id(part.last), 'oldest_ms', text,
+        'not_before_ms', string.format('%.0f', time_ms + PART_PAUSE_MS)
+      )
+      redis.call('PEXPIRE', walk, WALK_KEPT_MS)
+      return {}, nil
+    end
+    redis.call('DEL', walk)
+    local kept_ms = OLDEST_KEPT_MS * math.max(math.ceil(total / SEARCHED_MAX), 1)
     redis.call('SET', call.side('oldest', group), text, 'PX', kept_ms)
+    if spared and total <= SEARCHED_MAX then
+      oldest_ms = search_oldest(call, group, searched, spared, part)
+    end
+    return {}, oldest_ms
   end
 
   -- Forget it, because an entry may now look older than it is.
   function pending.forget_oldest(call, group)
-    redis.call('DEL', call.side('oldest', group))
+    redis.call('DEL', call.side('oldest', group), call.side('walk', group))
   end
 
   -- How many entries a consumer holds, and whether entries are pending that are new to the group:

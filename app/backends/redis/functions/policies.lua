@@ -138,15 +138,10 @@ do
     if policy.claim_idle_ms and (not idle_ms or policy.claim_idle_ms < idle_ms) then
       idle_ms = policy.claim_idle_ms
     end
-    local oldest_ms = pending.oldest_ms(call, group)
-    if not idle_ms or (oldest_ms and oldest_ms + idle_ms > now_ms()) then
+    if not idle_ms then
       return count
     end
-    local searched = pending.searched(call, group)
-    local idle = pending.longest_idle(call, group, searched, nil, idle_ms, LOOKED_AT_MAX)
-    if #idle == 0 then
-      pending.keep_oldest(call, group, pending.search_oldest(call, group, searched))
-    end
+    local idle = pending.search(call, group, idle_ms, nil, LOOKED_AT_MAX)
     return count + dead_letters(call, group, stream, policy, idle)
   end
 

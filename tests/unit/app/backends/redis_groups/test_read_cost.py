@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.reads import attempt
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.app.backends.redis.groups.reads import Attempt, attempt
+from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import Claim, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from tests.contract.calls import ANA, BEN, G, S, take
+from tests.contract.calls import ANA, BEN, G, S, got, take
 from tests.unit.app.backends.redis_groups.native import run
 
 HOUR_MS = 3_600_000
@@ -99,3 +99,21 @@ async def test_the_oldest_delivery_is_found_among_many_that_are_younger(
     assert not tried.is_served
     assert tried.claim_in_ms is not None
     assert 40_000 < tried.claim_in_ms <= 50_000
+
+
+async def test_very_many_pending_entries_are_searched_in_parts(redis: RedisBackend) -> None:
+    count = 45_000
+    for first in range(1, count, 15_000):
+        drafts = [Draft(EntryId(first + at, 0), (b"n", b"1")) for at in range(15_000)]
+        await redis.perform(Add(S, drafts))
+    await pending(redis, 0)
+    for _ in range(0, count, 2_000):
+        await redis.perform(take(ANA))
+    await redis.perform(Claim(S, G, ANA, [EntryId(count, 0)], 0, idle_ms=2 * HOUR_MS))
+    attempts: list[Attempt] = []
+    async with asyncio.timeout(10):
+        while not attempts or not attempts[-1].is_served:
+            attempts.append(await attempt(redis.client, take(BEN, claim_idle_ms=HOUR_MS)))
+    assert [each.id.ms for each in attempts[-1].reads[0].deliveries] == [count]
+    assert {each.claim_in_ms for each in attempts[:-1]} == {50}
+    assert await got(redis, take(BEN, claim_idle_ms=HOUR_MS)) == []
