@@ -132,7 +132,7 @@ async def _check(client: Client, request: ReadGroup, stream: bytes) -> None:
     consumers_max = client.options.keyspace.consumers_max
     with as_stream_errors(stream, request.group):
         await client.call(
-            Effect.READ, b"check_reader", stream, request.group, request.consumer, consumers_max
+            Effect.FREE, b"check_reader", stream, request.group, request.consumer, consumers_max
         )
 
 
