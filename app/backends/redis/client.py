@@ -372,9 +372,10 @@ class Client:
             self.on_topology(primaries)
 
     def _refuse(self, why: str) -> None:
-        if self.refusal != why:
+        refusal = f"the servers are not there: {why}"
+        if self.refusal != refusal:
             log.warning("the servers are not there", extra={"why": why})
-        self.refusal = f"the servers are not there: {why}"
+        self.refusal = refusal
 
     async def _prepare(self, address: Address) -> None:
         """Find out, once, what the servers can, and how to wait until a change is durable.

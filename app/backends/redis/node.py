@@ -54,6 +54,7 @@ class Node:
         self._connection: Connection | None = None
         self._queue: list[_Asked] = []
         self._queued = asyncio.Event()
+        self._is_closed = False
 
     async def ask(self, words: Words, *, changes: bool) -> Any:
         """Send a command, and return its reply.
@@ -75,7 +76,9 @@ class Node:
     def ask_all(self, commands: Sequence[Words], *, changes: bool) -> asyncio.Future[list[Any]]:
         """Send commands one after the other; the future has their replies, errors included."""
         replies: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        if len(self._queue) >= _QUEUED_MAX:
+        if self._is_closed:
+            replies.set_exception(NotSent("the connection is closed"))
+        elif len(self._queue) >= _QUEUED_MAX:
             replies.set_exception(NotSent("the server does not keep up"))
         else:
             self._queue.append(_Asked(commands, changes, replies))
@@ -94,9 +97,8 @@ class Node:
                     if asked:
                         await self._send(asked)
         finally:
-            for each in self._queue:
-                if not each.replies.done():
-                    each.replies.set_exception(NotSent("the connection is closed"))
+            self._is_closed = True
+            _fail(self._queue, NotSent("the connection is closed"))
             self._queue = []
             await self._disconnect()
 
@@ -109,13 +111,10 @@ class Node:
         try:
             replies = await self._exchange(commands)
         except (NotSent, Lost) as error:
-            for each in asked:
-                if not each.replies.done():
-                    each.replies.set_exception(error)
+            _fail(asked, error)
             return
         except BaseException:
-            for each in asked:
-                each.replies.cancel()
+            _fail(asked, Lost("the connection is closed"))
             raise
         failure = None if waits is None else self._durability.failure(replies.pop())
         at = 0
@@ -162,6 +161,12 @@ class Node:
         if connection is not None:
             with suppress(OSError, RedisError):
                 await connection.disconnect(nowait=True)
+
+
+def _fail(asked: Sequence[_Asked], error: NotSent | Lost) -> None:
+    for each in asked:
+        if not each.replies.done():
+            each.replies.set_exception(error)
 
 
 async def _reply(connection: Connection) -> Any:

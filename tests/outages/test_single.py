@@ -1,0 +1,128 @@
+"""A backend over one server, or over a primary that sentinels watch, when these fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deploy.local_cluster.keeper import Keeper
+from deploy.local_cluster.server import Server
+from headgate.engine.entry import Draft
+from headgate.engine.requests.entries import Add
+from tests.bench.servers import cpu_s
+from tests.crash.gateway import Gateway
+from tests.outages.appending import Appender, until_served
+from tests.outages.conftest import Running
+from tests.servers.failures import cut_connections, flush
+from tests.servers.programs import valkey_server
+from tests.servers.sentinels import SentinelSet
+
+S = b"orders"
+ENTRIES = "/v1/streams/orders/entries"
+LOOK_S = 0.1
+
+
+@pytest.fixture
+def server(keeper: Keeper, tmp_path: Path) -> Iterator[Server]:
+    """Return a Valkey that does not run yet, and that takes 50 ms to load each key."""
+    slowly = {"key-load-delay": 50_000, "loading-process-events-interval-bytes": 1024}
+    plain = {"save": "", "rdbcompression": "no"}
+    server = Server(valkey_server(), tmp_path / "server", keeper, options={**slowly, **plain})
+    yield server
+    server.kill()
+
+
+async def test_a_server_that_loads_its_data_is_waited_for(server: Server, running: Running) -> None:
+    server.start()
+    async with running(server.url) as backend:
+        appender = Appender(backend, S)
+        assert await appender.append()
+        for number in range(20):
+            large = Draft(None, (b"v", bytes(2000)))
+            await backend.perform(Add(b"stream-%d" % number, [large]))
+        server.run("SAVE")
+        server.kill()
+        server.start()
+        assert server.info("persistence")["loading"]
+        assert not await appender.append()
+        await until_served(backend, S)
+        assert (await appender.kept())[:-1] == appender.answered
+
+
+async def test_a_primary_that_is_a_replica_now_is_not_written_to(
+    valkey_9: Server, running: Running
+) -> None:
+    async with running(valkey_9.url) as backend:
+        await until_served(backend, S)
+        appender = Appender(backend, S)
+        valkey_9.run("REPLICAOF", "127.0.0.1", valkey_9.port)
+        try:
+            assert not await appender.append()
+        finally:
+            valkey_9.run("REPLICAOF", "NO", "ONE")
+        await until_served(backend, S)
+        assert 0 not in (await appender.kept())[1:-1]
+
+
+async def test_functions_and_connections_that_are_lost_are_made_anew(
+    valkey_9: Server, running: Running
+) -> None:
+    async with running(valkey_9.url) as backend:
+        await until_served(backend, S)
+        flush(valkey_9)
+        assert await Appender(backend, S).append()
+        for _ in range(3):
+            cut_connections(valkey_9)
+            await until_served(backend, S)
+
+
+async def test_the_primary_that_sentinels_choose_is_used(
+    sentinels: SentinelSet, running: Running
+) -> None:
+    async with running(sentinels.url) as backend:
+        await until_served(backend, S)
+        appender = Appender(backend, S)
+        async with appender.going_on():
+            await asyncio.to_thread(sentinels.fail_over)
+        await asyncio.to_thread(sentinels.mend)
+        primary = await asyncio.to_thread(sentinels.primary)
+        assert primary.run("XLEN", await _key(primary)) == len(await appender.kept())
+        primary.kill()
+        await until_served(backend, S)
+        await asyncio.to_thread(sentinels.mend)
+
+
+async def test_a_gateway_waits_in_peace_for_servers_that_are_not_there(
+    server: Server, tmp_path: Path
+) -> None:
+    gateway = await Gateway.start(tmp_path / "data", {"backend": server.url})
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=10) as http:
+        before_s = cpu_s(gateway.process_id)
+        for _ in range(30):
+            ready = await http.get("/readyz")
+            assert ready.status_code == 503
+            assert server.address in ready.json()["detail"]
+            await asyncio.sleep(LOOK_S)
+        append = await http.post(ENTRIES, json={"fields": {"n": "1"}})
+        assert append.status_code == 503
+        assert append.headers["retry-after"]
+        assert cpu_s(gateway.process_id) - before_s < 1.5  # of the 3 s and more that this took
+        lines = [line for line in gateway.log_lines if "WARNING" in line]
+        assert len(lines) <= 3, "\n".join(lines)  # not one for each attempt
+
+        await asyncio.to_thread(server.start)
+        async with asyncio.timeout(10):
+            while (await http.get("/readyz")).status_code != 200:
+                await asyncio.sleep(LOOK_S)
+        append = await http.post(ENTRIES, json={"fields": {"n": "1"}})
+        assert append.status_code == 201
+    await gateway.stop()
+
+
+async def _key(server: Server) -> str:
+    [key] = [str(key) for key in server.client.keys("*:orders") if not str(key).startswith("hg:")]
+    return key
