@@ -43,6 +43,12 @@ _REDIRECTS_MAX = 8
 """Redirects that are followed at once. After that a command waits before it is sent again."""
 
 _ASKING: tuple[Words, ...] = ((b"ASKING",),)
+_ABSENT = b"absent"
+"""The kind of a side key that never exists. Each function names the one of its stream as its last
+key. So while a slot is on its way to another server, in which case some keys of a stream may be
+here and others there, both servers answer TRYAGAIN and do nothing: a key that is named is missing.
+Without it the function would begin, and end with an error at the first key that has moved."""
+
 _PAUSE_S = 0.05
 """Before a command is sent again that a server could not carry out yet."""
 
@@ -134,7 +140,8 @@ class Client:
     ) -> Any:
         """Run one of our operations on streams of one slot. See `call`."""
         first = keys[0]
-        words: list[bytes | str | int] = [len(keys), *(each.key for each in keys)]
+        words: list[bytes | str | int] = [len(keys) + 1, *(each.key for each in keys)]
+        words += [first.side(_ABSENT)]
         words += [operation, first.head, first.tail, *args]
         reply = await self.send(
             first.slot, lambda: [self._calling(effect, words)], effect is not Effect.READ
@@ -274,7 +281,7 @@ class Client:
                 await asyncio.sleep(_PAUSE_S)
                 node = await self._node(slot, changes=changes)
             if loop.time() >= over_s:
-                raise NotSent(str(obstacle))
+                raise NotSent(_why(obstacle))
 
     async def _outcomes(self, node: Node, commands: Sequence[Words], *, changes: bool) -> list[Any]:
         """Send commands, and return the replies; what can be repeated is an error in their place.
@@ -450,6 +457,13 @@ def _is_refusal(reply: object) -> bool:
         return False
     redirects = (AskError, MovedError, NotSent, Lost)
     return isinstance(reply, (*redirects, *_NOT_YET)) or _lacks_library(reply)
+
+
+def _why(obstacle: Exception) -> str:
+    """Return why a command was not carried out."""
+    if isinstance(obstacle, AskError | MovedError | TryAgainError):
+        return "the slot of the stream is on its way to another server"
+    return str(obstacle) or type(obstacle).__name__
 
 
 def _lacks_library(error: Exception) -> bool:

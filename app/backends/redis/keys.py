@@ -63,12 +63,11 @@ class KeyNames:
         into one slot. All others are escaped as in URLs, because side keys could not share their
         slot.
         """
-        key = self.prefix + self._escape(stream)
-        if b"{" not in key:
-            return StreamKeys(key, self.head, b":{%b}" % key)
-        tag = _TAG.search(key)
-        assert tag is not None  # all other braces are escaped
-        return StreamKeys(key, self.head, b":{%b}=%d:%b" % (tag[1], len(key), key))
+        return self._with_tail(self.prefix + self._escape(stream))
+
+    def of_writer(self, writer: bytes) -> StreamKeys:
+        """Return the keys of a bulk writer: its key is no stream."""
+        return self._with_tail(self.head + b"writer:" + self._escape(writer))
 
     def name(self, key: bytes) -> bytes:
         """Return the name of the stream that has this key."""
@@ -100,6 +99,13 @@ class KeyNames:
         """
         kinds = [self.head + kind for kind in (b"released", b"claims")]
         return [self.prefix, *(key for key in kinds if not key.startswith(self.prefix))]
+
+    def _with_tail(self, key: bytes) -> StreamKeys:
+        if b"{" not in key:
+            return StreamKeys(key, self.head, b":{%b}" % key)
+        tag = _TAG.search(key)
+        assert tag is not None  # all other braces are escaped
+        return StreamKeys(key, self.head, b":{%b}=%d:%b" % (tag[1], len(key), key))
 
     def _escape(self, stream: bytes) -> bytes:
         if not self.prefix and stream.startswith(_SIDE):

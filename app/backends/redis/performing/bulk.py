@@ -123,10 +123,8 @@ async def _last_commit(client: Client, writer: bytes) -> Commit | None:
 
 
 async def _at_writer(client: Client, writer: bytes, operation: bytes, *args: Word) -> Any:
-    head = client.names.head
-    keys = StreamKeys(head + b"writer:" + writer, head, b"")
     with as_stream_errors(b""):
-        return await client.call_at(Effect.FREE, operation, [keys], *args)
+        return await client.call_at(Effect.FREE, operation, [client.names.of_writer(writer)], *args)
 
 
 PERFORMERS: Performers = {

@@ -1,0 +1,146 @@
+"""A backend over a cluster whose servers fail, change their roles and move their slots."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.engine.entry import Draft
+from headgate.engine.errors import Unavailable
+from headgate.engine.requests.entries import Add
+from tests.outages.appending import Appender, until_served
+from tests.outages.conftest import Running
+from tests.servers.failures import FailingCluster, SlotMove, flush
+
+S = b"orders"
+
+
+def another_stream(cluster: FailingCluster, prefix: str) -> bytes:
+    """Return a stream that another primary has."""
+    primary = cluster.primary_of(prefix + S.decode())
+    names = (f"stream-{number}" for number in range(1000))
+    return next(name for name in names if cluster.primary_of(prefix + name) is not primary).encode()
+
+
+@pytest.fixture
+def key(prefix: str) -> str:
+    """Return the key of the stream."""
+    return prefix + S.decode()
+
+
+async def test_a_failover_that_is_ordered_loses_nothing(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        appender = Appender(backend, S)
+        async with appender.going_on():
+            await asyncio.to_thread(cluster.fail_over, key)
+        assert set(appender.answered) <= set(await appender.kept())
+
+
+async def test_a_primary_that_is_killed_loses_nothing_that_a_replica_had_to_have(
+    cluster: FailingCluster, running: Running, key: str, prefix: str
+) -> None:
+    elsewhere = await asyncio.to_thread(another_stream, cluster, prefix)
+    async with running(cluster.url, DurabilityLevel.REPLICA) as backend:
+        await until_served(backend, S)
+        await until_served(backend, elsewhere)
+        appender, other = Appender(backend, S), Appender(backend, elsewhere)
+        async with appender.going_on():
+            await asyncio.to_thread(cluster.kill_primary, key)
+            await other.append()
+            await asyncio.to_thread(cluster.until_served)
+            await asyncio.to_thread(cluster.mend)
+        assert appender.refused
+        assert set(appender.answered) <= set(await appender.kept())
+        assert other.answered == [0]  # the other primaries served all the time
+
+
+async def test_a_primary_that_does_not_answer_is_left_for_its_replica(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        primary = await asyncio.to_thread(cluster.primary_of, key)
+        primary.pause()
+        asked = [
+            asyncio.create_task(backend.perform(Add(S, [Draft(None, (b"n", b"%d" % number))])))
+            for number in range(3)
+        ]
+        async with asyncio.timeout(20):
+            done, _ = await asyncio.wait(asked)
+            await until_served(backend, S)
+        primary.resume()
+        # Whoever asked gets an answer: the servers are there, or they are not.
+        assert all(not task.cancelled() for task in done)
+        assert all(isinstance(task.exception(), Unavailable | None) for task in done)
+
+
+async def test_a_slot_that_moves_loses_and_doubles_nothing(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        appender = Appender(backend, S)
+        async with appender.going_on():
+            slot = await asyncio.to_thread(cluster.slot_of, key)
+            target = await asyncio.to_thread(cluster.move_slot, slot)
+        kept = await appender.kept()
+        assert kept[1:] == appender.answered
+        assert await asyncio.to_thread(cluster.owner_of, slot) is target
+
+
+async def test_a_stream_that_is_half_moved_is_not_changed(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        appender = Appender(backend, S)
+        slot = await asyncio.to_thread(cluster.slot_of, key)
+        source = await asyncio.to_thread(cluster.owner_of, slot)
+        target = await asyncio.to_thread(cluster.other_primary, source)
+        move = SlotMove(cluster, slot, target)
+        await asyncio.to_thread(move.begin)
+        for step in range(3):
+            await asyncio.to_thread(move.move_keys, step)
+            await appender.append()
+        await asyncio.to_thread(move.move_keys)
+        await asyncio.to_thread(move.end)
+        await until_served(backend, S)
+        kept = await appender.kept()
+        assert kept[1 : 1 + len(appender.answered)] == appender.answered
+        assert len(kept) == len(appender.answered) + 2  # and those of `until_served`
+
+
+async def test_functions_that_are_lost_are_loaded_again(
+    cluster: FailingCluster, running: Running
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        for primary in await asyncio.to_thread(cluster.primaries):
+            await asyncio.to_thread(flush, primary)
+        assert await Appender(backend, S).append()
+
+
+async def test_a_cluster_that_lacks_slots_is_used_again_when_it_has_them(
+    cluster: FailingCluster, running: Running, key: str, prefix: str
+) -> None:
+    elsewhere = await asyncio.to_thread(another_stream, cluster, prefix)
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        await until_served(backend, elsewhere)
+        primary = await asyncio.to_thread(cluster.primary_of, key)
+        replica = await asyncio.to_thread(cluster.replica_of, primary)
+        replica.kill()
+        primary.kill()
+        appender, other = Appender(backend, S), Appender(backend, elsewhere)
+        assert not await appender.append()
+        async with asyncio.timeout(20):  # until the others know, and answer CLUSTERDOWN
+            while await other.append():
+                pass
+        await asyncio.to_thread(cluster.mend)
+        await until_served(backend, S)
+        await until_served(backend, elsewhere)
