@@ -41,6 +41,15 @@ async def test_a_failover_that_is_ordered_loses_nothing(
         assert set(appender.answered) <= set(await appender.kept())
 
 
+async def test_a_change_that_is_redirected_is_not_taken_for_lost(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url, DurabilityLevel.REPLICA) as backend:
+        await until_served(backend, S)
+        await asyncio.to_thread(cluster.fail_over, key)
+        assert await Appender(backend, S).append()  # to what is a replica now, first
+
+
 async def test_a_primary_that_is_killed_loses_nothing_that_a_replica_had_to_have(
     cluster: FailingCluster, running: Running, key: str, prefix: str
 ) -> None:

@@ -257,7 +257,9 @@ class Client:
         reasons, EXEC carried out none of them.
         """
         loop = asyncio.get_running_loop()
-        over_s = loop.time() + self.options.patience_ms / 1000
+        over_s: float | None = (
+            None  # the patience begins with the first obstacle: its answer may come late
+        )
         node = await self._node(slot, changes=changes)
         asking: tuple[Words, ...] = ()
         redirects = 0
@@ -266,6 +268,10 @@ class Client:
             obstacle = next(filter(_is_refusal, replies), None)
             if obstacle is None:
                 return replies[len(asking) :]
+            if over_s is None:
+                over_s = loop.time() + self.options.patience_ms / 1000
+            elif loop.time() >= over_s:
+                raise NotSent(_why(obstacle))
             asking = ()
             if isinstance(obstacle, AskError | MovedError) and redirects < _REDIRECTS_MAX:
                 redirects += 1
@@ -280,8 +286,6 @@ class Client:
                 self._is_stale.set()
                 await asyncio.sleep(_PAUSE_S)
                 node = await self._node(slot, changes=changes)
-            if loop.time() >= over_s:
-                raise NotSent(_why(obstacle))
 
     async def _outcomes(self, node: Node, commands: Sequence[Words], *, changes: bool) -> list[Any]:
         """Send commands, and return the replies; what can be repeated is an error in their place.
@@ -462,7 +466,7 @@ def _is_refusal(reply: object) -> bool:
 def _why(obstacle: Exception) -> str:
     """Return why a command was not carried out."""
     if isinstance(obstacle, AskError | MovedError | TryAgainError):
-        return "the slot of the stream is on its way to another server"
+        return "the slot of the stream goes to another server"
     return str(obstacle) or type(obstacle).__name__
 
 

@@ -104,8 +104,8 @@ class GatewayLeases:
     async def _renew(self) -> bool:
         """Renew the lease; return whether it is new or was over."""
         members, lease = self._index(b"gateways"), self._key(b"lease", self._gateway)
-        await self._at(members, (b"SADD", members, self._gateway))
         [before] = await self._at(lease, (b"SET", lease, b"1", b"PX", _LEASE_MS, b"GET"))
+        await self._at(members, (b"SADD", members, self._gateway))  # a member has a lease
         return before is None
 
     async def _register_again(self) -> None:
@@ -169,9 +169,9 @@ class GatewayLeases:
 
     async def _forget(self, gateway: bytes) -> None:
         members = self._index(b"gateways")
+        await self._at(members, (b"SREM", members, gateway))
         for key in (self._key(b"lease", gateway), self._key(b"holdings", gateway)):
             await self._at(key, (b"DEL", key))
-        await self._at(members, (b"SREM", members, gateway))
 
     def _index(self, kind: bytes) -> bytes:
         return self._client.names.side_index(kind)

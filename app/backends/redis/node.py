@@ -122,7 +122,7 @@ class Node:
             end = at + len(each.commands)
             if each.replies.done():
                 pass  # nobody waits for it any more
-            elif failure is not None and each.changes:
+            elif failure is not None and each.changes and not _are_errors(replies[at:end]):
                 each.replies.set_exception(Lost(failure))
             else:
                 each.replies.set_result(replies[at:end])
@@ -161,6 +161,11 @@ class Node:
         if connection is not None:
             with suppress(OSError, RedisError):
                 await connection.disconnect(nowait=True)
+
+
+def _are_errors(replies: Sequence[Any]) -> bool:
+    """Tell whether no command was carried out, so that there is nothing to be durable."""
+    return all(isinstance(reply, Exception) for reply in replies)
 
 
 def _fail(asked: Sequence[_Asked], error: NotSent | Lost) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.groups.reads import Attempt, attempt, undo
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.engine.errors import StreamError
@@ -95,7 +96,7 @@ class GroupReaders:
             raise
 
     async def _undo_later(self, request: ReadGroup, task: asyncio.Task[Attempt]) -> None:
-        with suppress(StreamError):
+        with suppress(StreamError), as_stream_errors(b""):
             await undo(self._client, request, (await task).reads)
 
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
@@ -104,7 +105,8 @@ class GroupReaders:
             self._spawn(self._give_back(request, reads))
 
     async def _give_back(self, request: ReadGroup, reads: list[GroupRead]) -> None:
-        with suppress(StreamError):  # the entries become idle, and others claim them
+        # Without the servers the entries become idle, and others claim them.
+        with suppress(StreamError), as_stream_errors(b""):
             await undo(self._client, request, reads)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
