@@ -204,7 +204,7 @@ class EventReader(Consumer):
                     assert kind == "ready", events
                     channel = self.open(ready["consumer"])
                     channel.opened_at = opened_at
-                assert all(kind != "problem" for kind, _ in events), events
+                check_problems(events)
                 await self._take([data for kind, data in events if kind == "entry"], channel)
         finally:
             for wire in self.wires:
@@ -236,7 +236,7 @@ class _Listener(Consumer):
             await self.wire.send("GET", f"{path}&consumer={self.names[0]}", headers=headers)
             self.open(self.names[0]).opened_at = opened_at
             async for events in self.wire.events():
-                assert all(kind != "problem" for kind, _ in events), events
+                check_problems(events)
                 if any(kind == "entry" for kind, _ in events) and self.chance("killed"):
                     self.die()  # what has just come is as good as lost on the way
                 yield events
@@ -333,6 +333,8 @@ class SocketReader(Consumer):
                 settling = self._unanswered.pop(frame["rid"])
                 self.ledger.answer(settling, outcomes_of(frame))
                 self._sent_after = max(self._sent_after, settling.sent_at)
+            case "problem" if frame["problem"]["code"] == "unavailable":
+                raise ConnectionError(frame["problem"]["detail"])
             case kind:
                 assert kind in ("welcome", "state", "claimed", "draining"), frame
 
@@ -344,6 +346,14 @@ class SocketReader(Consumer):
         if end is not None and end.fileno() >= 0 and self.random.random() < 0.5:
             end.setsockopt(SOL_SOCKET, SO_LINGER, AT_ONCE)
         self.socket.transport.abort()
+
+
+def check_problems(events: Events) -> None:
+    """Take it for the end of the connection that the servers of a gateway are not there."""
+    for kind, problem in events:
+        if kind == "problem":
+            assert problem["code"] == "unavailable", problem
+            raise ConnectionError(problem["detail"])
 
 
 def outcomes_of(answer: dict[str, Any]) -> dict[Id, str]:
