@@ -28,12 +28,25 @@ from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
-from headgate.engine.requests.deliveries import ReadGroup
-from headgate.engine.requests.entries import Read
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckAndDelete,
+    AckThrough,
+    Autoclaim,
+    Claim,
+    GiveBack,
+    Nack,
+    ReadGroup,
+)
+from headgate.engine.requests.entries import Delete, Read
+from headgate.engine.requests.groups import DeleteConsumer
 
 T = TypeVar("T")
 
 _ABILITIES = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+
+_FREEING = (Ack, AckAndDelete, AckThrough, Autoclaim, Claim, Delete, DeleteConsumer, GiveBack, Nack)
+"""Requests after which a consumer may hold less, and so may get more."""
 
 
 class RedisBackend:
@@ -87,6 +100,8 @@ class RedisBackend:
                 else wait(request)
             )
             reply: T = await performing
+        if isinstance(request, _FREEING):
+            self._queues.freed(stream)
         return reply
 
     @property

@@ -265,6 +265,12 @@ class WaitQueues:
         for key in list(self._by_stream.get(stream, ())):
             self.signal(key)
 
+    def freed(self, stream: bytes) -> None:
+        """Note that consumers of groups of a stream may hold less than before."""
+        for key in list(self._by_stream.get(stream, ())):
+            if self._queues[key].has_full_consumers:
+                self.signal(key)
+
     def signal_side(self, key: bytes) -> None:
         """Note that entries of a group may have been released: its side key was changed."""
         queue_key = self._by_released.get(key)
