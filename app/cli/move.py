@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,11 +15,11 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import Move, MoveOutcome, MoveState, Summary, Watcher
 from headgate.app.backends.embedded import open_snapshot
@@ -30,6 +32,7 @@ from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.settings import read_settings
 from headgate.engine.errors import StreamError
+from headgate.engine.journal.recovery import Progress, no_progress
 
 _HELP = """\
 Copy streams from one place to another, compare the copies, and put them into force.
@@ -87,6 +90,8 @@ def command(
     if "://" not in source and not Path(source).is_dir():
         raise click.ClickException(f"there is no directory {source}")
     is_chosen = _choice(only, left_out)
+    # Whatever goes wrong ends in an error of this command.
+    logging.getLogger("headgate").addHandler(logging.NullHandler())
     try:
         with _watching(as_json=as_json) as watcher:
             summary = asyncio.run(_move(source, target, watcher, is_chosen, replaces=replace))
@@ -124,7 +129,7 @@ async def _move(
     *,
     replaces: bool,
 ) -> Summary:
-    async with _source(source) as begin, _running(_opened("--to", target)) as end:
+    async with _running(_opened("--to", target)) as end, _source(source) as begin:
         return await Move(begin, end, watcher, is_chosen=is_chosen, replaces=replaces).run()
 
 
@@ -135,7 +140,7 @@ async def _source(place: str) -> AsyncIterator[Backend]:
         async with _running(_opened("--from", place)) as backend:
             yield backend
     else:
-        with open_snapshot(Path(place), show_progress) as snapshot:
+        with open_snapshot(Path(place), _progress()) as snapshot:
             yield snapshot
 
 
@@ -147,11 +152,16 @@ def _opened(flag: str, place: str) -> Backend:
     """
     chosen: dict[str, Any] = {"backend": place} if "://" in place else {"data_dir": Path(place)}
     try:
-        return open_backend(read_settings(None, chosen), show_progress)
+        return open_backend(read_settings(None, chosen), _progress())
     except ValidationError as error:  # its own text may repeat the URL, and so a password
         names = ", ".join(str(part) for each in error.errors() for part in each["loc"])
         texts = "; ".join(each["msg"].removeprefix("Value error, ") for each in error.errors())
         raise click.ClickException(f"{flag}: {names}: {texts}") from None
+
+
+def _progress() -> Progress:
+    """Return what shows how much of a directory is loaded, if somebody can see it."""
+    return show_progress if sys.stderr.isatty() else no_progress
 
 
 @asynccontextmanager
@@ -173,7 +183,7 @@ def _watching(*, as_json: bool) -> Iterator[Watcher]:
         yield _Lines(as_json=as_json)
         return
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("entries"), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
+    with ProgressBars(*columns, console=console, transient=True) as progress:
         yield _Bar(progress)
 
 
@@ -202,7 +212,7 @@ class _Lines:
 class _Bar(_Lines):
     """A bar of the entries that are copied, and a line for each stream that could not be moved."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressBars) -> None:
         super().__init__(as_json=False)
         self._progress = progress
         self._task: TaskID = progress.add_task("", total=None)

@@ -48,7 +48,8 @@ class Secured:
 def position(gateway: Secured) -> int:
     """Return how many changes the gateway has recorded."""
     backend = gateway.live.gateway.backend
-    assert isinstance(backend, EmbeddedBackend)
+    if not isinstance(backend, EmbeddedBackend):
+        return 0  # servers do not say
     storage = backend.engine.storage
     return storage.position
 

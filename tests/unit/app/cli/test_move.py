@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from deploy.local_cluster.server import Server, free_ports
 from headgate.app.cli import main
 from headgate.app.main import open_backend
 from headgate.app.settings import Settings
@@ -19,8 +20,8 @@ from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import ListNames
 
 
-def move(*words: str) -> Result:
-    return CliRunner().invoke(main, ["move", *words])
+def move(*words: str, **variables: str) -> Result:
+    return CliRunner().invoke(main, ["move", *words], env=variables)
 
 
 def performed(place: Path, requests: Iterable[Request[object]]) -> list[object]:
@@ -99,6 +100,31 @@ def test_patterns_choose_streams(
     target = tmp_path / "target"
     assert move("--from", str(source), "--to", str(target), *words).exit_code == 0
     assert performed(target, [ListNames()]) == [names]
+
+
+def test_streams_are_moved_to_servers_and_back(
+    source: Path, tmp_path: Path, redis_7: Server
+) -> None:
+    servers, prefix = redis_7.url, {"HEADGATE_REDIS_PREFIX": f"{tmp_path}:"}
+    there = move("--from", str(source), "--to", servers, **prefix)
+    assert (there.exit_code, there.stderr) == (0, "")
+    back = tmp_path / "back"
+    ended = move(HEADGATE_MOVE_FROM=servers, HEADGATE_MOVE_TO=str(back), **prefix)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert performed(back, [Range(b"orders")]) == performed(source, [Range(b"orders")])
+    ended = move("--from", str(source), "--to", str(back))
+    assert ended.stdout == (
+        "0 of 2 streams copied with 0 entries, 2 were there already, compared, and in force.\n"
+    )
+
+
+def test_servers_that_are_not_there_are_one_line(source: Path) -> None:
+    [port] = free_ports(1)
+    ended = move("--from", str(source), "--to", f"redis://ana:secret@127.0.0.1:{port}")
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    [line] = ended.stderr.splitlines()
+    assert f"127.0.0.1:{port}" in line
+    assert "secret" not in line
 
 
 def test_mistakes_are_one_line_without_passwords(source: Path, tmp_path: Path) -> None:
