@@ -22,7 +22,14 @@ from tests.servers.failures import FailingCluster
 async def running(url: str, prefix: bytes, **bounds: int) -> AsyncIterator[RedisBackend]:
     """Run a gateway's backend over some servers."""
     keyspace = KeyspaceBounds(**bounds)
-    backend = RedisBackend(ClientOptions(read_url(url), prefix=prefix, keyspace=keyspace))
+    options = ClientOptions(read_url(url), prefix=prefix, keyspace=keyspace)
+    async with open_while(RedisBackend(options)) as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def open_while(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
+    """Run a backend while the context lasts."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(backend.run())
         try:
