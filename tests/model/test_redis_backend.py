@@ -111,6 +111,7 @@ class History:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._ms = AHEAD_MS
+        self._ttl_ms = 50
 
     def next(self) -> Request[Any]:
         """Return a request."""
@@ -328,7 +329,9 @@ class History:
         pick, name = self._random, self._name()
         condition = pick.choice(["if_none", "if_set", "if_later", "if_earlier"])
         conditions = {condition: True} if self._flag(60) else {}
-        ttl_ms = pick.choice([1_000_000, 2_000_000, 3_000_000, *[0, -5] * self._flag(20), 2**63])
+        self._ttl_ms += 700  # two that are equal would differ by the moment of the request
+        longer = [million * 1_000_000 + self._ttl_ms for million in (1, 2, 3)]
+        ttl_ms = pick.choice([*longer, *[0, -5] * self._flag(20), 2**63])
         return pick.choice(
             [ExpireStream(name, ttl_ms, **conditions), PersistStream(name), TimeToLive(name)]
         )
