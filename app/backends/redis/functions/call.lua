@@ -10,9 +10,6 @@ local function run(keys, args)
   for at = 4, #args do
     call.args[at - 3] = args[at]
   end
-  call.side = function(kind, group)
-    local key = head .. kind .. tail
-    return group and key .. ':' .. group or key
-  end
+  call.side = side_of(head, tail)
   return operations[args[1]](call)
 end

@@ -20,6 +20,14 @@ local function fault(name, ...)
   return { err = table.concat(words, ' ') }
 end
 
+-- A function that returns side keys, of the two parts that all side keys of a stream have.
+local function side_of(head, tail)
+  return function(kind, name)
+    local key = head .. kind .. tail
+    return name and key .. ':' .. name or key
+  end
+end
+
 -- The present time of the server: unix time in milliseconds, and in microseconds as a string.
 local function now_ms()
   local time = redis.call('TIME')

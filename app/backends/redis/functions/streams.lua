@@ -19,14 +19,6 @@ local KEYS_AT_ONCE = 1000
 
 local CONFIG = { 'max_length', 'max_age_ms', 'idempotency_window_ms', 'idempotency_max' }
 
--- A function that returns side keys, of the two parts that all side keys of a stream have.
-local function side_of(head, tail)
-  return function(kind, name)
-    local key = head .. kind .. tail
-    return name and key .. ':' .. name or key
-  end
-end
-
 do
   -- The side keys that a stream may have, as pairs of a kind and the name of a group or producer.
   local function side_names(call)
@@ -216,7 +208,8 @@ do
   -- Delete the stream. Reply: whether it existed.
   operations.delete_stream = function(call)
     streams.drop_side_keys(call)
-    return redis.call('UNLINK', call.key)
+    local is_stream = redis.call('TYPE', call.key).ok == 'stream'
+    return is_stream and redis.call('UNLINK', call.key) or 0
   end
 
   -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
@@ -226,6 +219,7 @@ do
       return fault('StreamNotFound')
     end
     local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
+    stream_info(target)  -- an error if it is something else
     streams.drop_side_keys(target)
     for _, pair in ipairs(side_names(call)) do
       local kind, name = unpack(pair)
