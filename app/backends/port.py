@@ -35,6 +35,7 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
 from headgate.engine.requests import Request
@@ -168,6 +169,15 @@ class Leases(Protocol):
 
     async def unregister(self, holding: Holding) -> None:
         """Note that a connection has ended, and has released what it held."""
+        ...
+
+    def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        """Release what a connection held, and unregister it, once the servers are there again.
+
+        Args:
+            holding: the consumer that the connection read as.
+            counts: the delivery counts of the entries that it held.
+        """
         ...
 
 

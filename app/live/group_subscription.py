@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,8 +13,9 @@ from headgate.app.auth.principal import Need
 from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready, State
 from headgate.app.live.held import Held
 from headgate.app.live.subscriber import Subscriber
-from headgate.app.live.subscription import BATCH_BYTES_MAX, Credit, Subscription
+from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
 from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import Disconnected
 from headgate.engine.replies import GroupInfo, GroupRead, Outcome, Takeover
 from headgate.engine.requests.deliveries import (
     Ack,
@@ -183,18 +184,35 @@ class GroupSubscription(Subscription):
                     yield change
                 if not read.deliveries and change != _CAUGHT_UP:
                     yield GroupBatch([], [], read.lag, self._spend(0))
-                if gone:  # it would only use up what the consumer may hold
-                    await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
-                if len(self._held) > 2 * self._held_expected:
-                    await self._look_what_is_held()
+                with suppress(Disconnected):
+                    if gone:  # it would only use up what the consumer may hold
+                        await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
+                    if len(self._held) > 2 * self._held_expected:
+                        await self._look_what_is_held()
 
     async def _reads(self) -> AsyncGenerator[GroupRead, None]:
+        """Yield reads, also after the servers were not there for a while.
+
+        They may have delivered something then that did not arrive. So what the consumer holds is
+        read again, and what was sent before is left out.
+        """
+        while True:
+            try:
+                async with aclosing(self._reads_from_start()) as reads:
+                    async for read in reads:
+                        yield read
+            except Disconnected:
+                await asyncio.sleep(RETRY_S)
+
+    async def _reads_from_start(self) -> AsyncGenerator[GroupRead, None]:
         """Yield reads: first of what the consumer holds, page by page, then of what comes."""
+        known = frozenset(self._held.counts)  # was sent before
         after: EntryId | None = MIN_ID
         while after is not None:
             read = await self._read(after, self._beat_ms)
-            if read.deliveries or not read.served:
-                yield read
+            unsent = [each for each in read.deliveries if each.id not in known]
+            if unsent or not read.served:
+                yield read._replace(deliveries=unsent)
             await asyncio.sleep(0)
             after = read.deliveries[-1].id if read.deliveries else None if read.served else after
         wait_ms: int | None = 0

@@ -104,6 +104,7 @@ class Subscriber:
             backend: where it was read.
             held: delivery count of each entry, as it was sent.
         """
+        leases = backend.leases
         try:
             if self.releases and held:
                 await backend.perform(GiveBack(self.stream, self.group, self.consumer, held))
@@ -111,7 +112,10 @@ class Subscriber:
                 await backend.perform(
                     DeleteConsumer(self.stream, self.group, self.consumer, release=True)
                 )
-            if backend.leases is not None and self.releases:
-                await backend.leases.unregister(self._holding)
-        except (NotFound, Unavailable):
-            pass  # the group is gone, and with it all that was pending; or nothing can change
+            if leases is not None and self.releases:
+                await leases.unregister(self._holding)
+        except NotFound:
+            pass  # with the group all that was pending is gone
+        except Unavailable:
+            if leases is not None and self.releases:
+                leases.release_later(self._holding, held)

@@ -17,7 +17,7 @@ from headgate.app.http.streaming import merged
 from headgate.app.live.followed import Ended, Followed, Ready, State, StateName, StreamBatch
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import Draining, StreamError
+from headgate.engine.errors import Disconnected, Draining, StreamError
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, Read, StreamCursor
 
@@ -26,6 +26,10 @@ BATCH_ENTRIES_MAX = 250
 
 BATCH_BYTES_MAX = 2**20
 """Names and values in one batch, but for its first entry."""
+
+
+RETRY_S = 1.0
+"""Before a subscription reads again, after the servers that keep the streams were not there."""
 
 
 class Credit:
@@ -212,18 +216,25 @@ class StreamSubscription(Subscription):
             # Others come between, and one that is cancelled ends here. Those who follow side by
             # side are at the same place meanwhile, so each place is read once for all of them.
             await asyncio.sleep(0)
-            read = await self._read(wait_ms=self._beat_ms if at_end else 0)
+            read = await self._read_on(wait_ms=self._beat_ms if at_end else 0)
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
-        [read] = await self._access.perform(
-            Read(
-                [self._cursor],
-                limit=await self._entries_max(),
-                size_bytes_max=BATCH_BYTES_MAX,
-                wait_ms=wait_ms,
-            )
+        request = Read(
+            [self._cursor],
+            limit=await self._entries_max(),
+            size_bytes_max=BATCH_BYTES_MAX,
+            wait_ms=wait_ms,
         )
+        [read] = await self._access.perform(request)
         return read
+
+    async def _read_on(self, *, wait_ms: int | None) -> StreamRead:
+        """Read; while the servers are not there, the connection stays open."""
+        while True:
+            try:
+                return await self._read(wait_ms=wait_ms)
+            except Disconnected:
+                await asyncio.sleep(RETRY_S)
 
 
 async def _ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Followed, None]:

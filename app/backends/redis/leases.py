@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
@@ -25,9 +26,10 @@ from headgate.app.backends.port import Holding
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.node import Words
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import NotFound, Unavailable
 from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import ListPending, Nack, NackMode
+from headgate.engine.requests.deliveries import GiveBack, ListPending, Nack, NackMode
 from headgate.engine.requests.groups import DeleteConsumer
 
 log = logging.getLogger("headgate")
@@ -61,6 +63,7 @@ class GatewayLeases:
         self._perform = perform
         self._gateway = token_hex(8).encode()
         self._held: Counter[Holding] = Counter()
+        self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
 
     async def register(self, holding: Holding) -> None:
         """Note that a connection reads as a consumer.
@@ -79,11 +82,18 @@ class GatewayLeases:
         Raises:
             Disconnected: the servers are not there.
         """
+        key = self._key(b"holdings", self._gateway)
+        if self._held[holding] <= 1:
+            await self._at(key, (b"HDEL", key, _encode(holding)))
         self._held[holding] -= 1
         if self._held[holding] <= 0:
             del self._held[holding]
-            key = self._key(b"holdings", self._gateway)
-            await self._at(key, (b"HDEL", key, _encode(holding)))
+        else:  # others go on, and one of them may have begun meanwhile
+            await self._at(key, (b"HSET", key, _encode(holding), b"1"))
+
+    def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        """Release what a connection held, and unregister it, once the servers are there again."""
+        self._unreleased.append((holding, counts))
 
     async def run(self) -> None:
         """Renew the lease, and look after those of others, until cancelled."""
@@ -91,6 +101,9 @@ class GatewayLeases:
             try:
                 if await self._renew():
                     await self._register_again()
+                while self._unreleased:
+                    await self._give_back(*self._unreleased[0])
+                    self._unreleased.popleft()
                 await self._release_others()
             except Unavailable:
                 pass  # nobody can read or release anything now
@@ -100,6 +113,15 @@ class GatewayLeases:
         """End the lease: the connections have ended, and hold nothing."""
         if not self._held:
             await self._forget(self._gateway)
+
+    async def _give_back(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        names = holding.stream, holding.group, holding.consumer
+        with suppress(NotFound):  # with the group all that was pending is gone
+            if counts:
+                await self._perform(GiveBack(*names, counts))
+            if holding.is_temporary:
+                await self._perform(DeleteConsumer(*names, release=True))
+        await self.unregister(holding)
 
     async def _renew(self) -> bool:
         """Renew the lease; return whether it is new or was over."""
