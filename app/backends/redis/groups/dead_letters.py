@@ -20,7 +20,7 @@ from headgate.app.backends.redis.faults import Fault, Lost, NotSent, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, Fields
-from headgate.engine.errors import Invalid, InvalidId
+from headgate.engine.errors import Invalid, InvalidId, StreamError
 from headgate.engine.limits import REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
@@ -47,8 +47,11 @@ async def relay(client: Client, stream: bytes) -> None:
 
 
 async def relay_now(client: Client, stream: bytes) -> None:
-    """Relay them before a request is answered, if this is quick; else housekeeping will."""
-    with suppress(Fault, Lost, NotSent, ResponseError, TimeoutError):
+    """Relay them before a request is answered, if this is quick; else housekeeping will.
+
+    A transaction changes nothing after its commands: there it is left to housekeeping, too.
+    """
+    with suppress(Fault, Lost, NotSent, ResponseError, StreamError, TimeoutError):
         async with asyncio.timeout(_RELAY_S_MAX):
             await relay(client, stream)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.groups.dead_letters import relay
+from headgate.app.backends.redis.groups.settling import PERFORMERS
 from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
-from headgate.engine.replies import RedriveOutcome
+from headgate.engine.replies import Outcome, RedriveOutcome
+from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateGroup, GroupStart
@@ -147,3 +152,15 @@ async def test_a_dead_letter_that_came_back_to_its_stream_does_not_circulate(
     await redis.perform(Nack(S, G, [again.id], NackMode.FAIL))
     assert len(await numbers(redis, DEAD)) == 1
     assert await held(redis) == {again.id.ms: None}
+
+
+async def test_a_transaction_leaves_dead_letters_to_others(quiet: RedisBackend) -> None:
+    await governed(quiet, 1)
+    await quiet.perform(take(ANA))
+    giving_back: Request[Any] = Nack(S, G, ids(1), NackMode.FAIL)
+    assert await perform_together(quiet.client, PERFORMERS[Nack], [giving_back]) == [
+        [Outcome.RELEASED]
+    ]
+    assert await side(quiet, b"outbox", "XLEN") == 1
+    await relay(quiet.client, S)
+    assert len(await numbers(quiet, DEAD)) == 1
