@@ -14,6 +14,9 @@ local EXPIRES = { producers = true, keys = true, key_times = true, claims = true
 -- Before the name of a group, in a field of `meta`: the group has side keys.
 local GROUP_MARK = 'group:'
 
+-- How long a new name is kept for housekeeping.
+local RENAMED_KEPT_MS = 86400000
+
 -- Keys removed, or renamed, by one command. Lua has room for about 8,000 arguments.
 local KEYS_AT_ONCE = 1000
 
@@ -213,7 +216,8 @@ do
   end
 
   -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
-  -- the new name. A stream that has the new name is deleted.
+  -- the new name. A stream that has the new name is deleted. If housekeeping may know the old name,
+  -- it finds the new one in `renamed`.
   operations.rename = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
@@ -221,13 +225,18 @@ do
     local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
     stream_info(target)  -- an error if it is something else
     streams.drop_side_keys(target)
+    local is_governed = redis.call('HGET', call.side('meta'), 'max_age_ms') ~= false
     for _, pair in ipairs(side_names(call)) do
       local kind, name = unpack(pair)
       if redis.call('EXISTS', call.side(kind, name)) == 1 then
         redis.call('RENAME', call.side(kind, name), target.side(kind, name))
+        is_governed = is_governed or kind == 'group'
       end
     end
     redis.call('RENAME', call.key, target.key)
+    if is_governed then
+      redis.call('SET', call.side('renamed'), target.key, 'PX', RENAMED_KEPT_MS)
+    end
     return 1
   end
 

@@ -147,6 +147,7 @@ class Housekeeper:
 
     async def _needs(self, stream: bytes) -> bool:
         """Do what is to be done for a stream, and tell whether it needs housekeeping."""
+        await self._follow_name(stream)
         needs = await self._keep_ages(stream)
         try:
             groups = await self._client.call(Effect.READ, b"group_names", stream)
@@ -160,6 +161,15 @@ class Housekeeper:
             await relay(self._client, stream)
             return True
         return needs
+
+    async def _follow_name(self, stream: bytes) -> None:
+        """Put a stream into the index under its new name, if it was renamed."""
+        names = self._client.names
+        renamed = names.of(stream).side(b"renamed")
+        key = await self._client.execute(stream, b"GET", renamed, changes=False)
+        if key is not None:
+            await execute(self._client, b"SADD", names.name(key))
+            await self._client.execute(stream, b"DEL", renamed, changes=True)
 
     async def _keep_ages(self, stream: bytes) -> bool:
         """Remove entries that are too old; tell whether the stream has such a bound."""

@@ -6,7 +6,6 @@ from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
@@ -48,8 +47,7 @@ async def rename_stream(client: Client, request: RenameStream) -> None:
         return
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("renames")
-    async with govern(client, request.to, is_needed=True):
-        await client.call_at(Effect.FREE, b"rename", [source, target], target.head, target.tail)
+    await client.call_at(Effect.FREE, b"rename", [source, target], target.head, target.tail)
 
 
 async def expire_stream(client: Client, request: ExpireStream) -> bool:

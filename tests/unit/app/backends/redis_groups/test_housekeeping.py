@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from redis.crc import key_slot
 
@@ -11,8 +12,11 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.groups.governed import execute
 from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing.table import PERFORMERS
+from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy, PolicyPatch, StreamConfig
 from headgate.engine.entry import MIN_ID
+from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import SumPending
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import (
@@ -118,7 +122,10 @@ async def test_a_stream_that_needs_nothing_leaves_the_index(quiet: RedisBackend)
 async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisBackend) -> None:
     await governed(quiet, GroupPolicy(consumer_ttl_ms=1), 1)
     await quiet.perform(CreateConsumer(S, G, BEN))
-    await quiet.perform(RenameStream(S, b"renamed"))
+    for step in (RenameStream(S, b"between"), RenameStream(b"between", b"renamed")):
+        request: Request[Any] = step  # also in a transaction, which is at one slot
+        rename = PERFORMERS[RenameStream]
+        assert await perform_together(quiet.client, rename, [request]) == [None]
     housekeeper = Housekeeper(quiet.client)
 
     async def is_empty() -> bool:
