@@ -51,7 +51,7 @@ async def pending(redis: RedisBackend, count: int) -> None:
 async def test_a_read_that_finds_nothing_idle_is_cheap(redis: RedisBackend, count: int) -> None:
     await pending(redis, count)
     first = await cost(redis, take(BEN, claim_idle_ms=HOUR_MS))
-    assert first <= 20  # searches for the oldest delivery
+    assert first <= 30  # searches for the oldest delivery, in few steps
     again = await cost(redis, take(BEN, claim_idle_ms=HOUR_MS))
     assert again <= 12
 
