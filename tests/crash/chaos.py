@@ -1,0 +1,259 @@
+"""A writer, two dozen consumers, and an operator who lets gateways fail; what must hold then."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import time
+from asyncio import FIRST_COMPLETED
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.crash.chaos_checker import (
+    FAILING,
+    violations,
+    violations_on_receipt,
+    violations_on_reconnect,
+)
+from tests.crash.consumers import (
+    CLAIM_IDLE_MS,
+    GONE,
+    GROUP,
+    RECEIPTS,
+    RETURNS,
+    Chances,
+    Place,
+    consumers,
+    listeners,
+)
+from tests.crash.gateway import Gateway
+from tests.crash.history import id_of
+from tests.crash.ledger import DeadLetter, Ledger, Left
+from tests.crash.wire import Wire
+
+BATCH_ENTRIES = 100
+BACKLOG_MAX = 1500
+"""A writer that is so many entries ahead waits for the consumers."""
+
+FAILING_SHARE = 0.02
+MAX_DELIVERIES = 4
+DEAD = "orders.dead"
+POLICY = {
+    "claim_idle_ms": CLAIM_IDLE_MS,
+    "max_deliveries": MAX_DELIVERIES,
+    "dead_letter_stream": DEAD,
+    "backoff_ms": [10, 20, 40],
+}
+SETTINGS = {"log_level": "warning", "heartbeat_ms": 200}
+LOOK_S = 0.05
+"""How often an operator looks whether all is done."""
+
+
+class Chaos:
+    """A gateway with its writer, its consumers and an operator who restarts it."""
+
+    def __init__(self, data_dir: Path, rng: random.Random, entry_count: int) -> None:
+        self.ledger = Ledger()
+        self.place = Place()
+        # The same entries for two other groups, whose consumers acknowledge nothing by request.
+        self.receipts = Ledger(appended=self.ledger.appended)
+        self.returns = Ledger(appended=self.ledger.appended)
+        self.consumers = [
+            *consumers(self.place, self.ledger, rng, Chances()),
+            *listeners(self.place, self.receipts, self.returns, rng, Chances()),
+        ]
+        self.endings: Counter[str] = Counter()
+        self.entry_count = entry_count
+        self._restart_count = 4 if entry_count <= 5000 else 12
+        self.data_dir = data_dir
+        self.random = rng
+        self._gateway: Gateway
+
+    async def start(self) -> None:
+        self._gateway = await Gateway.start(self.data_dir, SETTINGS)
+        self.place.url = self._gateway.url
+        self.place.is_up.set()
+
+    async def end(self, kind: str) -> None:
+        self.note_restart()
+        self.place.is_up.clear()
+        self.endings[kind] += 1
+        await finish(self._gateway, kind)
+
+    def note_restart(self) -> None:
+        """Note that connections may end now, and that it is not their clients who end them."""
+        for ledger in (self.ledger, self.receipts, self.returns):
+            ledger.restarts.append(ledger.tick())
+
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Return the answer of a gateway, of the next one if this one is gone."""
+        while True:
+            await self.place.is_up.wait()
+            try:
+                wire = await Wire.open(self.place.url)
+                try:
+                    return await wire.request(method, path, body, headers)
+                finally:
+                    wire.close()
+            except GONE:
+                await asyncio.sleep(0)
+
+    async def write(self) -> None:
+        """Append in batches; one whose answer is lost is sent again under its key."""
+        for start in range(0, self.entry_count, BATCH_ENTRIES):
+            await self.until_read(start - BACKLOG_MAX)
+            values = [self._value(number) for number in range(start, start + BATCH_ENTRIES)]
+            body = [{"fields": {"v": value}} for value in values]
+            key = {"Idempotency-Key": str(start)}
+            answer = await self.ask("POST", "/v1/streams/orders/entries/batch", body, **key)
+            self.ledger.appended.update(zip(map(id_of, answer["ids"]), values, strict=True))
+
+    def _value(self, number: int) -> str:
+        return f"{FAILING} {number}" if self.random.random() < FAILING_SHARE else str(number)
+
+    async def operate(self) -> None:
+        """Restart the gateway as the work goes on, gently and not."""
+        kinds = ["SIGKILL", "SIGTERM"] * (self._restart_count // 2)
+        self.random.shuffle(kinds)
+        for number, kind in enumerate(kinds, 1):
+            await self.until_read(number * self.entry_count // (self._restart_count + 1))
+            await self.end(kind)
+            await self.start()
+
+    async def until_read(self, count: int) -> None:
+        """Return once the group has been given so many entries."""
+        while count > 0 and ((await self.ask("GET", GROUP))["entries_read"] or 0) < count:
+            await asyncio.sleep(LOOK_S)
+
+    async def work(self) -> None:
+        """Return once everything is appended, all restarts are over, and nothing is left to do."""
+        await asyncio.gather(self.write(), self.operate())
+        for name in (GROUP, RECEIPTS, RETURNS):
+            while (group := await self.ask("GET", name))["pending"] or group["lag"] != 0:
+                await asyncio.sleep(LOOK_S)
+
+    async def left(self) -> Left:
+        """Look what is there, now that nobody reads."""
+        group = await self.ask("GET", GROUP)
+        known = await self.ask("GET", f"{GROUP}/consumers")
+        waiters, connections = await self.open_count()
+        return Left(
+            pending_count=group["pending"],
+            lag=group["lag"],
+            waiter_count=waiters,
+            connection_count=connections,
+            temporary_consumers=[
+                consumer["name"]
+                for consumer in known["consumers"]
+                if consumer["name"].startswith("temporary-")
+            ],
+            dead_letters=await self._dead_letters(),
+        )
+
+    async def is_quiet(self) -> bool:
+        """Tell whether no connection is open any more, and no read is blocked."""
+        return await self.open_count() == (0, 0)
+
+    async def open_count(self) -> tuple[int, int]:
+        """Return how many reads are blocked, and how many connections are open."""
+        text = await self.ask("GET", "/metrics")
+        waiters = re.findall(r"^headgate_waiters (\S+)$", text, re.MULTILINE)
+        connections = re.findall(r"^headgate_connections{.*} (\S+)$", text, re.MULTILINE)
+        return int(float(waiters[0])), int(sum(map(float, connections)))
+
+    async def _dead_letters(self) -> list[DeadLetter]:
+        dead_letters: list[DeadLetter] = []
+        after = "0"
+        while True:
+            url = f"/v1/streams/{DEAD}/entries?after={after}&limit=1000"
+            page = await self.ask("GET", url)
+            for entry in page["entries"]:
+                fields = entry["fields"]
+                origin, count = id_of(fields["_id"]), int(fields["_deliveries"])
+                dead_letters.append(DeadLetter(origin, fields["v"], count))
+            if not page["entries"]:
+                return dead_letters
+            after = page["next_after"]
+
+
+async def finish(gateway: Gateway, kind: str) -> None:
+    """End a gateway; it has met no error."""
+    await (gateway.kill() if kind == "SIGKILL" else gateway.stop())
+    errors = [line for line in gateway.log_lines if "ERROR" in line or "CRITICAL" in line]
+    assert not errors, errors
+
+
+def rng_of_test() -> random.Random:
+    """Return what makes the choices of a test; its seed is printed."""
+    seed = int(os.environ.get("HEADGATE_TEST_SEED") or random.randrange(2**32))
+    print(f"HEADGATE_TEST_SEED={seed} makes the same choices")
+    return random.Random(seed)
+
+
+async def work_through(chaos: Chaos, *, within_s: float, leave_s: float) -> Left:
+    """Let everything happen, check that all promises were kept, and return what is left.
+
+    Args:
+        chaos: is started here, and not ended.
+        within_s: how long the work may take.
+        leave_s: how long gateways may take to notice that nobody is there any more.
+    """
+    started = time.perf_counter()
+    await chaos.start()
+    body = {"start": "0", "create_stream": True, "policy": POLICY}
+    await chaos.ask("PUT", GROUP, body)
+    for group in (RECEIPTS, RETURNS):
+        await chaos.ask("PUT", group, {"start": "0"})
+    consuming = [asyncio.create_task(consumer.run()) for consumer in chaos.consumers]
+    working = asyncio.create_task(chaos.work())
+    try:
+        async with asyncio.timeout(within_s):
+            done, _ = await asyncio.wait([working, *consuming], return_when=FIRST_COMPLETED)
+            for ended in done:
+                await ended  # a consumer only ends by failing
+    finally:
+        working.cancel()
+        for task in consuming:
+            task.cancel()
+        await asyncio.gather(working, *consuming, return_exceptions=True)
+    seconds = time.perf_counter() - started
+    with suppress(TimeoutError):  # what is left then is a violation
+        async with asyncio.timeout(leave_s):
+            while not await chaos.is_quiet():
+                await asyncio.sleep(LOOK_S)
+    left = await chaos.left()
+    report(chaos, left, seconds)
+    wrong = [
+        *violations(chaos.ledger, left, max_deliveries=MAX_DELIVERIES),
+        *violations_on_receipt(chaos.receipts),
+        *violations_on_reconnect(chaos.returns),
+    ]
+    assert not wrong, "\n".join(wrong)
+    return left
+
+
+def report(chaos: Chaos, left: Left, seconds: float) -> None:
+    ledger = chaos.ledger
+    happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
+    outcomes = Counter(what for settling in ledger.settlings for what in settling.outcomes.values())
+    lost = sum(settling.answered_at is None for settling in ledger.settlings)
+    print(
+        f"{len(ledger.appended)} entries, {len(ledger.deliveries)} deliveries, "
+        f"{len(left.dead_letters)} dead letters, {seconds:.0f} s\n"
+        f"restarts: {dict(chaos.endings)}; consumers: {dict(happened)}\n"
+        f"outcomes: {dict(outcomes)}, {lost} answers lost"
+    )
+
+
+def is_chaos(chaos: Chaos) -> bool:
+    """Tell whether there was something to survive."""
+    happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
+    return (
+        len(chaos.ledger.appended) == chaos.entry_count
+        and happened["killed"] + happened["killed_in_ack"] + happened["killed_waiting"] > 10
+        and happened["stalled"] > 0
+    )

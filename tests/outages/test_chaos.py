@@ -1,0 +1,58 @@
+"""Two dozen consumers at three gateways over a cluster, while servers and gateways fail.
+
+HEADGATE_TEST_ROUNDS says how often each failure happens; without it the test does not run.
+HEADGATE_TEST_ENTRIES says how many entries are appended meanwhile, HEADGATE_TEST_SEED with which
+choices; what happens at the same time as what is up to the machine all the same.
+
+Changes wait for the disks of a primary and of its replica, so nothing that was answered may be
+lost: the rules are those of one gateway over its own journal (`tests/crash/chaos_checker.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local_cluster.keeper import Keeper
+from tests.crash.chaos import is_chaos, rng_of_test, work_through
+from tests.crash.gateway import Gateway
+from tests.outages.chaos import ClusterChaos
+from tests.servers.failures import FailingCluster
+from tests.servers.programs import valkey_server
+
+ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "0"))
+ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
+LEAVE_S = 30.0
+"""How long the gateways may take to notice that nobody is there, also the lease of a dead one."""
+
+
+@pytest.fixture
+def cluster_of_its_own(keeper: Keeper, tmp_path: Path) -> Iterator[FailingCluster]:
+    # Each change waits until it is on the disks, which takes a second with `everysec`.
+    options = {"cluster-node-timeout": 1500, "appendfsync": "always"}
+    cluster = FailingCluster(valkey_server(), tmp_path / "cluster", keeper, options=options)
+    cluster.start()
+    cluster.form()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(autouse=True)
+async def no_gateway_left() -> AsyncIterator[None]:
+    yield
+    for gateway in list(Gateway.running):
+        print(*(line for line in gateway.log_lines if '"level": "INFO"' not in line), sep="\n")
+        await gateway.kill()
+
+
+@pytest.mark.skipif(not ROUNDS, reason="HEADGATE_TEST_ROUNDS is not set")
+async def test_every_entry_is_settled_once_whatever_fails(
+    cluster_of_its_own: FailingCluster, tmp_path: Path
+) -> None:
+    chaos = ClusterChaos(tmp_path, rng_of_test(), ENTRIES, cluster_of_its_own, rounds=ROUNDS)
+    await work_through(chaos, within_s=60 + 60 * ROUNDS + ENTRIES / 50, leave_s=LEAVE_S)
+    assert is_chaos(chaos)
+    await chaos.end("SIGTERM")
