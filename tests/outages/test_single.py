@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from deploy.local_cluster.keeper import Keeper
-from deploy.local_cluster.server import Server
+from deploy.local_cluster.server import DURABLE, Server
+from deploy.local_cluster.waiting import until
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.engine.entry import Draft
 from headgate.engine.requests.entries import Add
 from tests.bench.servers import cpu_s
@@ -30,27 +33,34 @@ LOOK_S = 0.1
 def server(keeper: Keeper, tmp_path: Path) -> Iterator[Server]:
     """Return a Valkey that does not run yet, and that takes 50 ms to load each key."""
     slowly = {"key-load-delay": 50_000, "loading-process-events-interval-bytes": 1024}
-    plain = {"save": "", "rdbcompression": "no"}
-    server = Server(valkey_server(), tmp_path / "server", keeper, options={**slowly, **plain})
+    options = {**DURABLE, "appendfsync": "always", "rdbcompression": "no", **slowly}
+    server = Server(valkey_server(), tmp_path / "server", keeper, options=options)
     yield server
     server.kill()
 
 
 async def test_a_server_that_loads_its_data_is_waited_for(server: Server, running: Running) -> None:
     server.start()
-    async with running(server.url) as backend:
+    # What is sent behind changes is refused as well, and that must not end the gateway.
+    async with running(server.url, DurabilityLevel.FSYNC) as backend:
         appender = Appender(backend, S)
         assert await appender.append()
         for number in range(20):
             large = Draft(None, (b"v", bytes(2000)))
             await backend.perform(Add(b"stream-%d" % number, [large]))
-        server.run("SAVE")
+        server.run("BGREWRITEAOF")
+        await asyncio.to_thread(until, partial(is_rewritten, server), 20, "the file is rewritten")
         server.kill()
         server.start()
         assert server.info("persistence")["loading"]
         assert not await appender.append()
         await until_served(backend, S)
         assert (await appender.kept())[:-1] == appender.answered
+
+
+def is_rewritten(server: Server) -> bool:
+    info = server.info("persistence")
+    return not info["aof_rewrite_in_progress"] and not info["aof_rewrite_scheduled"]
 
 
 async def test_a_primary_that_is_a_replica_now_is_not_written_to(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from redis.exceptions import ResponseError
-
 
 class DurabilityLevel(StrEnum):
     """How safe a change is when its request is answered."""
@@ -29,7 +27,7 @@ class Durability(NamedTuple):
         Args:
             reply: the reply to `wait`.
         """
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Exception):  # not all are `ResponseError`: LOADING is none
             return str(reply)
         counts = reply if isinstance(reply, list) else [reply]
         if all(count >= needed for count, needed in zip(counts, self.counts, strict=True)):
