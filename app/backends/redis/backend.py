@@ -25,7 +25,7 @@ from headgate.app.backends.redis.waiting.reads import StreamReaders
 from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.app.redis_syntax.words import Bounds
-from headgate.engine.errors import Unavailable
+from headgate.engine.errors import Disconnected, Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import (
@@ -112,7 +112,8 @@ class RedisBackend:
     @property
     def refusal(self) -> str | None:
         """Return why requests are refused for now, or None."""
-        return self.client.refusal
+        obstacle = self.client.obstacle
+        return None if obstacle is None else str(Disconnected(obstacle))
 
     def memory_bytes(self) -> Mapping[str, int]:
         """Return nothing: the streams are not in the memory of this process."""

@@ -106,7 +106,7 @@ class Client:
         self._is_stale.set()
         self._uses_scripts = False  # functions are not allowed
         self._tasks: asyncio.TaskGroup | None = None
-        self.refusal: str | None = "the servers are not connected yet"
+        self.obstacle: str | None = "they are not connected yet"  # why nothing can be asked
         self.on_topology: Callable[[Sequence[Address]], None] = _ignore
         self.send: Send = self._attempt
 
@@ -319,7 +319,7 @@ class Client:
             async with asyncio.timeout(self.options.patience_ms / 1000):
                 await self._is_known.wait()
         except TimeoutError:
-            raise NotSent(self.refusal or "the servers are not known") from None
+            raise NotSent(self.obstacle or "they are not known") from None
 
     async def _load(self, node: Node) -> None:
         """Load our functions into a server; where they are not allowed, load them as scripts."""
@@ -376,17 +376,16 @@ class Client:
         is_other = set(primaries) != set(self._topology.primaries)
         self._topology = topology
         self._is_known.set()
-        if self.refusal is not None:
+        if self.obstacle is not None:
             log.info("the servers are connected", extra={"servers": str(options.servers)})
-        self.refusal = None
+        self.obstacle = None
         if is_other:
             self.on_topology(primaries)
 
     def _refuse(self, why: str) -> None:
-        refusal = f"the servers are not there: {why}"
-        if self.refusal != refusal:
+        if self.obstacle != why:
             log.warning("the servers are not there", extra={"why": why})
-        self.refusal = refusal
+        self.obstacle = why
 
     async def _prepare(self, address: Address) -> None:
         """Find out, once, what the servers can, and how to wait until a change is durable.
