@@ -69,6 +69,7 @@ class ClientOptions(NamedTuple):
     connect_ms_max: int = 1_000  # how long it may take to connect
     patience_ms: int = 1_000  # for how long a command is sent again that was not carried out
     keyspace: KeyspaceBounds = KeyspaceBounds()  # how much there may be
+    lease_ms: int = 10_000  # when other gateways take this one for dead
     waiters_max: int = WAITERS_MAX  # reads blocked in this gateway at the same time
 
 
@@ -257,9 +258,7 @@ class Client:
         reasons, EXEC carried out none of them.
         """
         loop = asyncio.get_running_loop()
-        over_s: float | None = (
-            None  # the patience begins with the first obstacle: its answer may come late
-        )
+        over_s: float | None = None  # the patience begins with the first obstacle
         node = await self._node(slot, changes=changes)
         asking: tuple[Words, ...] = ()
         redirects = 0
@@ -275,7 +274,7 @@ class Client:
             asking = ()
             if isinstance(obstacle, AskError | MovedError) and redirects < _REDIRECTS_MAX:
                 redirects += 1
-                node = self._open(Address(obstacle.host, obstacle.port)).changes
+                node = self._open(self._redirected(slot, obstacle)).changes
                 if isinstance(obstacle, AskError):
                     asking = _ASKING
                 else:
@@ -286,6 +285,11 @@ class Client:
                 self._is_stale.set()
                 await asyncio.sleep(_PAUSE_S)
                 node = await self._node(slot, changes=changes)
+
+    def _redirected(self, slot: int, redirect: AskError | MovedError) -> Address:
+        """Return where a redirect leads; a server that does not know its own name leaves it out."""
+        here = self._topology.of_slot(slot)
+        return Address(redirect.host or ("" if here is None else here.host), redirect.port)
 
     async def _outcomes(self, node: Node, commands: Sequence[Words], *, changes: bool) -> list[Any]:
         """Send commands, and return the replies; what can be repeated is an error in their place.

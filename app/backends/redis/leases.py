@@ -34,11 +34,8 @@ from headgate.engine.requests.groups import DeleteConsumer
 
 log = logging.getLogger("headgate")
 
-_LEASE_MS = 10_000
-_RENEWAL_S = 3.0
-
-_ENDING_MS = 60_000
-"""How long a gateway may take to release the holdings of another one."""
+_RENEWALS = 3
+"""How often a lease is renewed in the time after which it would be over."""
 
 _PAGE = 1_000
 """Pending entries that are released at once."""
@@ -61,6 +58,7 @@ class GatewayLeases:
         """
         self._client = client
         self._perform = perform
+        self._lease_ms = client.options.lease_ms
         self._gateway = token_hex(8).encode()
         self._held: Counter[Holding] = Counter()
         self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
@@ -82,13 +80,13 @@ class GatewayLeases:
         Raises:
             Disconnected: the servers are not there.
         """
-        key = self._key(b"holdings", self._gateway)
-        if self._held[holding] <= 1:
+        key, is_last = self._key(b"holdings", self._gateway), self._held[holding] <= 1
+        if is_last:
             await self._at(key, (b"HDEL", key, _encode(holding)))
         self._held[holding] -= 1
         if self._held[holding] <= 0:
             del self._held[holding]
-        else:  # others go on, and one of them may have begun meanwhile
+        elif is_last:  # another connection has begun meanwhile
             await self._at(key, (b"HSET", key, _encode(holding), b"1"))
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
@@ -107,7 +105,7 @@ class GatewayLeases:
                 await self._release_others()
             except Unavailable:
                 pass  # nobody can read or release anything now
-            await asyncio.sleep(_RENEWAL_S)
+            await asyncio.sleep(self._lease_ms / 1000 / _RENEWALS)
 
     async def close(self) -> None:
         """End the lease: the connections have ended, and hold nothing."""
@@ -126,7 +124,7 @@ class GatewayLeases:
     async def _renew(self) -> bool:
         """Renew the lease; return whether it is new or was over."""
         members, lease = self._index(b"gateways"), self._key(b"lease", self._gateway)
-        [before] = await self._at(lease, (b"SET", lease, b"1", b"PX", _LEASE_MS, b"GET"))
+        [before] = await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms, b"GET"))
         await self._at(members, (b"SADD", members, self._gateway))  # a member has a lease
         return before is None
 
@@ -144,10 +142,12 @@ class GatewayLeases:
             if gateway == self._gateway or (await self._at(lease, (b"EXISTS", lease)))[0]:
                 continue
             ending = self._key(b"ending", gateway)
-            [is_ours] = await self._at(
-                ending, (b"SET", ending, self._gateway, b"NX", b"PX", _ENDING_MS)
+            [is_first, releasing] = await self._at(
+                ending,
+                (b"SET", ending, self._gateway, b"NX", b"PX", self._lease_ms),
+                (b"GET", ending),
             )
-            if is_ours:
+            if is_first or releasing == self._gateway:  # else another gateway does it
                 await self._release_all(gateway)
 
     async def _release_all(self, gateway: bytes) -> None:
@@ -169,9 +169,6 @@ class GatewayLeases:
         """
         names = holding.stream, holding.group
         try:
-            if holding.is_temporary:
-                await self._perform(DeleteConsumer(*names, holding.consumer, release=True))
-                return
             while pending := await self._perform(
                 ListPending(*names, limit=_PAGE, consumer=holding.consumer)
             ):
@@ -186,6 +183,8 @@ class GatewayLeases:
                         by_policy=False,
                     )
                 )
+            if holding.is_temporary:
+                await self._perform(DeleteConsumer(*names, holding.consumer, release=True))
         except NotFound:
             pass  # with the group all that was pending is gone
 

@@ -27,7 +27,6 @@ from headgate.app.backends.redis.keys import KeyNames
 from headgate.engine.errors import (
     AnswerLost,
     Draining,
-    StreamError,
     TooManyWaiters,
     Unavailable,
 )
@@ -224,7 +223,7 @@ class WaitQueues:
         timer = None if wait_ms is None else loop.call_later(wait_ms / 1000, read.expire)
         try:
             return await read.served
-        except StreamError:
+        except Exception:
             read.forget_error()
             raise
         finally:
@@ -241,7 +240,7 @@ class WaitQueues:
             self.signal(key)
             queue = self._queues.get(key)
             if queue is not None and queue.serving is not None:
-                await asyncio.shield(queue.serving)
+                await asyncio.wait({queue.serving})  # however that ends
 
     # What happened
 
@@ -373,8 +372,8 @@ class WaitQueues:
                 return
             together = min(2 * together, _TOGETHER_MAX)
 
-    def _answer(self, read: QueuedRead[T], outcome: T | StreamError) -> None:
-        if not isinstance(outcome, StreamError):
+    def _answer(self, read: QueuedRead[T], outcome: T | Exception) -> None:
+        if not isinstance(outcome, Exception):
             read.give(outcome)
         elif not read.served.done():
             read.served.set_exception(outcome)
@@ -437,7 +436,7 @@ class WaitQueues:
         queue.due = loop.call_at(at_s, self.signal, key)
 
 
-async def _outcome(read: QueuedRead[T]) -> T | StreamError | None:
+async def _outcome(read: QueuedRead[T]) -> T | Exception | None:
     """Run a read again; return what it got, or its error, or None if it goes on waiting.
 
     A read goes on waiting while the servers are not there. But it does not if entries may have been
@@ -449,5 +448,5 @@ async def _outcome(read: QueuedRead[T]) -> T | StreamError | None:
         return error.with_traceback(None) if read.consumer else None
     except Unavailable:
         return None
-    except StreamError as error:
+    except Exception as error:  # noqa: BLE001  its reply, e.g. the group is gone
         return error.with_traceback(None)

@@ -37,15 +37,18 @@ async def quiet(server: Server, tmp_path: Path) -> AsyncIterator[RedisBackend]:
     await asyncio.wait({running})
 
 
-def made(server: Server, place: Path) -> RedisBackend:
+def made(server: Server, place: Path, lease_ms: int = 10_000) -> RedisBackend:
     """Return a backend over a server. Backends of one place have the same keys."""
-    return RedisBackend(ClientOptions(read_url(server.url), prefix=f"{place}:".encode()))
+    prefix = f"{place}:".encode()
+    return RedisBackend(ClientOptions(read_url(server.url), prefix, lease_ms=lease_ms))
 
 
 @asynccontextmanager
-async def running(server: Server, place: Path) -> AsyncIterator[RedisBackend]:
+async def running(
+    server: Server, place: Path, lease_ms: int = 10_000
+) -> AsyncIterator[RedisBackend]:
     """Run a backend over a server."""
-    backend = made(server, place)
+    backend = made(server, place, lease_ms)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(backend.run())
         try:
