@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from redis.asyncio import Connection, SSLConnection
+from redis.asyncio import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
@@ -76,8 +77,7 @@ class Servers(NamedTuple):
     login: ServerLogin = ServerLogin()
     service: str = ""  # the name that the sentinels have for the servers
     database: int = 0
-    uses_tls: bool = False
-    tls: Tls = Tls()
+    context: ssl.SSLContext | None = None  # None: without TLS
 
     def __str__(self) -> str:
         """Return what a log or a problem may say."""
@@ -105,14 +105,18 @@ class Servers(NamedTuple):
             "retry": Retry(NoBackoff(), 0),
             "driver_info": _LIBRARY,
         }
-        if not self.uses_tls:
-            return Connection(**options)
-        return SSLConnection(
-            **options,
-            ssl_ca_certs=_text(self.tls.ca_file),
-            ssl_certfile=_text(self.tls.cert_file),
-            ssl_keyfile=_text(self.tls.key_file),
-        )
+        return Connection(**options) if self.context is None else _Tls(self.context, **options)
+
+
+class _Tls(Connection):
+    """A connection over TLS. All share one context: redis-py reads all files for each."""
+
+    def __init__(self, context: ssl.SSLContext, **options: Any) -> None:
+        super().__init__(**options)
+        self._context = context
+
+    def _connection_arguments(self) -> dict[str, Any]:
+        return {**super()._connection_arguments(), "ssl": self._context}
 
 
 def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> Servers:  # noqa: B008 they are values
@@ -144,7 +148,8 @@ def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> 
     if arrangement is Arrangement.SINGLE and len(addresses) > 1:
         raise ValueError("should name one server; `redis+cluster://` names several")
     service, database = _path(parts, arrangement)
-    return Servers(arrangement, addresses, _login(user, login), service, database, uses_tls, tls)
+    context = _context(tls) if uses_tls else None
+    return Servers(arrangement, addresses, _login(user, login), service, database, context)
 
 
 def _address(host: str, port: int) -> Address:
@@ -178,5 +183,12 @@ def _path(parts: SplitResult, arrangement: Arrangement) -> tuple[str, int]:
     return service, int(words[0]) if words else 0
 
 
-def _text(file: Path | None) -> str | None:
-    return None if file is None else str(file)
+def _context(tls: Tls) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.cert_file is not None:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
+    except OSError as error:
+        files = ", ".join(str(file) for file in tls if file is not None)
+        raise ValueError(f"cannot use {files} for TLS: {error}") from None
+    return context
