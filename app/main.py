@@ -57,7 +57,7 @@ from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.sockets import Sockets, sockets_max_of
-from headgate.app.wire.schemas.limits import Limits
+from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.clock import Clock
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
@@ -234,11 +234,13 @@ def _gateway(settings: Settings, backend: Backend, credentials: Credentials) -> 
     metrics.watch_memory(backend.memory_bytes, bounds.size_bytes_max or 0)
     limits = Limits(
         **settings.model_dump(
-            include=set(Limits.model_fields) - {"memory_bytes_max", "sockets_max", "abilities"}
+            include=set(Limits.model_fields).intersection(ChosenLimits.model_fields)
+            - {"memory_bytes_max", "sockets_max"}
         ),
         memory_bytes_max=bounds.size_bytes_max or 0,
         sockets_max=sockets_max_of(settings.sockets_max),
         abilities=sorted(backend.abilities),
+        durable=backend.durable,
     )
     sockets = Sockets(
         limits.sockets_max,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headgate.app.backends.port import Ability, ClaimFeed, Leases
+from headgate.app.backends.port import Ability, ClaimFeed, Durable, Leases
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.engine import Engine
@@ -32,6 +32,12 @@ RECORDS_KEPT = 1000
 
 _ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
 
+_DURABLE = {
+    FsyncPolicy.ALWAYS: Durable.DISK,
+    FsyncPolicy.EVERYSEC: Durable.EVERYSEC,
+    FsyncPolicy.NO: Durable.NOTHING,
+}
+
 
 class EmbeddedOptions(NamedTuple):
     """How the engine is opened, and its bounds."""
@@ -49,14 +55,21 @@ class EmbeddedOptions(NamedTuple):
 class EmbeddedBackend:
     """The engine in this process. It has every ability; it has a journal only if it has a disk."""
 
-    def __init__(self, engine: Engine, reply: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
+    def __init__(
+        self,
+        engine: Engine,
+        reply: Bounds = Bounds(),  # noqa: B008 it is a value
+        durable: Durable = Durable.NOTHING,
+    ) -> None:
         """Wrap an engine as a backend.
 
         Args:
             engine: keeps the streams.
             reply: the bounds of one reply to a Redis command.
+            durable: what the journal of the engine waits for, if it has one.
         """
         self.engine = engine
+        self.durable = durable
         self.perform = engine.perform
         self.claim_feed: ClaimFeed | None = engine
         self.commands: CommandRunner | None = CommandRunner(engine, reply)
@@ -148,7 +161,8 @@ def open_embedded(
         memory=options.memory,
         bounds=options.keyspace,
     )
-    return EmbeddedBackend(engine, options.reply)
+    durable = Durable.NOTHING if options.data_dir is None else _DURABLE[options.fsync]
+    return EmbeddedBackend(engine, options.reply, durable)
 
 
 def open_snapshot(

@@ -8,8 +8,8 @@ A backend performs requests (`engine.requests`). Every backend promises:
 - **Ordered.** The entries of a stream have one order, the order of their ids. Every reader sees
   this order.
 - **Durable.** A request returns or raises only when everything that it changed and everything that
-  it saw is durable. This holds for errors too, because an error also tells something about the
-  state.
+  it saw is as durable as `durable` says. Servers promise this of changes only. It holds for errors
+  too, because an error also tells something about the state.
 - **Fair.** Blocked readers are served in order of arrival. Among the readers of a group, the reader
   that waited first is served first.
 - **Cancellable.** A blocked read that is cancelled leaves nothing behind. Entries that were
@@ -53,12 +53,26 @@ class Ability(StrEnum):
     JOURNAL = "journal"  # a journal on this machine's disk, with a status
 
 
+class Durable(StrEnum):
+    """What an answer to a change has waited for."""
+
+    NOTHING = "nothing"  # the change is in memory; servers keep it as they are set to
+    EVERYSEC = "everysec"  # it is written, and forced to disk within a second
+    DISK = "disk"  # it is on the disk
+    REPLICA = "replica"  # it is on the disks of a primary and of a replica
+
+
 class Backend(Protocol):
     """A store of streams, their groups, and the deliveries to consumers."""
 
     @property
     def abilities(self) -> frozenset[Ability]:
         """Return what this backend can do beyond the requests that every backend performs."""
+        ...
+
+    @property
+    def durable(self) -> Durable:
+        """Return what an answer to a change has waited for."""
         ...
 
     async def perform(self, request: Request[T]) -> T:

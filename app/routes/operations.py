@@ -49,8 +49,9 @@ async def readyz(request: Request) -> Health:
         raise Draining
     if backend.refusal is not None:
         raise Unavailable(backend.refusal)
+    health = Health(status="ok", durable=backend.durable)
     warnings = list(gateway_of(request).credentials.warnings())
-    return Health(status="ok", warnings=warnings) if warnings else Health(status="ok")
+    return health.model_copy(update={"warnings": warnings}) if warnings else health
 
 
 @router.get(

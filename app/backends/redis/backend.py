@@ -11,9 +11,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from headgate.app.backends.port import Ability, ClaimFeed, Commands, Journaled, Leases
+from headgate.app.backends.port import Ability, ClaimFeed, Commands, Durable, Journaled, Leases
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.commands import commands_of
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
@@ -44,6 +45,12 @@ from headgate.engine.requests.groups import DeleteConsumer
 T = TypeVar("T")
 
 _ABILITIES = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+
+_DURABLE = {
+    DurabilityLevel.NONE: Durable.NOTHING,
+    DurabilityLevel.FSYNC: Durable.DISK,
+    DurabilityLevel.REPLICA: Durable.REPLICA,
+}
 
 _FREEING = (Ack, AckAndDelete, AckThrough, Autoclaim, Claim, Delete, DeleteConsumer, GiveBack, Nack)
 """Requests after which a consumer may hold less, and so may get more."""
@@ -76,6 +83,7 @@ class RedisBackend:
         self._group_reads = GroupReaders(client, queues)
         reads = StreamReaders(client, queues)
         self.abilities = _ABILITIES
+        self.durable = _DURABLE[options.durability]
         self.claim_feed: ClaimFeed | None = self._claims
         self.leases: Leases | None = self._leases
         self.commands: Commands | None = commands_of(self, reply)

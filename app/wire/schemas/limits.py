@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headgate.app.backends.port import Ability
+from headgate.app.backends.port import Ability, Durable
 from headgate.engine.limits import (
     CONSUMERS_MAX,
     GROUPS_MAX,
@@ -141,4 +141,8 @@ class Limits(ChosenLimits):
     abilities: list[Ability] = Field(
         description="What the backend can beyond what every backend can. An operation that needs "
         "an ability that is missing answers 501 `not_supported`.",
+    )
+    durable: Durable = Field(
+        description="What an answer to a change has waited for: `nothing` but memory, the disk "
+        "within a second (`everysec`), the `disk`, or also the disk of a `replica`.",
     )

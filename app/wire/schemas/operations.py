@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field
 
+from headgate.app.backends.port import Durable
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
 
 
@@ -13,6 +14,9 @@ class Health(BaseModel):
     status: Literal["ok"]
     warnings: list[str] | None = Field(
         None, description="What an operator should look at; the log says more."
+    )
+    durable: Durable | None = Field(
+        None, description="What an answer to a change has waited for; told by `/readyz`."
     )
 
 

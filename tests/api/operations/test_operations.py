@@ -32,7 +32,8 @@ async def test_a_load_balancer_may_ask_by_head(shared: Live, path: str) -> None:
 async def test_a_running_gateway_is_alive_and_ready(shared: Live, path: str) -> None:
     answer = await shared.http.get(path)
 
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    promise = {"durable": "disk"} if path == "/readyz" else {}
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", **promise})
 
 
 async def test_the_limits_are_those_of_the_settings() -> None:
@@ -41,6 +42,7 @@ async def test_the_limits_are_those_of_the_settings() -> None:
         limits = (await live.http.get("/v1/limits")).json()
 
     assert {name: limits.pop(name) for name in chosen} == chosen
+    assert limits.pop("durable") == "nothing"
     assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "policies"]
     defaults, others = Settings(), limits
     assert others == {name: getattr(defaults, name) for name in others}
