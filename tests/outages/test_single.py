@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Sized
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import pytest
 from deploy.local_cluster.keeper import Keeper
 from deploy.local_cluster.server import DURABLE, Server
 from deploy.local_cluster.waiting import until
+from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.engine.entry import Draft
 from headgate.engine.requests.entries import Add
 from tests.bench.servers import cpu_s
+from tests.contract.calls import ANA, blocked, entry_id, filled, got, read_after, take
 from tests.crash.gateway import Gateway
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
@@ -45,17 +47,45 @@ async def test_a_server_that_loads_its_data_is_waited_for(server: Server, runnin
     async with running(server.url, DurabilityLevel.FSYNC) as backend:
         appender = Appender(backend, S)
         assert await appender.append()
-        for number in range(20):
-            large = Draft(None, (b"v", bytes(2000)))
-            await backend.perform(Add(b"stream-%d" % number, [large]))
-        server.run("BGREWRITEAOF")
-        await asyncio.to_thread(until, partial(is_rewritten, server), 20, "the file is rewritten")
+        await make_slow_to_load(server, backend, 20)
         server.kill()
         server.start()
         assert server.info("persistence")["loading"]
         assert not await appender.append()
         await until_served(backend, S)
         assert (await appender.kept())[:-1] == appender.answered
+
+
+async def test_reads_that_block_go_on_when_the_server_has_loaded_its_data(
+    server: Server, running: Running
+) -> None:
+    server.start()
+    async with running(server.url) as backend:
+        await filled(backend, 1)
+        assert await got(backend, take(ANA)) == [1]
+        await make_slow_to_load(server, backend, 40)
+        tasks = await blocked(
+            backend, read_after(backend, entry_id(1), None), got(backend, take(ANA), None)
+        )
+        server.kill()
+        server.start()
+        assert server.info("persistence")["loading"]
+        async with asyncio.timeout(20):
+            await until_served(backend, S)
+            assert await asyncio.gather(*map(size, tasks)) == [1, 1]
+
+
+async def size(reading: Awaitable[Sized]) -> int:
+    return len(await reading)
+
+
+async def make_slow_to_load(server: Server, backend: Backend, key_count: int) -> None:
+    """Let a server have so many keys, in a file of which it loads them one by one."""
+    for number in range(key_count):
+        large = Draft(None, (b"v", bytes(2000)))
+        await backend.perform(Add(b"stream-%d" % number, [large]))
+    server.run("BGREWRITEAOF")
+    await asyncio.to_thread(until, partial(is_rewritten, server), 20, "the file is rewritten")
 
 
 def is_rewritten(server: Server) -> bool:

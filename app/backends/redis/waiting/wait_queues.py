@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from itertools import chain, count, islice
 from typing import Any, TypeVar
 
+from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.engine.errors import (
     AnswerLost,
@@ -58,7 +59,7 @@ group that another client destroys sends none."""
 class QueuedRead(BlockedRead[T]):
     """A blocked read that is run again by asking a server."""
 
-    __slots__ = ("attempt", "give_back", "request")
+    __slots__ = ("_is_expired", "_is_running", "_run", "give_back", "request")
 
     def __init__(
         self,
@@ -82,8 +83,33 @@ class QueuedRead(BlockedRead[T]):
         """
         super().__init__(queues, claim_idle_ms=claim_idle_ms, consumer=consumer)
         self.request = request
-        self.attempt = attempt
         self.give_back = give_back
+        self._run = attempt
+        self._is_running = False
+        self._is_expired = False  # the wait time ended while the read was run
+
+    async def attempt(self) -> T | None:
+        """Run the whole read again; return None if there is still nothing."""
+        self._is_running = True
+        try:
+            return await self._run()
+        finally:
+            self._is_running = False
+
+    def expire(self) -> None:
+        """End the wait without a reply. A read that is being run gets what that brings.
+
+        The servers may have delivered entries to it that need no acknowledgement: these could not
+        be given back.
+        """
+        self._is_expired = True
+        if not self._is_running:
+            super().expire()
+
+    def go_on(self) -> None:
+        """Wait on, as there was nothing; a read whose wait time is over ends."""
+        if self._is_expired:
+            super().expire()
 
     def give(self, reply: T) -> None:
         """Answer the read, or give back what was read if nobody waits for it any more."""
@@ -343,6 +369,7 @@ class WaitQueues:
     async def _serve_alike(self, reads: Sequence[QueuedRead[Any]]) -> None:
         outcome = await _outcome(reads[0])
         if outcome is None:
+            reads[0].go_on()
             return
         for at, read in enumerate(reads, 1):
             self._answer(read, outcome)
@@ -364,6 +391,7 @@ class WaitQueues:
                 if outcome is not None:
                     self._answer(read, outcome)
                 else:
+                    read.go_on()
                     self._place(read)
             if not full and any(
                 outcome is None and not read.full
@@ -446,7 +474,7 @@ async def _outcome(read: QueuedRead[T]) -> T | Exception | None:
         return await read.attempt()
     except AnswerLost as error:
         return error.with_traceback(None) if read.consumer else None
-    except Unavailable:
+    except (Unavailable, NotSent, Lost):
         return None
     except Exception as error:  # noqa: BLE001  its reply, e.g. the group is gone
         return error.with_traceback(None)

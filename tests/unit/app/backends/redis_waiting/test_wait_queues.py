@@ -1,0 +1,49 @@
+"""Wait queues: reads that are run again while their wait time ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from headgate.app.backends.redis.keys import KeyNames
+from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
+from headgate.engine.loop.wait_queue import QueueKey
+
+KEY = QueueKey(b"orders", b"billing")
+
+
+@pytest.fixture
+async def queues() -> AsyncIterator[WaitQueues]:
+    queues = WaitQueues(KeyNames(b"headgate:"), 10, lambda: True)
+    serving = asyncio.create_task(queues.run())
+    await asyncio.sleep(0)
+    yield queues
+    serving.cancel()
+    await asyncio.wait({serving})
+
+
+@pytest.mark.parametrize("brought", [None, [1, 2]])
+async def test_what_a_read_brings_as_its_time_ends_is_its_reply(
+    queues: WaitQueues, brought: list[int] | None
+) -> None:
+    returned: list[list[int] | None] = []
+    has_begun, is_over = asyncio.Event(), asyncio.Event()
+
+    async def attempt() -> list[int] | None:
+        has_begun.set()
+        await is_over.wait()
+        return brought
+
+    read: QueuedRead[list[int] | None] = QueuedRead([KEY], None, attempt, returned.append)
+    with queues.watching([KEY]) as watch:
+        waiting = asyncio.create_task(queues.block(read, None, watch))
+        await asyncio.sleep(0)
+        queues.signal(KEY)
+        await has_begun.wait()
+        read.expire()
+        is_over.set()
+        assert await waiting == brought
+    assert returned == []  # the servers might not be able to take it back
+    assert len(queues) == 0
