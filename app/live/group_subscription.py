@@ -211,6 +211,7 @@ class GroupSubscription(Subscription):
         while after is not None:
             read = await self._read(after, self._beat_ms)
             unsent = [each for each in read.deliveries if each.id not in known]
+            self._held.count(each for each in read.deliveries if each.id in known)
             if unsent or not read.served:
                 yield read._replace(deliveries=unsent)
             await asyncio.sleep(0)

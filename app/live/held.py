@@ -23,6 +23,12 @@ class Held:
         """Add entries that are sent now."""
         self.counts.update({delivery.id: delivery.delivery_count for delivery in deliveries})
 
+    def count(self, deliveries: Iterable[Delivery]) -> None:
+        """Note the delivery counts of what was delivered once more, and is not sent again."""
+        for delivery in deliveries:
+            if delivery.id in self.counts:
+                self.counts[delivery.id] = delivery.delivery_count
+
     def up_to(self, entry_id: EntryId) -> list[EntryId]:
         """Return what is held up to an id."""
         return [held_id for held_id in self.counts if held_id <= entry_id]

@@ -7,9 +7,12 @@ import asyncio
 import pytest
 
 from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.engine.entry import Draft
+from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import Unavailable
+from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from tests.contract.calls import ANA, G, got, take
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
 from tests.servers.failures import FailingCluster, SlotMove, flush
@@ -48,6 +51,21 @@ async def test_a_change_that_is_redirected_is_not_taken_for_lost(
         await until_served(backend, S)
         await asyncio.to_thread(cluster.fail_over, key)
         assert await Appender(backend, S).append()  # to what is a replica now, first
+
+
+async def test_a_failover_keeps_how_often_entries_were_delivered(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+        await got(backend, take(ANA))
+        for _ in range(2):  # reads again what it holds
+            await got(backend, ReadGroup(G, ANA, [GroupCursor(S, MIN_ID)]))
+        await asyncio.to_thread(cluster.fail_over, key)
+        await until_served(backend, S)
+        [pending] = await backend.perform(ListPending(S, G))
+        assert pending.delivery_count == 3
 
 
 async def test_a_primary_that_is_killed_loses_nothing_that_a_replica_had_to_have(

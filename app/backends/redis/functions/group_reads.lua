@@ -327,7 +327,7 @@ do
       )
       room = room_of(asked, #before)
     end
-    local deliveries, after = {}, asked.after
+    local deliveries, after, delivered = {}, asked.after, {}
     local step = (asked.size_bytes or asked.budget_bytes) and STEP_ENTRIES or room
     local is_over = room == 0
     while not is_over and #deliveries < room do
@@ -345,8 +345,10 @@ do
             pending.assign(call, group, consumer, row, row.count, { 'IDLE', row.idle })
           end
         else
-          if fields and row.count == COUNT_MAX then
-            pending.assign(call, group, consumer, row, COUNT_MAX)
+          if fields then
+            local count = pending.one_more(row.count)
+            delivered[count] = delivered[count] or {}
+            table.insert(delivered[count], row.id)
           end
           deliveries[#deliveries + 1] = pending.delivery(row, fields or false, consumer, row.count)
           after = row.id
@@ -355,6 +357,7 @@ do
       is_over = is_over or #rows < count
       step = step * 2
     end
+    pending.count_deliveries(call, group, consumer, delivered)
     if #deliveries == 0 then
       see(call, asked)
     end

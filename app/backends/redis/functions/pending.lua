@@ -137,6 +137,24 @@ do
     end
   end
 
+  -- Set the delivery counts of entries that a consumer has read again. The server counts such a read
+  -- itself, but does not tell its replicas.
+  -- ids_by_count: arrays of ids, by the delivery count from now on.
+  function pending.count_deliveries(call, group, consumer, ids_by_count)
+    for count, ids in pairs(ids_by_count) do
+      for first = 1, #ids, WORDS_MAX do
+        local words = { 'XCLAIM', call.key, group, consumer, 0 }
+        for at = first, math.min(first + WORDS_MAX - 1, #ids) do
+          words[#words + 1] = ids[at]
+        end
+        for _, word in ipairs({ 'IDLE', 0, 'RETRYCOUNT', count, 'JUSTID' }) do
+          words[#words + 1] = word
+        end
+        redis.call(unpack(words))
+      end
+    end
+  end
+
   -- Make entries nobody's. An entry that is gone from the stream stops being pending.
   -- entries: arrays of the id, the delivery count from now on, and in how many ms a reader may
   --   get it.
