@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -10,7 +11,7 @@ from typing import Literal
 from headgate.app.backends.port import Backend, Holding
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import NotFound, Unavailable
+from headgate.engine.errors import NotFound, Unavailable, WrongType
 from headgate.engine.requests.deliveries import GiveBack
 from headgate.engine.requests.groups import DeleteConsumer, ListConsumers, ListGroups
 from headgate.engine.requests.streams import ListStreams
@@ -106,16 +107,15 @@ class Subscriber:
         """
         leases = backend.leases
         try:
-            if self.releases and held:
-                await backend.perform(GiveBack(self.stream, self.group, self.consumer, held))
-            if self.is_temporary:
-                await backend.perform(
-                    DeleteConsumer(self.stream, self.group, self.consumer, release=True)
-                )
+            with suppress(NotFound, WrongType):  # with the group all that was pending is gone
+                if self.releases and held:
+                    await backend.perform(GiveBack(self.stream, self.group, self.consumer, held))
+                if self.is_temporary:
+                    await backend.perform(
+                        DeleteConsumer(self.stream, self.group, self.consumer, release=True)
+                    )
             if leases is not None and self.releases:
                 await leases.unregister(self._holding)
-        except NotFound:
-            pass  # with the group all that was pending is gone
         except Unavailable:
             if leases is not None and self.releases:
                 leases.release_later(self._holding, held)

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import Any
 
@@ -26,16 +26,19 @@ from headgate.app.backends.port import Holding
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.node import Words
-from headgate.engine.entry import EntryId
-from headgate.engine.errors import NotFound, Unavailable
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.errors import MemoryFull, StreamError, Unavailable
 from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import GiveBack, ListPending, Nack, NackMode
+from headgate.engine.requests.deliveries import GiveBack, ListPending
 from headgate.engine.requests.groups import DeleteConsumer
 
 log = logging.getLogger("headgate")
 
 _RENEWALS = 3
 """How often a lease is renewed in the time after which it would be over."""
+
+_RETRY_S = 1.0
+"""Before the lease is renewed if the servers were not there: others look whether it is."""
 
 _PAGE = 1_000
 """Pending entries that are released at once."""
@@ -61,7 +64,9 @@ class GatewayLeases:
         self._lease_ms = client.options.lease_ms
         self._gateway = token_hex(8).encode()
         self._held: Counter[Holding] = Counter()
+        self._is_registered = False  # the servers know all that is held here
         self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
+        self._missing: frozenset[bytes] = frozenset()  # had no lease at the last look
 
     async def register(self, holding: Holding) -> None:
         """Note that a connection reads as a consumer.
@@ -70,9 +75,11 @@ class GatewayLeases:
             Disconnected: the servers are not there.
         """
         self._held[holding] += 1
-        if self._held[holding] == 1:
-            key = self._key(b"holdings", self._gateway)
+        key = self._key(b"holdings", self._gateway)
+        try:
             await self._at(key, (b"HSET", key, _encode(holding), b"1"))
+        except MemoryFull:  # whoever reads makes room
+            self._is_registered = False
 
     async def unregister(self, holding: Holding) -> None:
         """Note that a connection has ended, and has released what it held.
@@ -94,53 +101,54 @@ class GatewayLeases:
         self._unreleased.append((holding, counts))
 
     async def run(self) -> None:
-        """Renew the lease, and look after those of others, until cancelled."""
-        while True:
-            try:
-                if await self._renew():
-                    await self._register_again()
-                while self._unreleased:
-                    await self._give_back(*self._unreleased[0])
-                    self._unreleased.popleft()
-                await self._release_others()
-            except Unavailable:
-                pass  # nobody can read or release anything now
-            await asyncio.sleep(self._lease_ms / 1000 / _RENEWALS)
+        """Renew the lease, and look after those of others, until cancelled.
+
+        To release what a dead gateway held may take longer than a lease lasts.
+        """
+        pause_s = self._lease_ms / 1000 / _RENEWALS
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_again(self._renew, pause_s))
+            tasks.create_task(_again(self._release_all, pause_s))
 
     async def close(self) -> None:
         """End the lease: the connections have ended, and hold nothing."""
         if not self._held:
             await self._forget(self._gateway)
 
-    async def _give_back(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        names = holding.stream, holding.group, holding.consumer
-        with suppress(NotFound):  # with the group all that was pending is gone
-            if counts:
-                await self._perform(GiveBack(*names, counts))
-            if holding.is_temporary:
-                await self._perform(DeleteConsumer(*names, release=True))
-        await self.unregister(holding)
+    async def _renew(self) -> None:
+        """Renew the lease. If it is new or was over, register all anew.
 
-    async def _renew(self) -> bool:
-        """Renew the lease; return whether it is new or was over."""
-        members, lease = self._index(b"gateways"), self._key(b"lease", self._gateway)
-        [before] = await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms, b"GET"))
+        To renew it takes no memory, so the lease lasts while the servers have none left.
+        """
+        lease, members = self._key(b"lease", self._gateway), self._index(b"gateways")
+        [is_there] = await self._at(lease, (b"PEXPIRE", lease, self._lease_ms))
+        if is_there and self._is_registered:
+            return
+        self._is_registered = False
+        await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms))
         await self._at(members, (b"SADD", members, self._gateway))  # a member has a lease
-        return before is None
-
-    async def _register_again(self) -> None:
+        self._is_registered = True  # unless a connection begins meanwhile, and finds no memory
         key = self._key(b"holdings", self._gateway)
         fields = [part for holding in self._held for part in (_encode(holding), b"1")]
-        if fields:
-            await self._at(key, (b"HSET", key, *fields))
+        try:
+            if fields:
+                await self._at(key, (b"HSET", key, *fields))
+        except BaseException:
+            self._is_registered = False
+            raise
 
-    async def _release_others(self) -> None:
+    async def _release_all(self) -> None:
+        """Release what connections could not, and what dead gateways held."""
+        while self._unreleased:
+            await self._give_back(*self._unreleased[0])
+            self._unreleased.popleft()
         members = self._index(b"gateways")
         [gateways] = await self._at(members, (b"SMEMBERS", members))
-        for gateway in gateways:
-            lease = self._key(b"lease", gateway)
-            if gateway == self._gateway or (await self._at(lease, (b"EXISTS", lease)))[0]:
-                continue
+        seen_missing, self._missing = self._missing, frozenset()
+        missing = [each for each in gateways if not await self._is_alive(each)]
+        alive = [each for each in gateways if each not in missing]
+        # After an outage of the servers the first look may come before a renewal.
+        for gateway in seen_missing.intersection(missing):
             ending = self._key(b"ending", gateway)
             [is_first, releasing] = await self._at(
                 ending,
@@ -148,9 +156,32 @@ class GatewayLeases:
                 (b"GET", ending),
             )
             if is_first or releasing == self._gateway:  # else another gateway does it
-                await self._release_all(gateway)
+                await self._end(gateway, alive)
+        self._missing = frozenset(missing)
 
-    async def _release_all(self, gateway: bytes) -> None:
+    async def _is_alive(self, gateway: bytes) -> bool:
+        if gateway == self._gateway:
+            return True
+        lease = self._key(b"lease", gateway)
+        [is_there] = await self._at(lease, (b"EXISTS", lease))
+        return bool(is_there)
+
+    async def _give_back(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        names = holding.stream, holding.group, holding.consumer
+        with _of_what_is_gone():
+            if counts:
+                await self._perform(GiveBack(*names, counts))
+            if holding.is_temporary:
+                await self._perform(DeleteConsumer(*names, release=True))
+        await self.unregister(holding)
+
+    async def _end(self, gateway: bytes, alive: Sequence[bytes]) -> None:
+        """Release what a dead gateway held.
+
+        Args:
+            gateway: the gateway.
+            alive: the gateways that are not dead.
+        """
         key = self._key(b"holdings", gateway)
         [fields] = await self._at(key, (b"HKEYS", key))
         log.warning(
@@ -158,35 +189,42 @@ class GatewayLeases:
             extra={"gateway": gateway.decode(), "consumers": len(fields)},
         )
         for field in fields:
-            await self._release(_decode(field))
+            if not await self._is_held(field, alive):
+                with _of_what_is_gone():
+                    await self._release(_decode(field))
             await self._at(key, (b"HDEL", key, field))
         await self._forget(gateway)
+
+    async def _is_held(self, field: bytes, gateways: Sequence[bytes]) -> bool:
+        """Tell whether a consumer has a connection to one of these gateways.
+
+        That one has read what the consumer held when it began, and releases it when it ends.
+        """
+        for gateway in gateways:
+            key = self._key(b"holdings", gateway)
+            [is_there] = await self._at(key, (b"HEXISTS", key, field))
+            if is_there:
+                return True
+        return False
 
     async def _release(self, holding: Holding) -> None:
         """Release what a consumer holds; a consumer that was made for a connection goes, too.
 
-        The same name may be in use at another gateway. Then its entries are delivered once more.
+        What was delivered since the gateway died stays: the consumer reads elsewhere, too.
         """
         names = holding.stream, holding.group
-        try:
-            while pending := await self._perform(
-                ListPending(*names, limit=_PAGE, consumer=holding.consumer)
-            ):
-                ids = [item.id for item in pending]
-                await self._perform(
-                    Nack(
-                        *names,
-                        ids,
-                        NackMode.SILENT,
-                        delay_ms=0,
-                        consumer=holding.consumer,
-                        by_policy=False,
-                    )
-                )
-            if holding.is_temporary:
-                await self._perform(DeleteConsumer(*names, holding.consumer, release=True))
-        except NotFound:
-            pass  # with the group all that was pending is gone
+        idle_ms = 0 if holding.is_temporary else self._lease_ms // 2
+        start: EntryId | None = MIN_ID
+        while start is not None:
+            pending = await self._perform(
+                ListPending(*names, start, MAX_ID, _PAGE, holding.consumer, idle_ms)
+            )
+            if pending:
+                counts = {item.id: item.delivery_count for item in pending}
+                await self._perform(GiveBack(*names, holding.consumer, counts))
+            start = pending[-1].id.next() if len(pending) == _PAGE else None
+        if holding.is_temporary:
+            await self._perform(DeleteConsumer(*names, holding.consumer, release=True))
 
     async def _forget(self, gateway: bytes) -> None:
         members = self._index(b"gateways")
@@ -207,3 +245,24 @@ class GatewayLeases:
                 if isinstance(reply, Exception):
                     raise reply
             return replies
+
+
+async def _again(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    """Work again and again, until cancelled."""
+    while True:
+        is_done = False
+        with suppress(Unavailable):  # nobody can read or release anything now
+            await work()
+            is_done = True
+        await asyncio.sleep(pause_s if is_done else min(pause_s, _RETRY_S))
+
+
+@contextmanager
+def _of_what_is_gone() -> Iterator[None]:
+    """Suppress errors that say that there is nothing to release any more."""
+    try:
+        yield
+    except Unavailable:
+        raise
+    except StreamError:
+        pass

@@ -9,6 +9,8 @@ import pytest
 
 from deploy.local_cluster.server import Server
 from headgate.app.backends.port import Holding
+from headgate.engine.entry import MIN_ID
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
 from tests.contract.calls import ANA, BEN, G, S, filled, held, take, taken
 from tests.unit.app.backends.redis_groups.conftest import made, running
@@ -76,3 +78,69 @@ async def test_what_could_not_be_released_at_the_end_is_released_later(
         backend.leases.release_later(holding, {delivery.id: delivery.delivery_count})
         [again] = await taken(backend, take(BEN, claim_idle_ms=3_600_000), None)
         assert (again.id, again.delivered_before) == (delivery.id, 0)
+
+
+async def until_known(server: Server, place: Path, *gateway_counts: int) -> None:
+    """Return once so many gateways were known, one count after the other."""
+    key = f"hg:{place}:gateways"
+    async with asyncio.timeout(20):
+        for count in gateway_counts:
+            while server.client.scard(key) != count:
+                await asyncio.sleep(LEASE_MS / 10_000)
+
+
+async def test_a_consumer_that_reads_elsewhere_by_now_keeps_what_it_holds(
+    server: Server, tmp_path: Path
+) -> None:
+    dying = made(server, tmp_path, lease_ms=LEASE_MS)
+    task = asyncio.create_task(dying.run())
+    await filled(dying, 1)
+    holding = Holding(S, G, ANA, is_temporary=False)
+    assert dying.leases is not None
+    await dying.leases.register(holding)
+    await taken(dying, take(ANA))
+    async with running(server, tmp_path, lease_ms=LEASE_MS) as other:
+        await until_known(server, tmp_path, 2)
+        await dies(task)
+        assert other.leases is not None
+        await other.leases.register(holding)
+        [again] = await taken(other, ReadGroup(G, ANA, [GroupCursor(S, MIN_ID)]))
+        assert again.delivered_before == 1
+        await until_known(server, tmp_path, 1)
+        assert await held(other) == {1: ANA}
+
+
+async def test_a_gateway_lives_on_when_nothing_can_be_released(
+    server: Server, tmp_path: Path
+) -> None:
+    dying = made(server, tmp_path, lease_ms=LEASE_MS)
+    task = asyncio.create_task(dying.run())
+    await filled(dying, 1)
+    assert dying.leases is not None
+    await dying.leases.register(Holding(S, G, ANA, is_temporary=False))
+    async with running(server, tmp_path, lease_ms=LEASE_MS):
+        await until_known(server, tmp_path, 2)
+        server.client.set(f"{tmp_path}:{S.decode()}", "no stream")
+        await dies(task)
+        await until_known(server, tmp_path, 1)
+
+
+async def test_a_gateway_keeps_what_it_holds_while_the_server_has_no_memory_left(
+    server: Server, tmp_path: Path
+) -> None:
+    async with (
+        running(server, tmp_path, lease_ms=LEASE_MS) as first,
+        running(server, tmp_path, lease_ms=LEASE_MS) as other,
+    ):
+        await filled(first, 1)
+        assert first.leases is not None
+        await first.leases.register(Holding(S, G, ANA, is_temporary=False))
+        await taken(first, take(ANA))
+        server.run("CONFIG", "SET", "maxmemory", 1)
+        try:
+            await first.leases.register(Holding(S, G, BEN, is_temporary=False))
+            claim = take(BEN, claim_idle_ms=3_600_000)
+            assert await taken(other, claim, 5 * LEASE_MS) == []
+        finally:
+            server.run("CONFIG", "SET", "maxmemory", 0)
+        assert await held(other) == {1: ANA}
