@@ -16,7 +16,9 @@ from deploy.local_cluster.waiting import until
 from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.engine.entry import Draft
+from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import ListStreams
 from tests.bench.servers import cpu_s
 from tests.contract.calls import ANA, blocked, entry_id, filled, got, read_after, take
 from tests.crash.gateway import Gateway
@@ -70,6 +72,8 @@ async def test_reads_that_block_go_on_when_the_server_has_loaded_its_data(
         server.kill()
         server.start()
         assert server.info("persistence")["loading"]
+        with pytest.raises(Unavailable):
+            await backend.perform(ListStreams())
         async with asyncio.timeout(20):
             await until_served(backend, S)
             assert await asyncio.gather(*map(size, tasks)) == [1, 1]

@@ -75,7 +75,11 @@ class RedisBackend:
         )
         self._claims = Claims(client)
         self._wake_ups = WakeUps(
-            options, client.names.tracked(), self._note_changes, self._note_missed
+            options,
+            client.names.tracked(),
+            self._note_changes,
+            self._note_missed,
+            on_lost=client.look_again,
         )
         client.on_topology = self._wake_ups.follow
         self._leases = GatewayLeases(client, self.perform)

@@ -203,9 +203,13 @@ class Client:
             if not any(_is_error(each) and _lacks_library(each) for each in reply):
                 break
             # No operation was carried out, as all of them are in the library.
-            node = await self._node(slot, changes=True)
-            await self._load(node)
+            if not await self._has_loaded(await self._node(slot, changes=True)):
+                raise NotSent("the server lacks the functions of the gateway")
         return list(reply or ())
+
+    def look_again(self) -> None:
+        """Discover the servers anew, because one of them may not be what it was."""
+        self._is_stale.set()
 
     @property
     def primaries(self) -> list[Address]:
@@ -232,6 +236,8 @@ class Client:
         primary = self._open(address)
         node = primary.changes if changes else primary.reads
         [reply] = await node.ask_all(commands, changes=changes)
+        if _is_refusal(reply):
+            raise NotSent(_why(reply))
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -279,9 +285,7 @@ class Client:
                     asking = _ASKING
                 else:
                     self._is_stale.set()
-            elif _lacks_library(obstacle):
-                await self._load(node)
-            else:
+            elif not (_lacks_library(obstacle) and await self._has_loaded(node)):
                 self._is_stale.set()
                 await asyncio.sleep(_PAUSE_S)
                 node = await self._node(slot, changes=changes)
@@ -324,6 +328,14 @@ class Client:
                 await self._is_known.wait()
         except TimeoutError:
             raise NotSent(self.obstacle or "they are not known") from None
+
+    async def _has_loaded(self, node: Node) -> bool:
+        """Load our functions; tell whether the server has them, or cannot take them now."""
+        try:
+            await self._load(node)
+        except (NotSent, Lost, *_NOT_YET):
+            return False
+        return True
 
     async def _load(self, node: Node) -> None:
         """Load our functions into a server; where they are not allowed, load them as scripts."""
@@ -458,7 +470,7 @@ def _is_error(reply: object) -> TypeGuard[Exception]:
     return isinstance(reply, Exception)
 
 
-def _is_refusal(reply: object) -> bool:
+def _is_refusal(reply: object) -> TypeGuard[Exception]:
     """Tell whether a reply says that the command was not carried out, and why it may be later."""
     if not isinstance(reply, Exception):
         return False

@@ -42,6 +42,7 @@ class WakeUps:
         prefixes: Sequence[bytes],
         on_changed: Callable[[Sequence[bytes]], None],
         on_missed: Callable[[], None],
+        on_lost: Callable[[], None],
     ) -> None:
         """Get ready. `follow` connects, while `run` runs.
 
@@ -50,11 +51,13 @@ class WakeUps:
             prefixes: what the keys begin with that matter.
             on_changed: called with the keys that were changed.
             on_missed: called if any key may have been changed.
+            on_lost: called if a server cannot be heard: it may not be a primary any more.
         """
         self._options = options
         self._prefixes = prefixes
         self._on_changed = on_changed
         self._on_missed = on_missed
+        self._on_lost = on_lost
         self._tasks: asyncio.TaskGroup | None = None
         self._followed: dict[Address, asyncio.Task[None]] = {}
         self._live: set[Address] = set()
@@ -97,7 +100,7 @@ class WakeUps:
             except ResponseError as error:
                 await self._poll(address, str(error))
             except (OSError, RedisError, TimeoutError):
-                pass  # the client says what is wrong with the servers
+                self._on_lost()
             if address in self._live:
                 self._live.discard(address)
                 pause_s = _PAUSE_S_MIN
