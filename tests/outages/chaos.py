@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from headgate.app.backends.redis.durability import DurabilityLevel
 from tests.crash.chaos import SETTINGS, Chaos, finish
 from tests.crash.consumers import GONE, GROUP, Place
 from tests.crash.gateway import Gateway
@@ -32,6 +33,7 @@ class ClusterChaos(Chaos):
         cluster: FailingCluster,
         *,
         rounds: int,
+        durability: DurabilityLevel = DurabilityLevel.REPLICA,
     ) -> None:
         """Get ready.
 
@@ -41,14 +43,17 @@ class ClusterChaos(Chaos):
             entry_count: how many entries are appended.
             cluster: keeps the streams.
             rounds: how often each event happens.
+            durability: what answers wait for. If that is not a replica, a primary that is killed
+                comes back before its replica takes over.
         """
         super().__init__(data_dir, rng, entry_count)
         self._cluster = cluster
         self._rounds = rounds
+        self._durability = durability
         self._settings = {
             **SETTINGS,
             "backend": cluster.url,
-            "redis_durability": "replica",
+            "redis_durability": durability.value,
         }
         self._gateways: dict[int, Gateway] = {}
         self._places = [Place() for _ in range(GATEWAY_COUNT)]
@@ -92,9 +97,13 @@ class ClusterChaos(Chaos):
             self.note_restart()
 
     async def kill_primary(self) -> None:
-        """Kill the primary of the stream, and start it again when its replica has taken over."""
+        """Kill the primary of the stream, and start it again.
+
+        If answers wait for a replica, this has taken over by then.
+        """
         await asyncio.to_thread(self._cluster.kill_primary, KEY)
-        await asyncio.to_thread(self._cluster.until_served)
+        if self._durability is DurabilityLevel.REPLICA:
+            await asyncio.to_thread(self._cluster.until_served)
         await asyncio.to_thread(self._cluster.mend)
 
     async def fail_over(self) -> None:

@@ -4,8 +4,10 @@ HEADGATE_TEST_ROUNDS says how often each failure happens; without it the test do
 HEADGATE_TEST_ENTRIES says how many entries are appended meanwhile, HEADGATE_TEST_SEED with which
 choices; what happens at the same time as what is up to the machine all the same.
 
-Changes wait for the disks of a primary and of its replica, so nothing that was answered may be
-lost: the rules are those of one gateway over its own journal (`tests/crash/chaos_checker.py`).
+HEADGATE_TEST_DURABILITY says what answers wait for: by default (`replica`) for the disks of a
+primary and of its replica, so nothing that was answered may be lost when the replica takes over.
+With `fsync` and `none` a primary that is killed comes back with its disk, and nothing may be lost
+either. The rules are those of one gateway over its own journal (`tests/crash/chaos_checker.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local_cluster.keeper import Keeper
+from headgate.app.backends.redis.durability import DurabilityLevel
 from tests.crash.chaos import is_chaos, rng_of_test, work_through
 from tests.crash.gateway import Gateway
 from tests.outages.chaos import ClusterChaos
@@ -25,14 +28,16 @@ from tests.servers.programs import valkey_server
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "0"))
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
+DURABILITY = DurabilityLevel(os.environ.get("HEADGATE_TEST_DURABILITY", "replica"))
 LEAVE_S = 30.0
 """How long the gateways may take to notice that nobody is there, also the lease of a dead one."""
 
 
 @pytest.fixture
 def cluster_of_its_own(keeper: Keeper, tmp_path: Path) -> Iterator[FailingCluster]:
+    node_timeout_ms = 1500 if DURABILITY is DurabilityLevel.REPLICA else 20_000
     # Each change waits until it is on the disks, which takes a second with `everysec`.
-    options = {"cluster-node-timeout": 1500, "appendfsync": "always"}
+    options = {"cluster-node-timeout": node_timeout_ms, "appendfsync": "always"}
     cluster = FailingCluster(valkey_server(), tmp_path / "cluster", keeper, options=options)
     cluster.start()
     cluster.form()
@@ -52,7 +57,11 @@ async def no_gateway_left() -> AsyncIterator[None]:
 async def test_every_entry_is_settled_once_whatever_fails(
     cluster_of_its_own: FailingCluster, tmp_path: Path
 ) -> None:
-    chaos = ClusterChaos(tmp_path, rng_of_test(), ENTRIES, cluster_of_its_own, rounds=ROUNDS)
+    chaos = ClusterChaos(
+        *(tmp_path, rng_of_test(), ENTRIES, cluster_of_its_own),
+        rounds=ROUNDS,
+        durability=DURABILITY,
+    )
     await work_through(chaos, within_s=60 + 60 * ROUNDS + ENTRIES / 50, leave_s=LEAVE_S)
     assert is_chaos(chaos)
     await chaos.end("SIGTERM")
