@@ -3,7 +3,8 @@
 Each gateway has a key that expires unless it is renewed, its *lease*, and a hash of its *holdings*:
 the consumers that its connections read as. All gateways are members of one set. When the lease of a
 member is over, the gateway that notices it first releases the holdings, as the connections would
-have done at their end.
+have done at their end. But a consumer that is connected to another gateway by now has read there
+what it holds, and keeps it.
 
 A gateway that was only slow registers its holdings again. It has lost its entries by then, and its
 consumers are told so by the feed of takeovers, or when they acknowledge.
