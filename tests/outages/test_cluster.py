@@ -7,15 +7,17 @@ import asyncio
 import pytest
 
 from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.backends.redis.keys import KeyNames
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.errors import Unavailable
+from headgate.engine.errors import AnswerLost, Unavailable
+from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.contract.calls import ANA, G, got, take
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
-from tests.servers.failures import FailingCluster, SlotMove, flush
+from tests.servers.failures import FailingCluster, SlotMove, cut_connections, flush
 
 S = b"orders"
 
@@ -84,6 +86,30 @@ async def test_a_primary_that_is_killed_loses_nothing_that_a_replica_had_to_have
         assert appender.refused
         assert set(appender.answered) <= set(await appender.kept())
         assert other.answered == [0]  # the other primaries served all the time
+
+
+async def test_the_repeat_of_a_batch_is_answered_only_when_the_batch_is_durable(
+    cluster: FailingCluster, running: Running, key: str, prefix: str
+) -> None:
+    primary = await asyncio.to_thread(cluster.primary_of, key)
+    replica = await asyncio.to_thread(cluster.replica_of, primary)
+    names = KeyNames(prefix.encode())
+    writers = (b"writer-%d" % number for number in range(1000))
+    writer = next(  # what is noted of it has to be durable elsewhere
+        each
+        for each in writers
+        if cluster.primary_of(names.of_writer(each).key.decode()) is not primary
+    )
+    batch = CommitBatch(writer, 1, {S: [Draft(None, (b"n", b"0"))]})
+    async with running(cluster.url, DurabilityLevel.REPLICA) as backend:
+        await until_served(backend, S)
+        with cluster.paused(replica):
+            for _ in range(2):
+                with pytest.raises(AnswerLost):
+                    await backend.perform(batch)
+                await asyncio.to_thread(cut_connections, primary)
+        await until_served(backend, S)
+        assert (await backend.perform(batch)).is_repeat
 
 
 async def test_a_primary_that_does_not_answer_is_left_for_its_replica(

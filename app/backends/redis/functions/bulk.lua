@@ -91,6 +91,18 @@ do
     return reply
   end
 
+  -- Write again what is remembered of a writer, so that the answer to a repeat waits until its last
+  -- batch is durable: a server waits only for what came over the same connection. Arguments: the
+  -- writer.
+  operations.confirm_commit = function(call)
+    local writers, writer = call.side('writers'), call.args[1]
+    local text = redis.call('HGET', writers, writer)
+    if text then
+      redis.call('HSET', writers, writer, text)
+    end
+    return 0
+  end
+
   -- The last batch that a writer has committed to the stream. Arguments: the writer. Reply: the
   -- batch, and when (unix ms), as text; nil if it is not known.
   operations.last_commit = function(call)

@@ -42,18 +42,28 @@ async def commit_batch(client: Client, request: CommitBatch) -> Committed:
     """
     writer, batch = request.writer, request.batch
     last = await _last_commit(client, writer)
-    if last is not None and batch <= last.batch:
-        return Committed(is_repeat=True, streams=[])
     drafts = {stream: drafts for stream, drafts in request.drafts.items() if drafts}
+    if last is not None and batch <= last.batch:
+        await _confirm(client, writer, drafts)
+        return Committed(is_repeat=True, streams=[])
     _check(client, request, drafts)
     if drafts:
         await _at_writer(client, writer, b"begin_commit", batch, *drafts)
         committed = await _commit(client, request, drafts)
     else:
         committed = Committed(is_repeat=False, streams=[])
-    if not committed.is_repeat:
+    if committed.is_repeat:
+        await _confirm(client, writer, drafts)
+    else:
         await _at_writer(client, writer, b"end_commit", batch, *drafts)
     return committed
+
+
+async def _confirm(client: Client, writer: bytes, streams: Iterable[bytes]) -> None:
+    """Wait until the last batch of a writer is durable in these streams."""
+    await asyncio.gather(
+        *(client.call(Effect.FREE, b"confirm_commit", stream, writer) for stream in streams)
+    )
 
 
 def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Draft]]) -> None:
