@@ -133,11 +133,14 @@ async def test_the_primary_that_sentinels_choose_is_used(
         async with appender.going_on():
             await asyncio.to_thread(sentinels.fail_over)
         await asyncio.to_thread(sentinels.mend)
+        await until_served(backend, S)  # not by the primary of before, which takes no changes now
         primary = await asyncio.to_thread(sentinels.primary)
         assert primary.run("XLEN", await _key(primary)) == len(await appender.kept())
         primary.kill()
-        await until_served(backend, S)
-        await asyncio.to_thread(sentinels.mend)
+        try:
+            await until_served(backend, S)
+        finally:
+            await asyncio.to_thread(sentinels.mend)
 
 
 async def test_a_gateway_waits_in_peace_for_servers_that_are_not_there(

@@ -81,6 +81,8 @@ class SentinelSet:
             # How often it asks the others how they are: what it has seen decides who is promoted.
             for period in ["INFO-PERIOD", "PING-PERIOD", "PUBLISH-PERIOD"]:
                 sentinel.run("SENTINEL", "DEBUG", period, ASK_MS)
+            # A busy machine stops it for a moment. It would do nothing for 30 s after that.
+            sentinel.run("SENTINEL", "DEBUG", "TILT-PERIOD", ASK_MS)
         until(self._is_whole, EVENT_S_MAX, "the sentinels know the replica and each other")
 
     def stop(self) -> None:
