@@ -106,6 +106,7 @@ class Client:
         self._is_stale = asyncio.Event()  # the topology has to be discovered anew
         self._is_stale.set()
         self._uses_scripts = False  # functions are not allowed
+        self._loading: dict[Node, asyncio.Future[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.obstacle: str | None = "they are not connected yet"  # why nothing can be asked
         self.on_topology: Callable[[Sequence[Address]], None] = _ignore
@@ -338,6 +339,14 @@ class Client:
         return True
 
     async def _load(self, node: Node) -> None:
+        """Load our functions into a server. Calls that miss them together load them once."""
+        loading = self._loading.get(node)
+        if loading is None:
+            loading = self._loading[node] = asyncio.ensure_future(self._load_once(node))
+            loading.add_done_callback(lambda _: self._loading.pop(node, None))
+        await asyncio.shield(loading)
+
+    async def _load_once(self, node: Node) -> None:
         """Load our functions into a server; where they are not allowed, load them as scripts."""
         if not self._uses_scripts:
             try:
