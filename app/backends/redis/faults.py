@@ -7,8 +7,9 @@ is `HG <name> <facts>`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
 from urllib.parse import unquote_to_bytes
 
 from redis.exceptions import OutOfMemoryError, ResponseError
@@ -48,8 +49,7 @@ def fault_of(error: ResponseError) -> Fault | None:
     return Fault(name, [unquote_to_bytes(fact) for fact in facts])
 
 
-@contextmanager
-def as_stream_errors(stream: bytes, group: bytes = b"") -> Iterator[None]:
+def as_stream_errors(stream: bytes, group: bytes = b"") -> AbstractContextManager[None]:
     """Raise the errors of the port for what goes wrong with a stream.
 
     Args:
@@ -59,16 +59,36 @@ def as_stream_errors(stream: bytes, group: bytes = b"") -> Iterator[None]:
     Raises:
         StreamError: the error that is meant.
     """
-    try:
-        yield
-    except Fault as fault:
-        raise stream_error(fault, stream, group) from None
-    except ResponseError as error:
-        raise _of_server(error, stream, group) from None
-    except NotSent as error:
-        raise errors.Disconnected(str(error)) from None
-    except Lost as error:
-        raise errors.AnswerLost(str(error)) from None
+    return _AsStreamErrors(stream, group)
+
+
+class _AsStreamErrors:
+    """Every request passes through this. A generator as context manager would take 2 µs more."""
+
+    __slots__ = ("_group", "_stream")
+
+    def __init__(self, stream: bytes, group: bytes) -> None:
+        self._stream = stream
+        self._group = group
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        match error:
+            case Fault():
+                raise stream_error(error, self._stream, self._group) from None
+            case ResponseError():
+                raise _of_server(error, self._stream, self._group) from None
+            case NotSent():
+                raise errors.Disconnected(str(error)) from None
+            case Lost():
+                raise errors.AnswerLost(str(error)) from None
 
 
 def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise, repeat
 
 from headgate.app.backends.redis.client import Client
@@ -56,17 +56,15 @@ async def add(client: Client, request: Add) -> Added:
     return Added(_run(first, *count), bool(is_repeat))
 
 
-def _add_words(request: Add, producers_max: int) -> Iterable[Word]:
+def _add_words(request: Add, producers_max: int) -> list[Word]:
     expected, trim, idempotent = request.expected_last_id, request.trim, request.idempotent
-    yield b"1" if request.create_stream else b""
-    yield b"" if expected is None else str(expected)
-    yield b"" if trim is None else b"1"
-    yield from (b"",) * 5 if trim is None else trim_words(trim)
-    if idempotent is None:
-        yield from (b"",) * 7
-    else:
-        yield from (b"1", *idempotent, *KEY_DEFAULTS, producers_max)
-    yield from drafts_words(request.drafts)
+    return [
+        b"1" if request.create_stream else b"",
+        b"" if expected is None else str(expected),
+        *((b"",) * 6 if trim is None else (b"1", *trim_words(trim))),
+        *((b"",) * 7 if idempotent is None else (b"1", *idempotent, *KEY_DEFAULTS, producers_max)),
+        *drafts_words(request.drafts),
+    ]
 
 
 def _run(first: bytes, count: int) -> list[EntryId]:
@@ -90,14 +88,12 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
             raise Invalid(text, location=("drafts", index, "fields"))
 
 
-def drafts_words(drafts: Sequence[Draft]) -> Iterable[Word]:
-    """Yield drafts as our functions take them: what their ids are, how many, and each of them."""
-    yield _kind_of_ids([draft.id for draft in drafts])
-    yield len(drafts)
+def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
+    """Return drafts as our functions take them: what their ids are, how many, and each of them."""
+    words: list[Word] = [_kind_of_ids([draft.id for draft in drafts]), len(drafts)]
     for wanted, fields in drafts:
-        yield id_word(wanted)
-        yield len(fields)
-        yield from fields
+        words += (id_word(wanted), len(fields), *fields)
+    return words
 
 
 def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
