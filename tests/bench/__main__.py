@@ -29,12 +29,15 @@ PARTS = [
 PICTURES = "flames"
 """Drawn only when asked for: a profiler slows down what it looks at."""
 
+CLUSTER = "cluster"
+"""Measured only when asked for: it takes five minutes."""
+
 STALLS = "stalls"
 """Measured only when asked for: it takes a quarter of an hour, and keeps a table of its own."""
 
 
 def main() -> None:
-    known = [*PARTS, STALLS] if flames.PROFILER is None else [*PARTS, STALLS, PICTURES]
+    known = [*PARTS, CLUSTER, STALLS, *([] if flames.PROFILER is None else [PICTURES])]
     wanted = sys.argv[1:] or PARTS
     unknown = [name for name in wanted if name not in known]
     if unknown:

@@ -51,13 +51,13 @@ def measure() -> list[Figure]:
     ):
         prepare(port)
         if redis is not None:
-            _fill_redis(redis)
+            fill_redis(redis)
         for number, group in enumerate(GROUPS):
             print(f"consume: round {number + 1} of {len(GROUPS)}", flush=True)
             rates["headgate"].append(read_and_acknowledge(port, group))
             if redis is not None and webdis_port is not None:
-                rates["webdis"].append(_at_webdis(redis, webdis_port, group))
-                delayed = _at_webdis(redis, webdis_port, f"{group}-delayed", is_delayed=True)
+                rates["webdis"].append(at_webdis(redis, webdis_port, group))
+                delayed = at_webdis(redis, webdis_port, f"{group}-delayed", is_delayed=True)
                 rates["webdis, delayed"].append(delayed)
     work, here = "read and acknowledge, one WebSocket", rates["headgate"]
     peer = "Webdis, XREADGROUP + XACK"
@@ -83,7 +83,8 @@ def prepare(port: int) -> None:
     control.close()
 
 
-def _fill_redis(redis: Redis) -> None:
+def fill_redis(redis: Redis) -> None:
+    """Put the same entries into a stream of Redis."""
     command = words("XADD", "bench", "*", "temp", "21.37", "hum", "64", "site", "s123")
     for _ in range(ENTRIES // BATCH):
         redis.send(*[command] * BATCH)
@@ -116,7 +117,7 @@ def read_and_acknowledge(port: int, group: str) -> float:
     return acked / elapsed_s
 
 
-def _at_webdis(redis: Redis, port: int, group: str, *, is_delayed: bool = False) -> float:
+def at_webdis(redis: Redis, port: int, group: str, *, is_delayed: bool = False) -> float:
     """Return the rate of a consumer that asks in turn: entries, then XACK of them.
 
     A client that writes header and body by themselves and leaves Nagle's algorithm on, as Python's

@@ -56,7 +56,7 @@ def measure() -> list[Figure]:
             print(f"fanout: round {number + 1} of {ROUNDS}", flush=True)
             for name, place in places.items():
                 rates[name].append(deliveries_per_second([place], SECONDS))
-                took_ms[name].append(_took_ms(place, SECONDS / 2))
+                took_ms[name].append(delays_ms(place, SECONDS / 2))
             rates["in turn"].append(deliveries_per_second(turns, SECONDS))
     return _figures(rates, took_ms)
 
@@ -196,10 +196,10 @@ def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
     return published * len(readers) / elapsed_s
 
 
-def _took_ms(place: Place, seconds: float) -> list[float]:
+def delays_ms(place: Place, seconds: float) -> list[float]:
     """Return how long each entry took to each subscriber, at a steady rate."""
     sent_at: list[float] = []
-    took_ms: list[float] = []
+    times_ms: list[float] = []
 
     def timer_of(_: LeanSocket) -> Callable[[bytes], None]:
         tail = b""
@@ -210,7 +210,7 @@ def _took_ms(place: Place, seconds: float) -> list[float]:
             data = tail + data
             end = 0
             for match in _SEQ.finditer(data):
-                took_ms.append((now - sent_at[int(match[1])]) * 1000)
+                times_ms.append((now - sent_at[int(match[1])]) * 1000)
                 end = match.end()
             tail = data[max(end, len(data) - _TAIL) :]
 
@@ -222,7 +222,7 @@ def _took_ms(place: Place, seconds: float) -> list[float]:
         scene.subscribe(timer_of)
         started = time.perf_counter()
         total = int(RATE * seconds)
-        while len(took_ms) < total * SUBSCRIBERS:
+        while len(times_ms) < total * SUBSCRIBERS:
             now = time.perf_counter()
             assert now < started + seconds + 30, "not everybody was sent everything"
             due = min(int((now - started) * RATE), total)
@@ -230,4 +230,4 @@ def _took_ms(place: Place, seconds: float) -> list[float]:
                 sent_at.append(time.perf_counter())
                 scene.publish()
             watch.take_ready(0.0005 if due < total else 0.1)
-    return took_ms
+    return times_ms

@@ -36,10 +36,10 @@ CREDENTIAL_SECONDS = 0.5
 _BODY = b'{"fields":{"temp":"39","hum":"71","site":"s1"}}'
 _PATH = "/v1/streams/bench/entries"
 SINGLE = post(_PATH, _BODY)
-_BATCH = post(
+BATCHES = post(
     "/v1/streams/bench/entries/batch", b"\n".join([_BODY] * BATCH), "application/x-ndjson"
 )
-_XADD = post("/", b"XADD/bench/*/temp/39/hum/71/site/s1")
+XADD = post("/", b"XADD/bench/*/temp/39/hum/71/site/s1")
 
 
 class _Place(NamedTuple):
@@ -145,11 +145,11 @@ def _places() -> Iterator[dict[str, _Place]]:
         places["healthz"] = places["headgate"]._replace(request=get("/healthz"))
         # A gateway of their own: a journal that grows by so much is rewritten now and then.
         batches = servers.enter_context(serving_process("headgate"))
-        places["batches"] = _Place(*batches, request=_BATCH, connections=4)
+        places["batches"] = _Place(*batches, request=BATCHES, connections=4)
         redis = servers.enter_context(peers.redis())
         port = servers.enter_context(peers.webdis(redis))
         if port is not None:
-            places["Webdis"] = _Place(port, None, _XADD)
+            places["Webdis"] = _Place(port, None, XADD)
         yield places
 
 

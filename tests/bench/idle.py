@@ -18,7 +18,7 @@ QUIET_S = 5.0
 
 async def measure() -> list[Figure]:
     """Return memory and CPU of idle WebSocket subscriptions, all to one stream."""
-    _allow_files(2 * SOCKETS + 1000)
+    allow_files(2 * SOCKETS + 1000)
     with serving_process("headgate") as (port, process_id):
         entry = post("/v1/streams/idle/entries", b'{"fields":{"a":"b"}}')
         await Load("127.0.0.1", port, entry, connections=1).per_second(0.2)
@@ -74,6 +74,7 @@ async def _delivered_s(port: int, sockets: list[ClientConnection]) -> float:
     return elapsed_s
 
 
-def _allow_files(count: int) -> None:
+def allow_files(count: int) -> None:
+    """Let this process and those that it starts have so many open files, if the system lets it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, count), hard), hard))

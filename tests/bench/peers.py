@@ -124,6 +124,13 @@ def nchan() -> Iterator[int | None]:
 @contextmanager
 def webdis(redis: Redis | None) -> Iterator[int | None]:
     """Run Webdis, one thread, in front of a Redis, if both are there; yields its port."""
+    with webdis_process(redis) as process:
+        yield None if process is None else process[0]
+
+
+@contextmanager
+def webdis_process(redis: Redis | None) -> Iterator[tuple[int, int] | None]:
+    """Run Webdis as `webdis` does; yields its port and process id."""
     path = shutil.which("webdis")
     if path is None or redis is None:
         yield None
@@ -144,5 +151,5 @@ def webdis(redis: Redis | None) -> Iterator[int | None]:
                 }
             )
         )
-        with running([path, str(settings)], port):
-            yield port
+        with running([path, str(settings)], port) as process_id:
+            yield port, process_id

@@ -36,10 +36,13 @@ async def measure() -> list[Figure]:
     with serving("headgate", fsync="always") as port:
         control = await Wire.open(f"http://127.0.0.1:{port}")
         await control.request("PUT", GROUP, {"start": "0", "create_stream": True})
-        for transport, hold in (("events", _hold_by_events), ("WebSocket", _hold_by_socket)):
+        for transport, hold in (("events", _hold_by_events), ("WebSocket", hold_by_socket)):
             for ending, is_killed in (("connection closed", False), ("process killed (RST)", True)):
                 print(f"redelivery: {transport}, {ending}", flush=True)
-                took = [await _try(control, port, hold, is_killed) for _ in range(TRIES)]
+                took = [
+                    await redelivery_ms(control, port, hold, is_killed=is_killed)
+                    for _ in range(TRIES)
+                ]
                 p99 = statistics.quantiles(took, n=100)[98]
                 for name, value in (("p50", statistics.median(took)), ("p99", p99)):
                     work = f"{transport}, {ending}, {name} of {TRIES}"
@@ -66,11 +69,21 @@ async def _measure_silence() -> list[Figure]:
     ]
 
 
-async def _try(control: Wire, port: int, hold: Hold, is_killed: bool) -> float:
-    """Return how many milliseconds an entry takes from one consumer to the next."""
+async def redelivery_ms(
+    control: Wire, port: int, hold: Hold, *, is_killed: bool, next_port: int | None = None
+) -> float:
+    """Return how many milliseconds an entry takes from one consumer to the next.
+
+    Args:
+        control: appends the entry.
+        port: the gateway of the consumer that ends.
+        hold: makes that consumer.
+        is_killed: whether it is killed, or closes its connection.
+        next_port: the gateway of the next consumer, if it is another one.
+    """
     await control.request("POST", "/v1/streams/jobs/entries", {"fields": {"job": "1"}})
     entry_id, close, kill = await hold(port)
-    async with connect(_socket_url(port, "next")) as waiting:
+    async with connect(_socket_url(next_port or port, "next")) as waiting:
         frame = await _frame(waiting, "state")
         assert frame["state"] == "caught_up", frame
         started = time.perf_counter()
@@ -108,7 +121,8 @@ async def _given_up_at(silent: RawSocket) -> float:
     return time.perf_counter()
 
 
-async def _hold_by_socket(port: int) -> tuple[str, End, End]:
+async def hold_by_socket(port: int) -> tuple[str, End, End]:
+    """Make a consumer on a WebSocket."""
     socket = await connect(_socket_url(port, "first"))
     frame = await _frame(socket, "entries")
 
