@@ -27,6 +27,8 @@ BATCH_ENTRIES_MAX = 250
 BATCH_BYTES_MAX = 2**20
 """Names and values in one batch, but for its first entry."""
 
+_BEHIND_WAIT_MS = 1
+"""How long a read waits of a subscriber that is not at the end: entries are there, as a rule."""
 
 RETRY_S = 1.0
 """Before a subscription reads again, after the servers that keep the streams were not there."""
@@ -214,9 +216,10 @@ class StreamSubscription(Subscription):
             elif not count and read.gap is None:
                 yield StreamBatch(read, self._spend(0))
             # Others come between, and one that is cancelled ends here. Those who follow side by
-            # side are at the same place meanwhile, so each place is read once for all of them.
+            # side are at the same place meanwhile, so each place is read once for all of them: a
+            # read that may wait need not be newer than the last change that was noticed.
             await asyncio.sleep(0)
-            read = await self._read_on(wait_ms=self._beat_ms if at_end else 0)
+            read = await self._read_on(wait_ms=self._beat_ms if at_end else _BEHIND_WAIT_MS)
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
         request = Read(
