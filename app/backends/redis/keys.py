@@ -20,6 +20,9 @@ _TAG = re.compile(rb"\{([^}]+)\}")
 _ESCAPED = re.compile(rb"[{}]|%(?=7B|7D|25|68)")
 _ESCAPE = re.compile(rb"%(7B|7D|25|68)")
 
+_RECENT_MAX = 2_000
+"""Names of streams whose keys are remembered. To make them takes 3 µs."""
+
 
 class StreamKeys(NamedTuple):
     """The key of a stream, and the two parts of its side keys: `head + kind + tail`."""
@@ -27,11 +30,7 @@ class StreamKeys(NamedTuple):
     key: bytes
     head: bytes
     tail: bytes
-
-    @property
-    def slot(self) -> int:
-        """Return the slot of a cluster that has the stream."""
-        return key_slot(self.key)
+    slot: int  # of a cluster, in which the stream and its side keys are
 
     def side(self, kind: bytes, group: bytes | None = None) -> bytes:
         """Return a side key of the stream, or of one of its groups."""
@@ -55,6 +54,7 @@ class KeyNames:
             raise ValueError("should not begin as `hg:` does")
         self.prefix = prefix
         self.head = _SIDE + prefix
+        self._recent: dict[bytes, StreamKeys] = {}
 
     def of(self, stream: bytes) -> StreamKeys:
         """Return the keys of a stream.
@@ -63,7 +63,12 @@ class KeyNames:
         into one slot. All others are escaped as in URLs, because side keys could not share their
         slot.
         """
-        return self._with_tail(self.prefix + self._escape(stream))
+        keys = self._recent.get(stream)
+        if keys is None:
+            if len(self._recent) >= _RECENT_MAX:
+                self._recent.clear()
+            keys = self._recent[stream] = self._with_tail(self.prefix + self._escape(stream))
+        return keys
 
     def of_writer(self, writer: bytes) -> StreamKeys:
         """Return the keys of a bulk writer: its key is no stream."""
@@ -102,10 +107,11 @@ class KeyNames:
 
     def _with_tail(self, key: bytes) -> StreamKeys:
         if b"{" not in key:
-            return StreamKeys(key, self.head, b":{%b}" % key)
+            return StreamKeys(key, self.head, b":{%b}" % key, key_slot(key))
         tag = _TAG.search(key)
         assert tag is not None  # all other braces are escaped
-        return StreamKeys(key, self.head, b":{%b}=%d:%b" % (tag[1], len(key), key))
+        tail = b":{%b}=%d:%b" % (tag[1], len(key), key)
+        return StreamKeys(key, self.head, tail, key_slot(key))
 
     def _escape(self, stream: bytes) -> bytes:
         if not self.prefix and stream.startswith(_SIDE):
