@@ -64,7 +64,10 @@ def measure() -> list[Figure]:
 def gateway(port: int, stream: str = "bench") -> Place:
     """Return a stream of the gateway at this port; it is there from now on."""
     append = b'{"type":"append","stream":"%s","entries":[{"fields":%%s}]}' % stream.encode()
-    LeanSocket(port, "/v1/ws").send(append % b'{"first":"1"}')
+    publisher = LeanSocket(port, "/v1/ws")
+    publisher.send(append % b'{"first":"1"}')
+    publisher.read_until(b'"appended"')
+    publisher.close()
     path = f"/v1/streams/{stream}/ws?credit={_CREDIT}"
     return Place(port, path, "/v1/ws", append, has_credit=True)
 
