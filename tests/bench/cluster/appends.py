@@ -14,7 +14,7 @@ from tests.bench.gateway import BATCH, BATCHES, SINGLE, XADD
 from tests.bench.load import Load
 from tests.bench.table import Figure
 
-ROUNDS = 5
+ROUNDS = 3
 SECONDS = 1.5
 IN_FLIGHT = 100
 BATCHES_IN_FLIGHT = 4

@@ -24,6 +24,9 @@ RATE = 100
 ENTRIES = 1_000
 QUIET_S = 10.0
 CONNECTIONS_MAX = 4
+SETTINGS = {"ping_interval_ms": 600_000, "connections_max": SUBSCRIPTIONS + 100}
+"""These sockets answer no ping, so they are not pinged while this runs."""
+
 CREATED_AT_ONCE = 100
 WITHIN_S_MAX = 60.0
 
@@ -47,9 +50,12 @@ def measure() -> list[Figure]:
     allow_files(2 * SUBSCRIPTIONS)
     with _cluster() as cluster:
         alone = _busy(_ids(cluster))
-        with serving_process("headgate", backend=cluster.url) as (port, process_id):
+        with serving_process("headgate", backend=cluster.url, **SETTINGS) as (
+            port,
+            process_id,
+        ):
             here = _measured(port, process_id, cluster)
-    with serving_process("headgate") as (port, process_id):
+    with serving_process("headgate", **SETTINGS) as (port, process_id):
         embedded = _measured(port, process_id, None)
     open_ = f"{SUBSCRIPTIONS} subscriptions over a cluster"
     late = f"{open_}, append → delivery, {RATE} entries/s"
