@@ -142,7 +142,7 @@ class Node:
                 connection = await self._connected()
                 failure = Lost
                 # redis-py packs words in Python, which takes five times as long.
-                packed = b"".join([pack_command(tuple(words)) for words in commands])
+                packed = b"".join([_packed(words) for words in commands])
                 await connection.send_packed_command(packed, check_health=False)
                 return [await _reply(connection) for _ in commands]
         except (OSError, RedisError, TimeoutError) as error:
@@ -163,6 +163,13 @@ class Node:
         if connection is not None:
             with suppress(OSError, RedisError):
                 await connection.disconnect(nowait=True)
+
+
+def _packed(words: Words) -> bytes:
+    """Return a command as the server reads it."""
+    parts: tuple[Any, ...] = tuple(words)  # hiredis takes more types than words have
+    packed: bytes = pack_command(parts)
+    return packed
 
 
 def _are_errors(replies: Sequence[Any]) -> bool:

@@ -37,6 +37,7 @@ NOT_RUN = {
     "headgate-pipeline plot --streams orders": "tests/pipeline does",
     "make bench": "minutes, and what it prints is no promise",
     "make bench ARGS=engine": "the same",
+    "make bench ARGS=cluster": "the same",
     "make bench ARGS=flames": "the same",
     "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",

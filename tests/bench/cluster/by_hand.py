@@ -21,7 +21,7 @@ def run(work: str, port: int, count: int, seconds: float, group: str = "") -> Do
         seconds: how long.
         group: that reads.
     """
-    command = [sys.executable, _PROGRAM, work, str(port), str(count), str(seconds), group]
+    command = [sys.executable, str(_PROGRAM), work, str(port), str(count), str(seconds), group]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         pin_to_server_core(process.pid)
         output, _ = process.communicate()

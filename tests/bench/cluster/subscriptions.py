@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deploy.local_cluster.cluster import Cluster
 from tests.bench.cluster.places import binary, keeper
@@ -24,7 +24,7 @@ RATE = 100
 ENTRIES = 1_000
 QUIET_S = 10.0
 CONNECTIONS_MAX = 4
-SETTINGS = {"ping_interval_ms": 600_000, "connections_max": SUBSCRIPTIONS + 100}
+SETTINGS: dict[str, Any] = {"ping_interval_ms": 600_000, "connections_max": SUBSCRIPTIONS + 100}
 """These sockets answer no ping, so they are not pinged while this runs."""
 
 CREATED_AT_ONCE = 100
