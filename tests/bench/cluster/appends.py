@@ -20,7 +20,7 @@ IN_FLIGHT = 100
 BATCHES_IN_FLIGHT = 4
 
 HERE, EMBEDDED, WEBDIS = "over Valkey", "embedded engine", "Webdis over the same Valkey, XADD"
-BY_HAND = "redis-py by hand, {} XADD in a pipeline"
+REDIS_PY = "redis-py by hand, {} XADD in a pipeline"
 ALONE, TOGETHER = "one gateway, all cores free", "two gateways, all cores free"
 
 
@@ -67,7 +67,7 @@ def measure(there: Places) -> list[Figure]:
                 turns.take(_name(ask), process_ids, partial(_run, ask))
         for count in (IN_FLIGHT, BATCH):
             work = partial(by_hand.run, "append", there.redis.port, count, SECONDS)
-            turns.take(BY_HAND.format(count), [], work)
+            turns.take(REDIS_PY.format(count), [], work)
     return [*_single(turns), *_many(turns)]
 
 
@@ -95,17 +95,17 @@ def _many_of(name: str) -> str:
 
 
 def _single(turns: Turns) -> list[Figure]:
-    work, unit, by_hand_name = "one append", "requests/s", BY_HAND.format(IN_FLIGHT)
+    work, unit, direct = "one append", "requests/s", REDIS_PY.format(IN_FLIGHT)
     rate = f"{work} per request, {IN_FLIGHT} in flight"
     return [
         *turns.rate(rate, unit, HERE, EMBEDDED, ratio_at_least=0.7),
         *turns.rate(rate, unit, HERE, WEBDIS),
-        *turns.rate(rate, unit, HERE, by_hand_name),
+        *turns.rate(rate, unit, HERE, direct),
         *turns.cpu(work, HERE, EMBEDDED),
         *turns.cpu(work, HERE, WEBDIS),
-        *turns.cpu(work, HERE, by_hand_name),
+        *turns.cpu(work, HERE, direct),
         *turns.server_cpu(work, HERE, WEBDIS),
-        *turns.server_cpu(work, HERE, by_hand_name),
+        *turns.server_cpu(work, HERE, direct),
         *turns.rate(f"{rate}, two gateways", unit, TOGETHER, ALONE),
         *turns.cpu(f"{work}, two gateways", TOGETHER, ALONE),
         *turns.server_cpu(f"{work}, two gateways", TOGETHER, ALONE),
@@ -113,18 +113,18 @@ def _single(turns: Turns) -> list[Figure]:
 
 
 def _many(turns: Turns) -> list[Figure]:
-    work, unit, by_hand_name = (
+    work, unit, direct = (
         f"one entry of NDJSON, {BATCH} per request",
         "entries/s",
-        BY_HAND.format(BATCH),
+        REDIS_PY.format(BATCH),
     )
     rate = f"NDJSON, {BATCH} per request, {BATCHES_IN_FLIGHT} in flight"
     here, alone, together = _many_of(HERE), _many_of(ALONE), _many_of(TOGETHER)
     return [
         *turns.rate(rate, unit, here, _many_of(EMBEDDED), at_least=100e3),
-        *turns.rate(rate, unit, here, by_hand_name),
+        *turns.rate(rate, unit, here, direct),
         *turns.cpu(work, here, _many_of(EMBEDDED)),
-        *turns.cpu(work, here, by_hand_name),
-        *turns.server_cpu(work, here, by_hand_name),
+        *turns.cpu(work, here, direct),
+        *turns.server_cpu(work, here, direct),
         *turns.rate(f"{rate}, two gateways", unit, together, alone),
     ]

@@ -16,7 +16,7 @@ COUNT = 1_000
 
 HERE, EMBEDDED = "over Valkey", "embedded engine"
 WEBDIS = "Webdis over the same Valkey, 100 a read, TCP_NODELAY"
-BY_HAND = f"redis-py by hand, XACK and XREADGROUP of {COUNT} in a pipeline"
+REDIS_PY = f"redis-py by hand, XACK and XREADGROUP of {COUNT} in a pipeline"
 
 
 def measure(there: Places) -> list[Figure]:
@@ -34,23 +34,23 @@ def measure(there: Places) -> list[Figure]:
             work = partial(consume.at_webdis, there.redis, there.webdis.port, group)
             turns.take(WEBDIS, [there.webdis.process_id], partial(_timed, work))
         there.redis.run(words("XGROUP", "CREATE", STREAM, f"{group}-by-hand", "0"))
-        consume_by_hand = partial(by_hand.run, "consume", there.redis.port, COUNT, consume.SECONDS)
-        turns.take(BY_HAND, [], partial(consume_by_hand, f"{group}-by-hand"))
+        consume_directly = partial(by_hand.run, "consume", there.redis.port, COUNT, consume.SECONDS)
+        turns.take(REDIS_PY, [], partial(consume_directly, f"{group}-by-hand"))
     return _figures(turns)
 
 
 def _figures(turns: Turns) -> list[Figure]:
     work, unit = "read and acknowledge, one WebSocket", "entries/s"
-    one = "reading and acknowledging one"
+    work_of_entry = "reading and acknowledging one"
     return [
         *turns.rate(work, unit, HERE, EMBEDDED, at_least=40e3),
         *turns.rate(work, unit, HERE, WEBDIS),
-        *turns.rate(work, unit, HERE, BY_HAND),
-        *turns.cpu(one, HERE, EMBEDDED),
-        *turns.cpu(one, HERE, WEBDIS),
-        *turns.cpu(one, HERE, BY_HAND),
-        *turns.server_cpu(one, HERE, WEBDIS),
-        *turns.server_cpu(one, HERE, BY_HAND),
+        *turns.rate(work, unit, HERE, REDIS_PY),
+        *turns.cpu(work_of_entry, HERE, EMBEDDED),
+        *turns.cpu(work_of_entry, HERE, WEBDIS),
+        *turns.cpu(work_of_entry, HERE, REDIS_PY),
+        *turns.server_cpu(work_of_entry, HERE, WEBDIS),
+        *turns.server_cpu(work_of_entry, HERE, REDIS_PY),
     ]
 
 
