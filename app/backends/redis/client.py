@@ -101,7 +101,6 @@ class Client:
         self._topology = Topology([], [], [])
         self._primaries: dict[Address, _Primary] = {}
         self._durability = Durability(options.durability)
-        self.features: frozenset[Feature] = frozenset()  # what the servers can
         self._is_known = asyncio.Event()  # where the servers are
         self._is_stale = asyncio.Event()  # the topology has to be discovered anew
         self._is_stale.set()
@@ -170,14 +169,22 @@ class Client:
 
     async def execute_everywhere(self, *words: bytes | str | int, changes: bool) -> list[Any]:
         """Send a command to all primaries, and return the replies. See `call`."""
-        await self._known()
         return await asyncio.gather(
-            *(self._at(address, [words], changes=changes) for address in self._topology.primaries)
+            *(self.execute_at(address, *words, changes=changes) for address in await self.known())
         )
 
     async def execute_at(self, address: Address, *words: bytes | str | int, changes: bool) -> Any:
         """Send a command to one primary, and return its reply. See `call`."""
-        return await self._at(address, [words], changes=changes)
+        if address not in self._topology.primaries:
+            raise NotSent(f"{address} is not a primary any more")
+        primary = self._open(address)
+        node = primary.changes if changes else primary.reads
+        [reply] = await node.ask_all([words], changes=changes)
+        if _is_refusal(reply):
+            raise NotSent(_why(reply))
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     def sending(self, send: Send) -> Self:
         """Return the same client, which sends what goes to the server of a slot by `send`."""
@@ -212,36 +219,14 @@ class Client:
         """Discover the servers anew, because one of them may not be what it was."""
         self._is_stale.set()
 
-    @property
-    def primaries(self) -> list[Address]:
-        """Return the primaries that are known now."""
-        return self._topology.primaries
-
-    @property
-    def library(self) -> Library:
-        """Return the functions."""
-        return self._library
-
     async def known(self) -> list[Address]:
         """Return the primaries, once they are known.
 
         Raises:
             NotSent: they are not known in time.
         """
-        await self._known()
+        await self._until_known()
         return self._topology.primaries
-
-    async def _at(self, address: Address, commands: Sequence[Words], *, changes: bool) -> Any:
-        if address not in self._topology.primaries:
-            raise NotSent(f"{address} is not a primary any more")
-        primary = self._open(address)
-        node = primary.changes if changes else primary.reads
-        [reply] = await node.ask_all(commands, changes=changes)
-        if _is_refusal(reply):
-            raise NotSent(_why(reply))
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
 
     def _calling(self, effect: Effect, words: Sequence[bytes | str | int]) -> Words:
         if self._uses_scripts:
@@ -313,7 +298,7 @@ class Client:
             return [error]
 
     async def _node(self, slot: int, *, changes: bool) -> Node:
-        await self._known()
+        await self._until_known()
         address = self._topology.of_slot(slot)
         if address is None:
             self._is_stale.set()
@@ -321,7 +306,7 @@ class Client:
         primary = self._open(address)
         return primary.changes if changes else primary.reads
 
-    async def _known(self) -> None:
+    async def _until_known(self) -> None:
         if self._is_known.is_set():
             return
         try:
@@ -433,7 +418,6 @@ class Client:
         if facts.evicts:
             text = "the servers delete streams when they are full: set maxmemory-policy noeviction"
             log.warning(text, extra={"policy": facts.eviction})
-        self.features = features
         self._durability = durability(
             options.durability,
             options.answer_ms_max // 2,

@@ -97,7 +97,7 @@ class GroupReaders:
 
     async def _undo_later(self, request: ReadGroup, task: asyncio.Task[Attempt]) -> None:
         with suppress(StreamError), as_stream_errors(b""):
-            await undo(self._client, request, (await task).reads)
+            await self._give_back(request, (await task).reads)
 
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
         """Give back what was delivered to a reader that has gone."""
