@@ -104,7 +104,7 @@ class Client:
         self._is_known = asyncio.Event()  # where the servers are
         self._is_stale = asyncio.Event()  # the topology has to be discovered anew
         self._is_stale.set()
-        self._uses_scripts = False  # functions are not allowed
+        self._uses_scripts = False  # functions cannot be loaded
         self._loading: dict[Node, asyncio.Future[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.obstacle: str | None = "they are not connected yet"  # why nothing can be asked
@@ -341,7 +341,7 @@ class Client:
                 if not _is_forbidden(error):
                     raise
                 log.warning(
-                    "functions are not allowed: scripts are used", extra={"why": str(error)}
+                    "functions cannot be loaded: scripts are used", extra={"why": str(error)}
                 )
                 self._uses_scripts = True
         if self._uses_scripts:

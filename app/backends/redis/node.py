@@ -7,7 +7,8 @@ given, and so are those that are given while the server answers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,7 +23,10 @@ Words = Sequence[bytes | str | int]
 """A command."""
 
 _SENT_MAX = 1000
-"""Commands that are sent together. The others are sent next."""
+"""Requests that are sent together. The others are sent next."""
+
+_SENT_BYTES_MAX = 2**20
+"""Bytes that are sent together, if they belong to several requests. To join more takes too long."""
 
 _QUEUED_MAX = 100_000
 """Commands that may wait. Beyond that the server is far too slow, and commands fail at once."""
@@ -31,7 +35,8 @@ _QUEUED_MAX = 100_000
 class _Asked(NamedTuple):
     """Commands that are sent one after the other, with nothing of others in between."""
 
-    commands: Sequence[Words]
+    packed: bytes
+    command_count: int
     changes: bool
     replies: asyncio.Future[list[Any]]
 
@@ -53,7 +58,7 @@ class Node:
         self._durability = durability
         self._answer_s_max = answer_s_max
         self._connection: Connection | None = None
-        self._queue: list[_Asked] = []
+        self._queue: deque[_Asked] = deque()
         self._queued = asyncio.Event()
         self._is_closed = False
 
@@ -82,7 +87,9 @@ class Node:
         elif len(self._queue) >= _QUEUED_MAX:
             replies.set_exception(NotSent("the server does not keep up"))
         else:
-            self._queue.append(_Asked(commands, changes, replies))
+            # redis-py packs words in Python, which takes five times as long.
+            packed = b"".join(map(_packed, commands))
+            self._queue.append(_Asked(packed, len(commands), changes, replies))
             self._queued.set()
         return replies
 
@@ -92,25 +99,37 @@ class Node:
             while True:
                 await self._queued.wait()
                 self._queued.clear()
-                while self._queue:
-                    asked, self._queue = self._queue[:_SENT_MAX], self._queue[_SENT_MAX:]
-                    asked = [each for each in asked if not each.replies.cancelled()]
-                    if asked:
-                        await self._send(asked)
+                while asked := self._take():
+                    await self._send(asked)
         finally:
             self._is_closed = True
             _fail(self._queue, NotSent("the connection is closed"))
-            self._queue = []
+            self._queue.clear()
             await self._disconnect()
+
+    def _take(self) -> list[_Asked]:
+        """Take what is sent together from the queue: one request at least, if any is there."""
+        asked: list[_Asked] = []
+        size_bytes = 0
+        while self._queue and len(asked) < _SENT_MAX:
+            if self._queue[0].replies.cancelled():
+                self._queue.popleft()
+                continue
+            size_bytes += len(self._queue[0].packed)
+            if asked and size_bytes > _SENT_BYTES_MAX:
+                break
+            asked.append(self._queue.popleft())
+        return asked
 
     async def _send(self, asked: Sequence[_Asked]) -> None:
         """Send commands, and give out the replies."""
-        commands = [words for each in asked for words in each.commands]
+        parts, count = [each.packed for each in asked], sum(each.command_count for each in asked)
         waits = self._durability.wait if any(each.changes for each in asked) else None
         if waits is not None:
-            commands.append(waits)
+            parts.append(_packed(waits))
+            count += 1
         try:
-            replies = await self._exchange(commands)
+            replies = await self._exchange(b"".join(parts), count)
         except (NotSent, Lost) as error:
             _fail(asked, error)
             return
@@ -120,7 +139,7 @@ class Node:
         failure = None if waits is None else self._durability.failure(replies.pop())
         at = 0
         for each in asked:
-            end = at + len(each.commands)
+            end = at + each.command_count
             if each.replies.done():
                 pass  # nobody waits for it any more
             elif failure is not None and each.changes and not _are_errors(replies[at:end]):
@@ -129,8 +148,8 @@ class Node:
                 each.replies.set_result(replies[at:end])
             at = end
 
-    async def _exchange(self, commands: Sequence[Words]) -> list[Any]:
-        """Send commands together, and return their replies.
+    async def _exchange(self, packed: bytes, count: int) -> list[Any]:
+        """Send so many commands together, and return their replies.
 
         Raises:
             NotSent: there is no connection.
@@ -141,10 +160,8 @@ class Node:
             async with asyncio.timeout(self._answer_s_max):
                 connection = await self._connected()
                 failure = Lost
-                # redis-py packs words in Python, which takes five times as long.
-                packed = b"".join([_packed(words) for words in commands])
                 await connection.send_packed_command(packed, check_health=False)
-                return [await _reply(connection) for _ in commands]
+                return [await _reply(connection) for _ in range(count)]
         except (OSError, RedisError, TimeoutError) as error:
             await self._disconnect()
             raise failure(str(error) or type(error).__name__) from None
@@ -177,7 +194,7 @@ def _are_errors(replies: Sequence[Any]) -> bool:
     return all(isinstance(reply, Exception) for reply in replies)
 
 
-def _fail(asked: Sequence[_Asked], error: NotSent | Lost) -> None:
+def _fail(asked: Iterable[_Asked], error: NotSent | Lost) -> None:
     for each in asked:
         if not each.replies.done():
             each.replies.set_exception(error)

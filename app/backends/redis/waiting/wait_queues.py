@@ -311,12 +311,11 @@ class WaitQueues:
             self.signal(key)
 
     def drain(self) -> None:
-        """End all blocked reads with `Draining`, and let no read block from now on."""
+        """End all blocked reads with `Draining`, in turns, and let no read block from now on."""
         self.is_draining = True
-        for queue in list(self._queues.values()):
-            for read in chain(queue.in_order(), queue.of_full()):
-                if not read.served.done():
-                    read.served.set_exception(Draining())
+        queues = list(self._queues.values())
+        reads = [read for queue in queues for read in chain(queue.in_order(), queue.of_full())]
+        _end_in_turns(iter(reads))
 
     async def run(self) -> None:
         """Serve the reads that are signalled, until cancelled."""
@@ -462,6 +461,16 @@ class WaitQueues:
                 return
             queue.due.cancel()
         queue.due = loop.call_at(at_s, self.signal, key)
+
+
+def _end_in_turns(reads: Iterator[QueuedRead[Any]]) -> None:
+    """End some reads with `Draining`, and the others in the next turns of the event loop."""
+    portion = list(islice(reads, _GIVEN_AT_ONCE))
+    for read in portion:
+        if not read.served.done():
+            read.served.set_exception(Draining())
+    if portion:
+        asyncio.get_running_loop().call_soon(_end_in_turns, reads)
 
 
 async def _outcome(read: QueuedRead[T]) -> T | Exception | None:
