@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from random import Random, SystemRandom
@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from headgate.engine import commands
 from headgate.engine.commands import Command
+from headgate.engine.eager import Completion
 from headgate.engine.errors import Corrupt, Unavailable
 from headgate.engine.journal import blocks, recovery, room
 from headgate.engine.journal.disk import Disk, SyncError, is_full
@@ -131,7 +132,7 @@ class Journal:
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
         self._staged: list[bytes] = []  # parts of the record that comes next
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[int, Completion[None]]] = deque()
         self._is_settling = False  # some of those who wait are woken in the next turn
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
@@ -252,9 +253,9 @@ class Journal:
             return
         if self.failure is not None or self._is_given_up:
             raise Unavailable(self._refusal or _CLOSED)
-        waiting = asyncio.get_running_loop().create_future()
-        self._waiting.append((position, waiting))
-        await waiting
+        durable = Completion[None]()
+        self._waiting.append((position, durable))
+        await durable
 
     async def run(self, go_back: GoBack) -> None:
         """Write what is appended, until closed.
@@ -477,22 +478,23 @@ class Journal:
     def _settle(self, position: int) -> None:
         """Wake everyone who waits for a position up to this one."""
         self.durable_position = position
-        if not self._is_settling:
-            self._settle_in_turns()
+        if self._waiting and not self._is_settling:
+            self._is_settling = True
+            asyncio.get_running_loop().call_soon(self._settle_in_turns)
 
     def _settle_in_turns(self) -> None:
-        """Wake some of those who wait, and the others in the next turns of the event loop."""
+        """Wake some of those who wait, and the others in the next turns of the event loop.
+
+        Those who are woken may run on at once (`eager`).
+        """
         waiting, woken_count = self._waiting, 0
-        while (
-            waiting and waiting[0][0] <= self.durable_position and woken_count < SERVED_AT_ONCE_MAX
-        ):
-            future = waiting.popleft()[1]
-            if not future.done():
-                future.set_result(None)
-                woken_count += 1
-        self._is_settling = woken_count == SERVED_AT_ONCE_MAX
-        if self._is_settling:
-            asyncio.get_running_loop().call_soon(self._settle_in_turns)
+        while waiting and waiting[0][0] <= self.durable_position:
+            if woken_count == SERVED_AT_ONCE_MAX:
+                asyncio.get_running_loop().call_soon(self._settle_in_turns)
+                return
+            waiting.popleft()[1].succeed(None)
+            woken_count += 1
+        self._is_settling = False
 
     async def _cut(self) -> None:
         """Undo a write that did not work."""
@@ -611,12 +613,10 @@ class Journal:
         self._note_refusal()
         self._records.clear()
         self._staged.clear()
-        for position, future in self._waiting:
-            if not future.done() and position <= self.durable_position:
-                future.set_result(None)  # it is safe, and its waiter was not woken yet
-            elif not future.done():
-                future.set_exception(Unavailable(reason))
-        self._waiting.clear()
+        if self._waiting:
+            waiting, self._waiting = self._waiting, deque()
+            loop = asyncio.get_running_loop()
+            loop.call_soon(_wake_all, waiting, self.durable_position, reason)
 
     def _note_refusal(self) -> None:
         self._refusal = self.failure or self._fault or self._shortage
@@ -703,6 +703,17 @@ class Journal:
             self._on_event("room is short", {"reason": shortage, "size_bytes": self._size_bytes})
         elif before is not None and shortage is None:
             self._on_event("there is room again", {"size_bytes": self._size_bytes})
+
+
+def _wake_all(
+    waiting: Iterable[tuple[int, Completion[None]]], durable_position: int, reason: str
+) -> None:
+    """Wake all who wait: what is up to a position is safe, what is behind it was given up."""
+    for position, durable in waiting:
+        if position <= durable_position:
+            durable.succeed(None)
+        else:
+            durable.fail(Unavailable(reason))
 
 
 def _now_s() -> float:

@@ -20,6 +20,7 @@ from headgate.engine.commands import (
     StreamDeleted,
 )
 from headgate.engine.config import StreamConfig
+from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.errors import Unavailable
@@ -136,6 +137,29 @@ async def test_those_who_wait_for_one_sync_are_told_in_turns() -> None:
         await waits[0]
         assert sum(wait.done() for wait in waits) == SERVED_AT_ONCE_MAX
         await asyncio.gather(*waits)
+
+
+@in_virtual_time
+async def test_calls_without_a_task_go_on_in_turns_too() -> None:
+    loop, ended, counts = asyncio.get_running_loop(), list[EagerCall](), list[int]()
+
+    def count() -> None:
+        counts.append(len(ended))
+        if len(ended) < 350:
+            loop.call_soon(count)
+
+    def end(call: EagerCall) -> None:
+        ended.append(call)
+        if len(ended) == 1:
+            loop.call_soon(count)
+
+    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
+        position = run.journal.append(CREATE)
+        for _ in range(350):
+            EagerCall(run.journal.wait_durable(position), end).start()
+        await asyncio.sleep(SYNC_S)
+        await settle()
+    assert counts == [100, 200, 300, 350]
 
 
 @in_virtual_time
