@@ -1,8 +1,9 @@
 """Grants: what a credential allows, as an operator or an issuer of tokens writes it.
 
 A grant names streams, and what may be done with them. A pattern is a name, or the beginning of a
-name and `*`. `{sub}` and `{claim}` stand for claims of a token. A grant that names groups holds for
-these groups only, and one that names a consumer holds for this consumer only.
+name and `*`. `{sub}` and `{claim}` stand for claims of a token. `{{` and `}}` stand for braces,
+such as those of hash tags: `{{acme}}*`. A grant that names groups holds for these groups only, and
+one that names a consumer holds for this consumer only.
 """
 
 import re
@@ -19,7 +20,9 @@ GRANTS_MAX = 100
 PATTERNS_MAX = 100
 """Patterns of one grant."""
 
-_PLACE = re.compile(r"\{([^{}]*)\}")
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+"""What stands for something else: a brace that is doubled, or a claim, whose name is the group."""
+
 _CLAIM = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _REFUSED_IN_CLAIM = re.compile(r"[*{}\x00-\x1f\x7f-\x9f]")
 
@@ -52,12 +55,14 @@ class Pattern(NamedTuple):
 
 
 def _check_pattern(text: str) -> str:
+    for match in _PLACE.finditer(text):
+        if match[1] is not None and not _CLAIM.fullmatch(match[1]):
+            raise ValueError(f"{match[0]} should name a claim, such as {{sub}}")
     plain = _PLACE.sub("x", text)
-    for name in _PLACE.findall(text):
-        if not _CLAIM.fullmatch(name):
-            raise ValueError(f"{{{name}}} should name a claim, such as {{sub}}")
     if "{" in plain or "}" in plain:
-        raise ValueError("a brace belongs around the name of a claim, such as {sub}")
+        raise ValueError(
+            "a brace belongs around the name of a claim, such as {sub}; {{ and }} stand for braces"
+        )
     if "*" in plain[:-1]:
         raise ValueError("`*` stands at the end of a pattern only")
     name = plain.removesuffix("*")
@@ -124,6 +129,8 @@ Grants = Annotated[list[Grant], Field(max_length=GRANTS_MAX)]
 def _bound(text: str, claims: Mapping[str, object]) -> Pattern:
     def value_of(match: re.Match[str]) -> str:
         name = match[1]
+        if name is None:
+            return match[0][0]
         value = claims.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             raise UnboundClaim(f"the pattern {text!r} needs the claim {name!r}, a text")
