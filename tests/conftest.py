@@ -1,9 +1,19 @@
 """What holds for all tests."""
 
+import pytest
 from hypothesis import settings
+
+from tests.servers.chosen import URL
 
 pytest_plugins = ["tests.servers.fixtures"]
 
 # A deadline asserts with a clock, and a busy machine fails it.
 settings.register_profile("headgate", deadline=None)
 settings.load_profile("headgate")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what only the embedded engine does: `@pytest.mark.embedded(reason)`."""
+    mark = item.get_closest_marker("embedded")
+    if mark is not None and URL is not None:
+        pytest.skip(mark.args[0])

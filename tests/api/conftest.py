@@ -1,21 +1,17 @@
 """A live gateway for every test: real uvicorn, on a free port, in the test's own loop."""
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
-from pydantic import SecretStr
 
 from headgate.app.backends.port import Backend
 from headgate.app.http.dependencies import Gateway
@@ -24,6 +20,7 @@ from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_documented
+from tests.servers.chosen import over_servers
 
 
 @dataclass
@@ -105,18 +102,6 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
             await asyncio.sleep(0.001)
 
 
-_RUN = uuid4().hex
-_gateways = count()
-
-
-def _servers() -> dict[str, Any]:
-    """Return a place for a gateway at the servers of HEADGATE_TEST_BACKEND, if it has a URL."""
-    url = os.environ.get("HEADGATE_TEST_BACKEND")
-    if url is None:
-        return {}
-    return {"backend": SecretStr(url), "redis_prefix": f"{_RUN}-{next(_gateways)}:"}
-
-
 @asynccontextmanager
 async def running(
     settings: Settings, backend: Backend | None = None, trust: ssl.SSLContext | None = None
@@ -125,11 +110,14 @@ async def running(
 
     Args:
         settings: of the gateway.
-        backend: what keeps the streams; memory unless given.
+        backend: what keeps the streams; unless given, what `settings` say, or the servers of
+            HEADGATE_TEST_BACKEND.
         trust: which certificates the client takes, if the gateway has one.
     """
     if "data_dir" not in settings.model_fields_set:
-        settings = settings.model_copy(update={"data_dir": MEMORY, **_servers()})
+        settings = settings.model_copy(update={"data_dir": MEMORY})
+    if backend is None:
+        settings = over_servers(settings)
     app = await asyncio.to_thread(create_app, settings, backend)
     # The protocol must be named, or asyncio leaves Nagle's delay of 40 ms on every answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -143,6 +131,8 @@ async def running(
     verify = True if trust is None else trust
     async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits, verify=verify) as http:
         try:
+            if settings.backend is not None:
+                await until(lambda: app.state.gateway.backend.refusal is None)
             yield Live(url, http, app.state.gateway)
         finally:
             server.should_exit = True

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.crash.credentials import CREDENTIALS
+from tests.servers.chosen import servers_for
 
 ROOT = Path(__file__).parent.parent.parent
 START_S_MAX = 30.0
@@ -24,7 +25,13 @@ def headgate(*words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the command line of this checkout, and return what became of it."""
     command = [sys.executable, "-m", "headgate.app.cli", *map(str, words)]
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=END_S_MAX, check=False
+        command,
+        cwd=ROOT,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=END_S_MAX,
+        check=False,
     )
 
 
@@ -66,14 +73,12 @@ class Gateway:
             if files_max is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 
+        chosen = {"port": 0, **servers_for(data_dir), **CREDENTIALS.settings, **(settings or {})}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "headgate.app.cli", "serve", "--data-dir", str(data_dir)),
             cwd=ROOT,
-            env={
-                **os.environ,
-                **_variables({"port": 0, **CREDENTIALS.settings, **(settings or {})}),
-            },
+            env={**_environment(), **_variables(chosen)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -143,6 +148,13 @@ class Gateway:
             output: Sequence[str] = self.log_lines or ["nothing"]
             self._greeting.set_exception(ChildProcessError("\n".join(output)))
             self._greeting.exception()  # whoever waits is told; nobody need wait
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of this process, but for those of the tests: they are no settings."""
+    return {
+        name: text for name, text in os.environ.items() if not name.startswith("HEADGATE_TEST_")
+    }
 
 
 def _variables(settings: Mapping[str, object]) -> dict[str, str]:

@@ -2,9 +2,13 @@
 
 from random import Random
 
+import pytest
+
 from headgate.app.settings import Settings
 from tests.api.conftest import problem_in, running
 from tests.api.operations.test_operations import sample
+
+pytestmark = pytest.mark.embedded("servers bound and count their memory themselves")
 
 SMALL = Settings(memory_bytes_max=2**20)
 OOM = "OOM command not allowed when used memory > 'maxmemory'."

@@ -1,8 +1,10 @@
 """Groups and consumers: create, describe, move, delete."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headgate.app.settings import Settings
@@ -315,8 +317,32 @@ async def test_a_consumer_that_is_not_there_is_not_found(shared: Live) -> None:
 # How many there may be
 
 
+def check_too_many(what: str, refused: Iterable[httpx.Response]) -> None:
+    for answer in refused:
+        problem = problem_in(answer)
+        assert (answer.status_code, problem["code"]) == (409, "limit_reached")
+        assert problem["detail"] == f"too many {what}: the limit is 1"
+        assert not problem["retryable"]
+
+
+@pytest.mark.embedded("a cluster does not count its streams")
+async def test_one_stream_too_many_is_answered_409() -> None:
+    entry = {"fields": {"v": "1"}}
+    async with running(Settings(streams_max=1)) as live:
+        await live.append("orders", "1")
+        refused = [
+            await live.http.put("/v1/streams/other"),
+            await live.http.post("/v1/streams/other/entries", json=entry),
+            await live.http.post("/v1/streams/other/entries/batch", json=[entry]),
+        ]
+        check_too_many("streams", refused)
+        command = await live.http.post("/v1/commands", json=["XADD", "other", "*", "k", "v"])
+        assert command.json() == {"error": "ERR too many streams: the limit is 1"}
+        assert (await live.http.get("/v1/limits")).json()["streams_max"] == 1
+
+
 async def test_one_too_many_is_answered_409_until_one_goes() -> None:
-    few = Settings(streams_max=1, groups_max=1, consumers_max=1, producers_max=1)
+    few = Settings(groups_max=1, consumers_max=1, producers_max=1)
     async with running(few) as live:
         keyed = {"Idempotency-Key": "1", "Idempotency-Producer": "p"}
         entry = {"fields": {"v": "1"}}
@@ -326,11 +352,6 @@ async def test_one_too_many_is_answered_409_until_one_goes() -> None:
 
         other = {**keyed, "Idempotency-Producer": "q"}
         answers = {
-            "streams": [
-                await live.http.put("/v1/streams/other"),
-                await live.http.post("/v1/streams/other/entries", json=entry),
-                await live.http.post("/v1/streams/other/entries/batch", json=[entry]),
-            ],
             "groups in this stream": [await live.http.put(f"{ORDERS}/groups/other")],
             "consumers in this group": [
                 await live.http.put(f"{CONSUMERS}/you"),
@@ -345,15 +366,12 @@ async def test_one_too_many_is_answered_409_until_one_goes() -> None:
             ],
         }
         for what, refused in answers.items():
-            for answer in refused:
-                problem = problem_in(answer)
-                assert (answer.status_code, problem["code"]) == (409, "limit_reached")
-                assert problem["detail"] == f"too many {what}: the limit is 1"
-                assert not problem["retryable"]
-        command = await live.http.post("/v1/commands", json=["XADD", "other", "*", "k", "v"])
-        assert command.json() == {"error": "ERR too many streams: the limit is 1"}
-        limits = (await live.http.get("/v1/limits")).json()
-        assert [limits[name] for name in ("streams_max", "groups_max")] == [1, 1]
+            check_too_many(what, refused)
+        command = await live.http.post(
+            "/v1/commands", json=["XGROUP", "CREATE", "orders", "other", "$"]
+        )
+        assert command.json() == {"error": "ERR too many groups in this stream: the limit is 1"}
+        assert (await live.http.get("/v1/limits")).json()["groups_max"] == 1
 
         assert (await live.http.delete(f"{CONSUMERS}/me")).is_success
         assert (await live.http.put(f"{CONSUMERS}/you")).status_code == 201
