@@ -19,14 +19,16 @@ _places = count()
 
 
 def over_servers(settings: Settings) -> Settings:
-    """Return the settings of a gateway that keeps its streams in the servers, if there are any."""
-    chosen = servers_for(settings.data_dir)
-    if chosen:
-        chosen["backend"] = SecretStr(str(chosen["backend"]))
-    return settings.model_copy(update=chosen)
+    """Return the settings of a gateway that keeps its streams in the servers, if there are any.
+
+    Settings that name servers themselves stay as they are.
+    """
+    if URL is None or settings.backend is not None:
+        return settings
+    return settings.model_copy(update={**servers_for(settings.data_dir), "backend": SecretStr(URL)})
 
 
-def servers_for(data_dir: Path) -> dict[str, object]:
+def servers_for(data_dir: Path) -> dict[str, str]:
     """Return the settings that name the servers and a prefix of keys, if there are any servers.
 
     Gateways with the same data directory have the same streams. Others see nothing of them.

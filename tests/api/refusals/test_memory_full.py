@@ -1,19 +1,22 @@
 """A gateway whose streams take all the memory they may: what is refused, and what is not."""
 
+import asyncio
 from random import Random
 
 import pytest
+from pydantic import SecretStr
 
+from deploy.local_cluster.server import Server
 from headgate.app.settings import Settings
-from tests.api.conftest import problem_in, running
+from tests.api.conftest import Live, problem_in, running
 from tests.api.operations.test_operations import sample
 
-pytestmark = pytest.mark.embedded("servers bound and count their memory themselves")
-
+EMBEDDED = pytest.mark.embedded("servers bound and count their memory themselves")
 SMALL = Settings(memory_bytes_max=2**20)
 OOM = "OOM command not allowed when used memory > 'maxmemory'."
 
 
+@EMBEDDED
 async def test_an_append_is_answered_507_until_something_goes() -> None:
     async with running(SMALL) as live:
         await live.create_group("s", "g")
@@ -42,6 +45,7 @@ async def test_an_append_is_answered_507_until_something_goes() -> None:
         assert again.status_code == 201
 
 
+@EMBEDDED
 async def test_what_the_streams_take_is_told() -> None:
     async with running(SMALL) as live:
         await live.append("s", "1")
@@ -52,3 +56,41 @@ async def test_what_the_streams_take_is_told() -> None:
     assert sample(metrics, 'headgate_memory_bytes{kind="entries"}') > 0
     assert sample(metrics, "headgate_memory_bytes_max") == 2**20
     assert limits["memory_bytes_max"] == 2**20
+
+
+async def test_a_full_server_refuses_what_adds_and_does_what_removes(valkey_9: Server) -> None:
+    ids: list[str] = []
+    settings = Settings(backend=SecretStr(valkey_9.url), redis_prefix="full:")
+    async with running(settings) as live:
+        ids += await live.append("s", "1", "2", "3")
+        await live.create_group("s", "g")
+        await asyncio.to_thread(valkey_9.run, "CONFIG", "SET", "maxmemory", 1)
+        try:
+            await check_full(live)
+            read = await live.read_group("s", "g", "me")
+            assert [entry["id"] for entry in read["entries"]] == ids
+            assert await live.outcomes("ack", "s", "g", ids[:1], "me") == ["acked"]
+            assert await live.outcomes("nack", "s", "g", ids[1:2], "me") == ["released"]
+            assert (await live.claim("s", "g", "you", ids=ids[1:]))["entries"]
+            assert (await live.http.delete(f"/v1/streams/s/entries/{ids[0]}")).is_success
+            trimmed = await live.http.post("/v1/streams/s/trim", json={"max_length": 1})
+            assert trimmed.json() == {"removed": 1}
+        finally:
+            await asyncio.to_thread(valkey_9.run, "CONFIG", "SET", "maxmemory", 0)
+        await live.append("s", "4")
+
+
+async def check_full(live: Live) -> None:
+    entry = {"fields": {"v": "1"}}
+    for method, path, body in (
+        ("POST", "/v1/streams/s/entries", entry),
+        ("POST", "/v1/streams/s/entries/batch", [entry]),
+        ("PUT", "/v1/streams/other", None),
+        ("PUT", "/v1/streams/s/groups/other", {}),
+    ):
+        refused = await live.http.request(method, path, json=body)
+        assert (refused.status_code, problem_in(refused)["code"]) == (507, "memory_full"), path
+    append = ["XADD", "s", "*", "k", "v"]
+    command = await live.http.post("/v1/commands", json=append)
+    transaction = await live.http.post("/v1/commands/multi-exec", json=[["XLEN", "s"], append])
+    assert command.json() == transaction.json() == {"error": OOM}
