@@ -325,7 +325,7 @@ def check_too_many(what: str, refused: Iterable[httpx.Response]) -> None:
         assert not problem["retryable"]
 
 
-@pytest.mark.embedded("a cluster does not count its streams")
+@pytest.mark.embedded("servers do not count the streams")
 async def test_one_stream_too_many_is_answered_409() -> None:
     entry = {"fields": {"v": "1"}}
     async with running(Settings(streams_max=1)) as live:
