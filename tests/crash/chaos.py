@@ -106,11 +106,15 @@ class Chaos:
         """Append in batches; one whose answer is lost is sent again under its key."""
         for start in range(0, self.entry_count, BATCH_ENTRIES):
             await self.until_read(start - BACKLOG_MAX)
+            await self.until_due(start)
             values = [self._value(number) for number in range(start, start + BATCH_ENTRIES)]
             body = [{"fields": {"v": value}} for value in values]
             key = {"Idempotency-Key": str(start)}
             answer = await self.ask("POST", "/v1/streams/orders/entries/batch", body, **key)
             self.ledger.appended.update(zip(map(id_of, answer["ids"]), values, strict=True))
+
+    async def until_due(self, count: int) -> None:
+        """Return once so many entries may be there: some are kept for the failures to come."""
 
     def _value(self, number: int) -> str:
         return f"{FAILING} {number}" if self.random.random() < FAILING_SHARE else str(number)

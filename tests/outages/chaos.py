@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.app.backends.redis.durability import DurabilityLevel
-from tests.crash.chaos import SETTINGS, Chaos, finish
+from tests.crash.chaos import LOOK_S, SETTINGS, Chaos, finish
 from tests.crash.consumers import GONE, GROUP, Place
 from tests.crash.gateway import Gateway
 from tests.crash.wire import Wire
@@ -20,6 +20,8 @@ from tests.servers.failures import FailingCluster, cut_connections, cut_tracking
 GATEWAY_COUNT = 3
 KEY = "headgate:orders"
 RETRY_S = 0.02
+SHARES_AHEAD = 2
+"""How many of the shares between two events a writer may be ahead of the last event."""
 
 
 class ClusterChaos(Chaos):
@@ -49,6 +51,16 @@ class ClusterChaos(Chaos):
         super().__init__(data_dir, rng, entry_count)
         self._cluster = cluster
         self._rounds = rounds
+        self._events: list[Callable[[], Awaitable[object]]] = [
+            self.kill_primary,
+            self.fail_over,
+            self.move_slot,
+            self.kill_gateway,
+            self.stop_gateway,
+            self.cut_tracking,
+            self.cut_connections,
+        ]
+        self._share_count = rounds * len(self._events) + 1
         self._durability = durability
         self._settings = {
             **SETTINGS,
@@ -79,22 +91,19 @@ class ClusterChaos(Chaos):
 
     async def operate(self) -> None:
         """Let servers and gateways fail as the work goes on."""
-        events: list[Callable[[], Awaitable[object]]] = [
-            self.kill_primary,
-            self.fail_over,
-            self.move_slot,
-            self.kill_gateway,
-            self.stop_gateway,
-            self.cut_tracking,
-            self.cut_connections,
-        ]
-        orders = [self.random.sample(events, len(events)) for _ in range(self._rounds)]
+        orders = [self.random.sample(self._events, len(self._events)) for _ in range(self._rounds)]
         for number, event in enumerate(chain.from_iterable(orders), 1):
-            await self.until_read(number * self.entry_count // (self._rounds * len(events) + 1))
+            await self.until_read(number * self.entry_count // self._share_count)
             self.endings[event.__name__] += 1
             self.note_restart()
             await event()
             self.note_restart()
+
+    async def until_due(self, count: int) -> None:
+        """Return once so many entries may be there: each failure meets consumers at work."""
+        share = count * self._share_count // self.entry_count
+        while share > self.endings.total() + SHARES_AHEAD:
+            await asyncio.sleep(LOOK_S)
 
     async def kill_primary(self) -> None:
         """Kill the primary of the stream, and start it again.
