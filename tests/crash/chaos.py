@@ -9,6 +9,7 @@ import re
 import time
 from asyncio import FIRST_COMPLETED
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from tests.crash.consumers import (
     listeners,
 )
 from tests.crash.gateway import Gateway
-from tests.crash.history import id_of
+from tests.crash.history import Id, id_of
 from tests.crash.ledger import DeadLetter, Ledger, Left
 from tests.crash.wire import Wire
 
@@ -52,6 +53,8 @@ SETTINGS = {"log_level": "warning", "heartbeat_ms": 200}
 LOOK_S = 0.05
 """How often an operator looks whether all is done."""
 
+RETRY_S = 0.02
+
 
 class Chaos:
     """A gateway with its writer, its consumers and an operator who restarts it."""
@@ -60,8 +63,8 @@ class Chaos:
         self.ledger = Ledger()
         self.place = Place()
         # The same entries for two other groups, whose consumers acknowledge nothing by request.
-        self.receipts = Ledger(appended=self.ledger.appended)
-        self.returns = Ledger(appended=self.ledger.appended)
+        self.receipts = self.ledger.of_another_group()
+        self.returns = self.ledger.of_another_group()
         self.consumers = [
             *consumers(self.place, self.ledger, rng, Chances()),
             *listeners(self.place, self.receipts, self.returns, rng, Chances()),
@@ -86,21 +89,29 @@ class Chaos:
 
     def note_restart(self) -> None:
         """Note that connections may end now, and that it is not their clients who end them."""
-        for ledger in (self.ledger, self.receipts, self.returns):
-            ledger.restarts.append(ledger.tick())
+        self.ledger.restarts.append(self.ledger.tick())
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Return the answer of a gateway, of the next one if this one is gone."""
+        answer, _ = await self.ask_and_note(method, path, body, **headers)
+        return answer
+
+    async def ask_and_note(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[Any, int]:
+        """Return the answer of a gateway, and when it was asked."""
         while True:
-            await self.place.is_up.wait()
+            place = await self.place_to_ask()
+            asked_at = self.ledger.tick()
             try:
-                wire = await Wire.open(self.place.url)
-                try:
-                    return await wire.request(method, path, body, headers)
-                finally:
-                    wire.close()
+                return await ask_place(place, method, path, body, headers), asked_at
             except GONE:
-                await asyncio.sleep(0)
+                await asyncio.sleep(RETRY_S)
+
+    async def place_to_ask(self) -> Place:
+        """Return where a gateway is, once it is there."""
+        await self.place.is_up.wait()
+        return self.place
 
     async def write(self) -> None:
         """Append in batches; one whose answer is lost is sent again under its key."""
@@ -110,8 +121,10 @@ class Chaos:
             values = [self._value(number) for number in range(start, start + BATCH_ENTRIES)]
             body = [{"fields": {"v": value}} for value in values]
             key = {"Idempotency-Key": str(start)}
-            answer = await self.ask("POST", "/v1/streams/orders/entries/batch", body, **key)
-            self.ledger.appended.update(zip(map(id_of, answer["ids"]), values, strict=True))
+            url = "/v1/streams/orders/entries/batch"
+            answer, asked_at = await self.ask_and_note("POST", url, body, **key)
+            ids = map(id_of, answer["ids"])
+            self.ledger.append(dict(zip(ids, values, strict=True)), asked_at)
 
     async def until_due(self, count: int) -> None:
         """Return once so many entries may be there: some are kept for the failures to come."""
@@ -129,9 +142,14 @@ class Chaos:
             await self.start()
 
     async def until_read(self, count: int) -> None:
-        """Return once the group has been given so many entries."""
-        while count > 0 and ((await self.ask("GET", GROUP))["entries_read"] or 0) < count:
+        """Return once the group has been given so many entries, or they are lost."""
+        while count > 0 and await self._read_count() < count:
             await asyncio.sleep(LOOK_S)
+
+    async def _read_count(self) -> int:
+        appended_count = len(self.ledger.appended)
+        lag = (await self.ask("GET", GROUP))["lag"]
+        return 0 if lag is None else appended_count - int(lag)
 
     async def work(self) -> None:
         """Return once everything is appended, all restarts are over, and nothing is left to do."""
@@ -156,6 +174,7 @@ class Chaos:
                 if consumer["name"].startswith("temporary-")
             ],
             dead_letters=await self._dead_letters(),
+            kept=await self._kept(),
         )
 
     async def is_quiet(self) -> bool:
@@ -171,17 +190,36 @@ class Chaos:
 
     async def _dead_letters(self) -> list[DeadLetter]:
         dead_letters: list[DeadLetter] = []
+        async for entry_id, fields in self._entries(DEAD):
+            origin, count = id_of(fields["_id"]), int(fields["_deliveries"])
+            written_ms, _ = entry_id
+            dead_letters.append(DeadLetter(origin, fields["v"], count, written_ms))
+        return dead_letters
+
+    async def _kept(self) -> dict[Id, str]:
+        return {entry_id: fields["v"] async for entry_id, fields in self._entries("orders")}
+
+    async def _entries(self, stream: str) -> AsyncIterator[tuple[Id, dict[str, str]]]:
         after = "0"
         while True:
-            url = f"/v1/streams/{DEAD}/entries?after={after}&limit=1000"
+            url = f"/v1/streams/{stream}/entries?after={after}&limit=1000"
             page = await self.ask("GET", url)
             for entry in page["entries"]:
-                fields = entry["fields"]
-                origin, count = id_of(fields["_id"]), int(fields["_deliveries"])
-                dead_letters.append(DeadLetter(origin, fields["v"], count))
+                yield id_of(entry["id"]), entry["fields"]
             if not page["entries"]:
-                return dead_letters
+                return
             after = page["next_after"]
+
+
+async def ask_place(
+    place: Place, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+) -> Any:
+    """Return the answer of the gateway that is at a place."""
+    wire = await Wire.open(place.url)
+    try:
+        return await wire.request(method, path, body, headers)
+    finally:
+        wire.close()
 
 
 async def finish(gateway: Gateway, kind: str) -> None:
@@ -233,8 +271,8 @@ async def work_through(chaos: Chaos, *, within_s: float, leave_s: float) -> Left
     report(chaos, left, seconds)
     wrong = [
         *violations(chaos.ledger, left, max_deliveries=MAX_DELIVERIES),
-        *violations_on_receipt(chaos.receipts),
-        *violations_on_reconnect(chaos.returns),
+        *violations_on_receipt(chaos.receipts, left.kept),
+        *violations_on_reconnect(chaos.returns, left.kept),
     ]
     assert not wrong, "\n".join(wrong)
     return left
@@ -245,7 +283,17 @@ def report(chaos: Chaos, left: Left, seconds: float) -> None:
     happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
     outcomes = Counter(what for settling in ledger.settlings for what in settling.outcomes.values())
     lost = sum(settling.answered_at is None for settling in ledger.settlings)
+    undone_count = len(ledger.appended.keys() - left.kept.keys())
+    acked = Counter(
+        entry_id
+        for settling in ledger.settlings
+        for entry_id, what in settling.outcomes.items()
+        if what == "acked"
+    )
+    again_count = sum(count - 1 for count in acked.values())
     print(
+        f"{len(ledger.takeovers)} takeovers that may lose something: {undone_count} entries lost, "
+        f"{again_count} acknowledged again\n"
         f"{len(ledger.appended)} entries, {len(ledger.deliveries)} deliveries, "
         f"{len(left.dead_letters)} dead letters, {seconds:.0f} s\n"
         f"restarts: {dict(chaos.endings)}; consumers: {dict(happened)}\n"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.crash.history import Id, Settling
-from tests.crash.ledger import Delivery, Ledger, Left
+from tests.crash.kept_checker import delivered_from_nowhere, not_kept
+from tests.crash.ledger import DeadLetter, Delivery, Ledger, Left
 
 FAILING = "fails"
 """An entry of this value is never acknowledged by anybody."""
@@ -36,6 +39,19 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
        nack of an earlier owner has an effect. It may be held no more after a nack, or where any
        connection has ended since: a third may have had it, and lost it with its connection.
 
+    The stream
+
+    7. It holds what was answered as appended, with these values, and nothing else; and nothing else
+       is delivered.
+
+    Takeovers
+
+    A replica that takes over may lack the last changes of a primary that died. They are undone, and
+    these rules are about what was not undone, if the ledger has takeovers: an entry may be
+    acknowledged, delivered or given up again, if what was told before may be undone; an append may
+    be undone, and then everything appended after it at the same primary is undone too. Nothing may
+    be undone that was answered before the replica had surely everything.
+
     Args:
         ledger: what was told.
         left: what is there in the end.
@@ -48,80 +64,103 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
         *_delivered_after_ack(ledger),
         *_not_counted(ledger),
         *_two_owners(ledger),
+        *not_kept(ledger, left.kept),
+        *delivered_from_nowhere(ledger, left.kept),
     ]
 
 
-def violations_on_receipt(ledger: Ledger) -> list[str]:
+def violations_on_receipt(ledger: Ledger, kept: dict[Id, str]) -> list[str]:
     """Return what is wrong with entries that are done with as they are sent: at most once.
 
     What a connection was sent before something else is acknowledged: once, and rules 4 and 5 hold.
     The last part of a connection that broke may be lost, and may come again.
     """
-    acked = Counter(entry_id for each in ledger.settlings for entry_id in _effective(each, "acked"))
-    twice = [
-        f"1: {entry_id}: acked {count} times" for entry_id, count in acked.items() if count > 1
+    return [
+        *_acked_again(ledger),
+        *_delivered_after_ack(ledger),
+        *_not_counted(ledger),
+        *delivered_from_nowhere(ledger, kept),
     ]
-    return [*twice, *_delivered_after_ack(ledger), *_not_counted(ledger)]
 
 
-def violations_on_reconnect(ledger: Ledger) -> list[str]:
+def violations_on_reconnect(ledger: Ledger, kept: dict[Id, str]) -> list[str]:
     """Return what is wrong with entries that the next connection acknowledges: at least once.
 
     None is done with that nobody has seen; and rule 5 holds.
     """
-    unseen = ledger.appended.keys() - {delivery.entry_id for delivery in ledger.deliveries}
+    unseen = kept.keys() - {delivery.entry_id for delivery in ledger.deliveries}
     return [
         *(f"1: nobody has seen {entry_id}" for entry_id in sorted(unseen)),
         *_not_counted(ledger),
+        *delivered_from_nowhere(ledger, kept),
     ]
 
 
 def _not_settled_once(ledger: Ledger, left: Left) -> Iterator[str]:
-    acked = Counter(entry_id for each in ledger.settlings for entry_id in _effective(each, "acked"))
-    dead = Counter(dead_letter.entry_id for dead_letter in left.dead_letters)
+    acks = _acks(ledger)
+    dead: dict[Id, list[DeadLetter]] = defaultdict(list)
+    for dead_letter in left.dead_letters:
+        dead[dead_letter.entry_id].append(dead_letter)
     unknown = {
         entry_id
         for settling in ledger.settlings
         if settling.kind == "ack" and settling.answered_at is None
         for entry_id in settling.ids
     }
-    for entry_id in ledger.appended.keys() | acked.keys() | dead.keys():
-        count = acked[entry_id] + dead[entry_id]
-        if entry_id not in ledger.appended:
+    yield from _acked_again(ledger)
+    for entry_id in ledger.appended.keys() | acks.keys() | dead.keys():
+        acked, given_up = acks.get(entry_id, []), dead.get(entry_id, [])
+        sure_count = sum(not _ack_is_undone(ledger, ack) for ack in acked) + sum(
+            not ledger.dead_letter_is_undone(dead_letter) for dead_letter in given_up
+        )
+        if sure_count and entry_id not in ledger.appended:
             yield f"1: {entry_id} was never appended"
-        elif count > 1 or (count == 0 and entry_id not in unknown):
-            yield f"1: {entry_id}: acked {acked[entry_id]} times, {dead[entry_id]} dead letters"
+        elif sure_count > 1 or (
+            not acked and not given_up and entry_id in left.kept and entry_id not in unknown
+        ):
+            yield f"1: {entry_id}: acked {len(acked)} times, {len(given_up)} dead letters"
+        if sure_count and entry_id not in left.kept:
+            yield f"7: {entry_id} is not there, and was settled"
+
+
+def _acked_again(ledger: Ledger) -> Iterator[str]:
+    for entry_id, acks in _acks(ledger).items():
+        for ack, again in pairwise(acks):
+            if not (
+                _ack_is_undone(ledger, ack, before=_answered_at(again))
+                or _ack_is_undone(ledger, again, before=_answered_at(ack))
+            ):
+                yield f"1: {entry_id}: acked at {ack.answered_at} and at {again.answered_at}"
 
 
 def _dead_letters(ledger: Ledger, left: Left, max_deliveries: int) -> Iterator[str]:
     dead = {dead_letter.entry_id for dead_letter in left.dead_letters}
     for entry_id, value in ledger.appended.items():
-        if value.startswith(FAILING) and entry_id not in dead:
+        if value.startswith(FAILING) and entry_id in left.kept and entry_id not in dead:
             yield f"2: {entry_id} always fails, and is no dead letter"
     for dead_letter in left.dead_letters:
         if dead_letter.delivery_count < max_deliveries:
             yield f"2: {dead_letter} was given up too early"
-        if ledger.appended.get(dead_letter.entry_id) != dead_letter.value:
+        value = ledger.appended.get(dead_letter.entry_id, dead_letter.value)
+        if value != dead_letter.value:
             yield f"2: {dead_letter} holds something else"
     for entry_id in ledger.wrong_values:
         yield f"2: {entry_id} was delivered with something else in it"
 
 
 def _left_behind(left: Left) -> Iterator[str]:
-    if left._replace(dead_letters=[]) != Left(0, 0, 0, 0, [], []):
-        yield f"3: {left._replace(dead_letters=[])}"
+    if left._replace(dead_letters=[], kept={}) != Left(0, 0, 0, 0, [], [], {}):
+        yield f"3: {left._replace(dead_letters=[], kept={})}"
 
 
 def _delivered_after_ack(ledger: Ledger) -> Iterator[str]:
-    acked_at = {
-        entry_id: each.answered_at
-        for each in ledger.settlings
-        for entry_id in _effective(each, "acked")
-    }
+    acks = _acks(ledger)
     for delivery in ledger.deliveries:
-        at = acked_at.get(delivery.entry_id)
-        if at is not None and at < delivery.sent_after:
-            yield f"4: {delivery}, and it was acknowledged at {at}"
+        for ack in acks.get(delivery.entry_id, ()):
+            if _answered_at(ack) < delivery.sent_after and not _ack_is_undone(
+                ledger, ack, before=delivery.at
+            ):
+                yield f"4: {delivery}, and it was acknowledged at {ack.answered_at}"
 
 
 def _not_counted(ledger: Ledger) -> Iterator[str]:
@@ -130,7 +169,11 @@ def _not_counted(ledger: Ledger) -> Iterator[str]:
         known = first.setdefault((delivery.entry_id, delivery.delivery_count), delivery)
         if known is delivery:
             continue
-        if known.channel is delivery.channel:
+        if ledger.delivery_is_undone(known, before=delivery.at):
+            first[delivery.entry_id, delivery.delivery_count] = delivery
+        elif ledger.delivery_is_undone(delivery, before=known.at):
+            continue  # it has only come later
+        elif known.channel is delivery.channel:
             yield f"5: {delivery} came twice"
         elif known.channel.ended_at is None and delivery.channel.ended_at is None:
             yield f"5: {delivery} and {known}"
@@ -161,15 +204,34 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
                     and other.delivery_count > count
                     and _lasts(other.at, settling, ends)
                     and _lasts(other.at, settling, nacked[other.channel.consumer, entry_id])
+                    and not ledger.delivery_is_undone(other, before=_answered_at(settling))
                 ):
                     yield f"6: {settling.consumer} settled {entry_id}, which {other} held"
+
+
+def _acks(ledger: Ledger) -> dict[Id, list[Settling]]:
+    """Return the acks of each entry that had an effect, in the order of their answers."""
+    acks: dict[Id, list[Settling]] = defaultdict(list)
+    answered = [each for each in ledger.settlings if each.answered_at is not None]
+    for settling in sorted(answered, key=_answered_at):
+        for entry_id in _effective(settling, "acked"):
+            acks[entry_id].append(settling)
+    return acks
+
+
+def _ack_is_undone(ledger: Ledger, ack: Settling, before: float = math.inf) -> bool:
+    return ledger.answer_is_undone(ack.sent_at, _answered_at(ack), before)
+
+
+def _answered_at(settling: Settling) -> int:
+    assert settling.answered_at is not None
+    return settling.answered_at
 
 
 def _lasts(at: int, settling: Settling, ends: list[int]) -> bool:
     """Tell whether what began before a settling was sent had not ended when it was answered."""
     following = bisect_right(ends, at)
-    assert settling.answered_at is not None
-    is_over = following < len(ends) and ends[following] < settling.answered_at
+    is_over = following < len(ends) and ends[following] < _answered_at(settling)
     return at < settling.sent_at and not is_over
 
 

@@ -255,6 +255,7 @@ class ReceiptReader(_Listener):
         async for events in self.listen(url, f"{RECEIPTS}/events?ack=on_receipt"):
             if sent:
                 settling = self.settle("ack", sent, self.names[0])
+                settling.sent_at = self.channels[0].opened_at  # no later than the entries
                 self.ledger.answer(settling, dict.fromkeys(settling.ids, "acked"))
             [channel] = self.channels
             entries = [data for kind, data in events if kind == "entry"]

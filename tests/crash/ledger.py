@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 from tests.crash.history import Id, Settling
@@ -33,6 +37,22 @@ class DeadLetter(NamedTuple):
     entry_id: Id  # where it came from
     value: str
     delivery_count: int
+    written_ms: int = 0  # by the clock of its server
+
+
+class Moment(NamedTuple):
+    """A moment, by the clock of the ledger and by the one of the servers."""
+
+    at: int
+    ms: int
+
+
+class Takeover(NamedTuple):
+    """A replica took the place of a primary that died, and may lack the last changes of it."""
+
+    safe: Moment  # the replica had everything that was answered before
+    dead: Moment  # the primary was dead; what happened later happened at the replica
+    keeps_answers: bool = False  # the replica had everything that was answered at all
 
 
 @dataclass
@@ -40,17 +60,27 @@ class Ledger:
     """All of it, in the order of a clock that ticks with every note."""
 
     appended: dict[Id, str] = field(default_factory=dict)
+    append_spans: dict[Id, tuple[int, int]] = field(default_factory=dict)  # sent, answered
     channels: list[Channel] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     settlings: list[Settling] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)  # just before a gateway is ended
+    takeovers: list[Takeover] = field(default_factory=list)
     wrong_values: list[Id] = field(default_factory=list)
-    now: int = 0
+    clock: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def of_another_group(self) -> Ledger:
+        """Return a ledger of the same entries and servers, with the same clock."""
+        shared = self.appended, self.append_spans
+        return Ledger(*shared, restarts=self.restarts, takeovers=self.takeovers, clock=self.clock)
 
     def tick(self) -> int:
         """Return a moment: later than all before."""
-        self.now += 1
-        return self.now
+        return next(self.clock)
+
+    def moment(self) -> Moment:
+        """Return the moment that is now."""
+        return Moment(self.tick(), time.time_ns() // 1_000_000)
 
     def open(self, consumer: str) -> Channel:
         channel = Channel(consumer, self.tick())
@@ -64,6 +94,11 @@ class Ledger:
     def deliver(self, entry_id: Id, count: int, channel: Channel, sent_after: int) -> None:
         self.deliveries.append(Delivery(entry_id, count, channel, sent_after, self.tick()))
 
+    def append(self, entries: dict[Id, str], sent_at: int) -> None:
+        """Note that entries were appended, by what was sent at a moment and is answered now."""
+        self.appended.update(entries)
+        self.append_spans.update(dict.fromkeys(entries, (sent_at, self.tick())))
+
     def settle(self, consumer: str, kind: str, ids: list[Id]) -> Settling:
         """Note that an ack or a nack is about to be sent."""
         settling = Settling(consumer, kind, ids, self.tick())
@@ -73,6 +108,40 @@ class Ledger:
     def answer(self, settling: Settling, outcomes: dict[Id, str]) -> None:
         settling.outcomes = outcomes
         settling.answered_at = self.tick()
+
+    def answer_is_undone(self, begun_at: int, ended_at: int, before: float = math.inf) -> bool:
+        """Tell whether a takeover may have undone a change that was answered.
+
+        Args:
+            begun_at: the change happened later.
+            ended_at: the change had happened by then, as it was answered.
+            before: the takeover was before this moment.
+        """
+        return any(
+            _meets(each, begun_at, ended_at, before)
+            for each in self.takeovers
+            if not each.keeps_answers
+        )
+
+    def delivery_is_undone(self, delivery: Delivery, before: float = math.inf) -> bool:
+        """Tell whether a takeover may have undone a delivery: no answer waits for a replica."""
+        sent_at, _ = self.append_spans.get(delivery.entry_id, (0, 0))
+        begun_at = max(sent_at, delivery.sent_after)
+        return any(_meets(each, begun_at, delivery.at, before) for each in self.takeovers)
+
+    def dead_letter_is_undone(self, dead_letter: DeadLetter) -> bool:
+        """Tell whether a takeover may have undone what made a dead letter of an entry."""
+        appended_ms, _ = dead_letter.entry_id
+        return any(
+            appended_ms <= each.dead.ms and each.safe.ms <= dead_letter.written_ms
+            for each in self.takeovers
+            if not each.keeps_answers
+        )
+
+
+def _meets(takeover: Takeover, begun_at: int, ended_at: int, before: float) -> bool:
+    """Tell whether something may have happened when a replica got no changes any more."""
+    return begun_at < takeover.dead.at < before and takeover.safe.at < ended_at
 
 
 class Left(NamedTuple):
@@ -84,3 +153,4 @@ class Left(NamedTuple):
     connection_count: int
     temporary_consumers: list[str]
     dead_letters: list[DeadLetter]
+    kept: dict[Id, str]  # the entries of the stream

@@ -6,20 +6,24 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from headgate.app.backends.redis.durability import DurabilityLevel
-from tests.crash.chaos import LOOK_S, SETTINGS, Chaos, finish
-from tests.crash.consumers import GONE, GROUP, Place
+from tests.crash.chaos import LOOK_S, RETRY_S, SETTINGS, Chaos, ask_place, finish
+from tests.crash.consumers import GROUP, Place
 from tests.crash.gateway import Gateway
-from tests.crash.wire import Wire
+from tests.crash.ledger import Takeover
+from tests.outages.replica_probe import ReplicaProbe
 from tests.servers.failures import FailingCluster, cut_connections, cut_tracking
 
 GATEWAY_COUNT = 3
 KEY = "headgate:orders"
-RETRY_S = 0.02
+LAG_ENTRIES = 200
+LAG_S_MAX = 0.5
+"""What is appended while a replica gets nothing; both are limits."""
+
 SHARES_AHEAD = 2
 """How many of the shares between two events a writer may be ahead of the last event."""
 
@@ -35,7 +39,8 @@ class ClusterChaos(Chaos):
         cluster: FailingCluster,
         *,
         rounds: int,
-        durability: DurabilityLevel = DurabilityLevel.REPLICA,
+        durability: DurabilityLevel,
+        takes_over: bool,
     ) -> None:
         """Get ready.
 
@@ -45,8 +50,9 @@ class ClusterChaos(Chaos):
             entry_count: how many entries are appended.
             cluster: keeps the streams.
             rounds: how often each event happens.
-            durability: what answers wait for. If that is not a replica, a primary that is killed
-                comes back before its replica takes over.
+            durability: what answers wait for.
+            takes_over: the replica of a primary that is killed takes over. If not, the primary
+                comes back before.
         """
         super().__init__(data_dir, rng, entry_count)
         self._cluster = cluster
@@ -61,7 +67,9 @@ class ClusterChaos(Chaos):
             self.cut_connections,
         ]
         self._share_count = rounds * len(self._events) + 1
-        self._durability = durability
+        self._keeps_answers = durability is DurabilityLevel.REPLICA
+        self._takes_over = takes_over
+        self._probe = ReplicaProbe(cluster, KEY, self.ledger.moment)
         self._settings = {
             **SETTINGS,
             "backend": cluster.url,
@@ -80,24 +88,29 @@ class ClusterChaos(Chaos):
         """End all gateways."""
         await asyncio.gather(*(self._end(number, kind) for number in range(GATEWAY_COUNT)))
 
-    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Return the answer of any gateway, of another one if that one is gone."""
-        while True:
-            up = [place for place in self._places if place.is_up.is_set()]
-            try:
-                return await _ask(self.random.choice(up), method, path, body, headers)
-            except (*GONE, IndexError):
-                await asyncio.sleep(RETRY_S)
+    async def place_to_ask(self) -> Place:
+        """Return where any gateway is, once there is one."""
+        while not (up := [place for place in self._places if place.is_up.is_set()]):
+            await asyncio.sleep(RETRY_S)
+        return self.random.choice(up)
 
     async def operate(self) -> None:
         """Let servers and gateways fail as the work goes on."""
+        async with asyncio.TaskGroup() as tasks:
+            probing = tasks.create_task(self._probe.run())
+            await self._let_fail()
+            probing.cancel()
+
+    async def _let_fail(self) -> None:
         orders = [self.random.sample(self._events, len(self._events)) for _ in range(self._rounds)]
         for number, event in enumerate(chain.from_iterable(orders), 1):
             await self.until_read(number * self.entry_count // self._share_count)
             self.endings[event.__name__] += 1
             self.note_restart()
+            begun_at = self.ledger.tick()
             await event()
             self.note_restart()
+            print(f"{event.__name__} from {begun_at} to {self.ledger.tick()}")
 
     async def until_due(self, count: int) -> None:
         """Return once so many entries may be there: each failure meets consumers at work."""
@@ -108,12 +121,39 @@ class ClusterChaos(Chaos):
     async def kill_primary(self) -> None:
         """Kill the primary of the stream, and start it again.
 
-        If answers wait for a replica, this has taken over by then.
+        Its replica has taken over by then, if it does. It lags behind each second time.
         """
-        await asyncio.to_thread(self._cluster.kill_primary, KEY)
-        if self._durability is DurabilityLevel.REPLICA:
+        if not self._takes_over:
+            await asyncio.to_thread(self._cluster.kill_primary, KEY)
+        else:
+            await self._probe.until_safe()
+            if self.endings["kill_primary"] % 2:
+                await self._kill_before_its_replica_has_all()
+            else:
+                await asyncio.to_thread(self._cluster.kill_primary, KEY)
+                self._note_takeover()
             await asyncio.to_thread(self._cluster.until_served)
         await asyncio.to_thread(self._cluster.mend)
+
+    async def _kill_before_its_replica_has_all(self) -> None:
+        primary = await asyncio.to_thread(self._cluster.primary_of, KEY)
+        replica = await asyncio.to_thread(self._cluster.replica_of, primary)
+        with self._cluster.paused(replica):
+            await asyncio.to_thread(cut_connections, primary, "replica")
+            appended_count = len(self.ledger.appended) + LAG_ENTRIES
+            with suppress(TimeoutError):  # where answers wait for the replica
+                async with asyncio.timeout(LAG_S_MAX):
+                    while len(self.ledger.appended) < appended_count:
+                        await asyncio.sleep(LOOK_S)
+            await asyncio.to_thread(primary.kill)
+            self._note_takeover()
+
+    def _note_takeover(self) -> None:
+        """Note that a primary is dead, and what its replica surely has."""
+        dead = self.ledger.moment()
+        takeover = Takeover(self._probe.safe, dead, keeps_answers=self._keeps_answers)
+        self.ledger.takeovers.append(takeover)
+        self.note_restart()
 
     async def fail_over(self) -> None:
         """Make the replica of the stream its primary."""
@@ -151,7 +191,7 @@ class ClusterChaos(Chaos):
 
     async def open_count(self) -> tuple[int, int]:
         """Return how many reads are blocked, and how many connections are open, at all gateways."""
-        texts = [await _ask(place, "GET", "/metrics") for place in self._places]
+        texts = [await ask_place(place, "GET", "/metrics") for place in self._places]
         waiters = _sum(r"headgate_waiters", texts)
         return waiters, _sum(r"headgate_connections{.*}", texts)
 
@@ -170,16 +210,6 @@ class ClusterChaos(Chaos):
         self.note_restart()
         self._places[number].is_up.clear()
         await finish(self._gateways.pop(number), kind)
-
-
-async def _ask(
-    place: Place, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-) -> Any:
-    wire = await Wire.open(place.url)
-    try:
-        return await wire.request(method, path, body, headers)
-    finally:
-        wire.close()
 
 
 def _sum(pattern: str, texts: list[str]) -> int:

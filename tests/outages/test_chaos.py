@@ -1,13 +1,28 @@
 """Two dozen consumers at three gateways over a cluster, while servers and gateways fail.
 
-HEADGATE_TEST_ROUNDS says how often each failure happens; with 0 the test does not run.
+HEADGATE_TEST_ROUNDS says how often each of seven failures happens; with 0 the test does not run.
 HEADGATE_TEST_ENTRIES says how many entries are appended meanwhile, HEADGATE_TEST_SEED with which
 choices; what happens at the same time as what is up to the machine all the same.
 
-HEADGATE_TEST_DURABILITY says what answers wait for: by default (`replica`) for the disks of a
-primary and of its replica, so nothing that was answered may be lost when the replica takes over.
-With `fsync` and `none` a primary that is killed comes back with its disk, and nothing may be lost
-either. The rules are those of one gateway over its own journal (`tests/crash/chaos_checker.py`).
+HEADGATE_TEST_DURABILITY says what answers wait for, HEADGATE_TEST_TAKEOVER (0 or 1) whether the
+replica of a primary that is killed takes over. If not, the primary comes back with its disk. Every
+second replica that takes over has got nothing for up to 0.5 s before.
+
+What may be lost of what was answered:
+
+| takeover | durability | |
+|---|---|---|
+| 1 | `replica` | nothing |
+| 0 | `fsync`, `none` | nothing: the primary has it in its file |
+| 1 | `fsync`, `none` | what came after the last moment of which is known that the replica had all |
+
+Without these variables `replica` and `none` are run, both with a takeover. By hand, a run of some
+five minutes:
+
+    HEADGATE_TEST_DURABILITY=replica HEADGATE_TEST_ROUNDS=20 HEADGATE_TEST_ENTRIES=50000 \
+        pytest -s tests/outages/test_chaos.py
+
+The rules are those of one gateway over its own journal (`tests/crash/chaos_checker.py`).
 """
 
 from __future__ import annotations
@@ -28,14 +43,18 @@ from tests.servers.programs import valkey_server
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "1"))
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
-DURABILITY = DurabilityLevel(os.environ.get("HEADGATE_TEST_DURABILITY", "replica"))
+DURABILITY = os.environ.get("HEADGATE_TEST_DURABILITY")
+TAKES_OVER = os.environ.get("HEADGATE_TEST_TAKEOVER", "1") != "0"
+LEVELS = (
+    [DurabilityLevel(DURABILITY)] if DURABILITY else [*map(DurabilityLevel, ("replica", "none"))]
+)
 LEAVE_S = 30.0
 """How long the gateways may take to notice that nobody is there, also the lease of a dead one."""
 
 
 @pytest.fixture
 def cluster_of_its_own(keeper: Keeper, tmp_path: Path) -> Iterator[FailingCluster]:
-    node_timeout_ms = 1500 if DURABILITY is DurabilityLevel.REPLICA else 20_000
+    node_timeout_ms = 1500 if TAKES_OVER else 20_000
     # Each change waits until it is on the disks, which takes a second with `everysec`.
     options = {"cluster-node-timeout": node_timeout_ms, "appendfsync": "always"}
     cluster = FailingCluster(valkey_server(), tmp_path / "cluster", keeper, options=options)
@@ -54,13 +73,15 @@ async def no_gateway_left() -> AsyncIterator[None]:
 
 
 @pytest.mark.skipif(not ROUNDS, reason="HEADGATE_TEST_ROUNDS is 0")
+@pytest.mark.parametrize("durability", LEVELS)
 async def test_every_entry_is_settled_once_whatever_fails(
-    cluster_of_its_own: FailingCluster, tmp_path: Path
+    cluster_of_its_own: FailingCluster, tmp_path: Path, durability: DurabilityLevel
 ) -> None:
     chaos = ClusterChaos(
         *(tmp_path, rng_of_test(), ENTRIES, cluster_of_its_own),
         rounds=ROUNDS,
-        durability=DURABILITY,
+        durability=durability,
+        takes_over=TAKES_OVER,
     )
     await work_through(chaos, within_s=60 + 60 * ROUNDS + ENTRIES / 50, leave_s=LEAVE_S)
     assert is_chaos(chaos)

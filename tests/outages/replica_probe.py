@@ -1,0 +1,64 @@
+"""What the replica of a stream surely has, found out again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from redis import RedisError
+
+from deploy.local_cluster.server import Server
+from tests.crash.ledger import Moment
+from tests.servers.failures import FailingCluster
+
+LOOK_S = 0.01
+WAIT_MS_MAX = 100
+
+
+class ReplicaProbe:
+    """Writes at the primary of a stream, and waits until its replica has that.
+
+    A replica gets changes in the order of its primary. So it has everything then that was answered
+    before the probe was sent.
+    """
+
+    def __init__(self, cluster: FailingCluster, key: str, now: Callable[[], Moment]) -> None:
+        """Get ready.
+
+        Args:
+            cluster: has the stream.
+            key: of the stream.
+            now: returns the moment that is now.
+        """
+        self.safe = now()
+        self._cluster = cluster
+        self._key = key
+        self._now = now
+        self._primary: Server | None = None
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        while True:
+            now = self._now()
+            if await asyncio.to_thread(self._reaches_replica):
+                self.safe = now
+            await asyncio.sleep(LOOK_S)
+
+    async def until_safe(self) -> None:
+        """Return once the replica has everything that is answered by now."""
+        now = self._now()
+        while self.safe < now:
+            await asyncio.sleep(LOOK_S)
+
+    def _reaches_replica(self) -> bool:
+        try:
+            if self._primary is None:
+                self._primary = self._cluster.primary_of(self._key)
+            with self._primary.client.pipeline(transaction=False) as pipe:
+                pipe.set(f"{{{self._key}}}probe", "")
+                pipe.wait(1, WAIT_MS_MAX)
+                _, replica_count = pipe.execute()
+        except RedisError:
+            self._primary = None  # it is another one, or there is none at the moment
+            return False
+        return bool(replica_count)
