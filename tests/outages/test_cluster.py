@@ -13,13 +13,19 @@ from headgate.engine.errors import AnswerLost, Unavailable
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DeleteConsumer,
+    GroupStart,
+    ListConsumers,
+)
 from tests.contract.calls import ANA, G, got, take
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
 from tests.servers.failures import FailingCluster, SlotMove, cut_connections, flush
 
 S = b"orders"
+READERS = 20
 
 
 def another_stream(cluster: FailingCluster, prefix: str) -> bytes:
@@ -166,6 +172,34 @@ async def test_a_stream_that_is_half_moved_is_not_changed(
         kept = await appender.kept()
         assert kept[1 : 1 + len(appender.answered)] == appender.answered
         assert len(kept) == len(appender.answered) + 2  # and those of `until_served`
+
+
+async def test_a_consumer_that_is_deleted_is_not_made_again_by_a_read_that_was_cancelled(
+    cluster: FailingCluster, running: Running, key: str
+) -> None:
+    async with running(cluster.url) as backend:
+        await until_served(backend, S)
+        await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+        slot = await asyncio.to_thread(cluster.slot_of, key)
+        source = await asyncio.to_thread(cluster.owner_of, slot)
+        move = SlotMove(cluster, slot, await asyncio.to_thread(cluster.other_primary, source))
+        await asyncio.to_thread(move.begin)
+        await asyncio.to_thread(move.move_keys, 1)
+        deleting = []
+        for number in range(READERS):  # all is sent again and again until the slot has moved
+            consumer = b"%d" % number
+            reading = asyncio.create_task(got(backend, take(consumer)))
+            await asyncio.sleep(0.005)  # else all would be sent again at the same times
+            reading.cancel()
+            await asyncio.wait([reading])
+            deletion = DeleteConsumer(S, G, consumer, release=True)
+            deleting.append(asyncio.create_task(backend.perform(deletion)))
+        await asyncio.to_thread(move.move_keys)
+        await asyncio.to_thread(move.end)
+        await asyncio.gather(*deleting)
+    async with running(cluster.url) as backend:  # the reads are over
+        await until_served(backend, S)
+        assert await backend.perform(ListConsumers(S, G)) == []
 
 
 async def test_functions_that_are_lost_are_loaded_again(

@@ -98,6 +98,7 @@ class RedisBackend:
             Read: reads.read,
             PlanRead: reads.plan,
             ReadGroup: self._group_reads.read,
+            DeleteConsumer: self._group_reads.delete_consumer,
         }
         self._closed = asyncio.Event()
 

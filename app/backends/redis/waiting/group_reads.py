@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.groups.groups import delete_consumer
 from headgate.app.backends.redis.groups.reads import Attempt, attempt, undo
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.engine.errors import StreamError
 from headgate.engine.loop.wait_queue import QueueKey
 from headgate.engine.replies import GroupRead, GroupState
 from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.groups import DeleteConsumer
 
 
 class GroupReaders:
@@ -31,7 +33,8 @@ class GroupReaders:
         """
         self._client = client
         self._queues = queues
-        self._undoing: set[asyncio.Task[None]] = set()
+        # What goes on for readers that have gone: it may make their consumers again.
+        self._undoing: dict[asyncio.Task[None], ReadGroup] = {}
 
     async def read(self, request: ReadGroup) -> list[GroupRead]:
         """Read as a consumer of a group, and block if there is nothing to read (XREADGROUP BLOCK).
@@ -62,6 +65,7 @@ class GroupReaders:
                 )
             except asyncio.CancelledError:
                 self._undo(request, _served_reply(waiting))
+                self._spawn(request, waiting.until_idle())
                 raise
         return first.reads if served is None else served
 
@@ -92,7 +96,7 @@ class GroupReaders:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            self._spawn(self._undo_later(request, task))
+            self._spawn(request, self._undo_later(request, task))
             raise
 
     async def _undo_later(self, request: ReadGroup, task: asyncio.Task[Attempt]) -> None:
@@ -102,22 +106,39 @@ class GroupReaders:
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
         """Give back what was delivered to a reader that has gone."""
         if any(read.deliveries for read in reads):
-            self._spawn(self._give_back(request, reads))
+            self._spawn(request, self._give_back(request, reads))
 
     async def _give_back(self, request: ReadGroup, reads: list[GroupRead]) -> None:
         # Without the servers the entries become idle, and others claim them.
         with suppress(StreamError), as_stream_errors(b""):
             await undo(self._client, request, reads)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, request: ReadGroup, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._undoing.add(task)
-        task.add_done_callback(self._undoing.discard)
+        self._undoing[task] = request
+        task.add_done_callback(self._undoing.pop)
+
+    async def delete_consumer(self, request: DeleteConsumer) -> int | None:
+        """Delete a consumer, once the reads are over whose callers were cancelled.
+
+        Such a read may reach the server later than the deletion, where the read is sent again, and
+        would make the consumer again.
+        """
+        while reads := [task for task, read in self._undoing.items() if _reads_as(read, request)]:
+            await asyncio.wait(reads)
+        return await delete_consumer(self._client, request)
 
     async def close(self) -> None:
         """Return when everything is given back that has to be."""
         while self._undoing:
             await asyncio.wait(self._undoing)
+
+
+def _reads_as(read: ReadGroup, request: DeleteConsumer) -> bool:
+    """Tell whether somebody reads as the consumer that is to be deleted."""
+    return (read.group, read.consumer) == (request.group, request.consumer) and any(
+        cursor.stream == request.stream for cursor in read.cursors
+    )
 
 
 def _full(reads: list[GroupRead]) -> frozenset[bytes]:

@@ -59,7 +59,7 @@ group that another client destroys sends none."""
 class QueuedRead(BlockedRead[T]):
     """A blocked read that is run again by asking a server."""
 
-    __slots__ = ("_is_expired", "_is_running", "_run", "give_back", "request")
+    __slots__ = ("_idle", "_is_expired", "_is_running", "_run", "give_back", "request")
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class QueuedRead(BlockedRead[T]):
         self.give_back = give_back
         self._run = attempt
         self._is_running = False
+        self._idle: asyncio.Event | None = None  # somebody waits until it is not being run
         self._is_expired = False  # the wait time ended while the read was run
 
     async def attempt(self) -> T | None:
@@ -95,6 +96,14 @@ class QueuedRead(BlockedRead[T]):
             return await self._run()
         finally:
             self._is_running = False
+            if self._idle is not None:
+                self._idle.set()
+
+    async def until_idle(self) -> None:
+        """Return once it is not being run."""
+        if self._is_running:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
 
     def expire(self) -> None:
         """End the wait without a reply. A read that is being run gets what that brings.
