@@ -52,7 +52,6 @@ class Takeover(NamedTuple):
 
     safe: Moment  # the replica had everything that was answered before
     dead: Moment  # the primary was dead; what happened later happened at the replica
-    keeps_answers: bool = False  # the replica had everything that was answered at all
 
 
 @dataclass
@@ -118,16 +117,13 @@ class Ledger:
             before: the takeover was before this moment.
         """
         return any(
-            _meets(each, begun_at, ended_at, before)
-            for each in self.takeovers
-            if not each.keeps_answers
+            begun_at < each.dead.at < before and each.safe.at < ended_at for each in self.takeovers
         )
 
     def delivery_is_undone(self, delivery: Delivery, before: float = math.inf) -> bool:
-        """Tell whether a takeover may have undone a delivery: no answer waits for a replica."""
+        """Tell whether a takeover before a moment may have undone a delivery."""
         sent_at, _ = self.append_spans.get(delivery.entry_id, (0, 0))
-        begun_at = max(sent_at, delivery.sent_after)
-        return any(_meets(each, begun_at, delivery.at, before) for each in self.takeovers)
+        return self.answer_is_undone(max(sent_at, delivery.sent_after), delivery.at, before)
 
     def dead_letter_is_undone(self, dead_letter: DeadLetter) -> bool:
         """Tell whether a takeover may have undone what made a dead letter of an entry."""
@@ -135,13 +131,7 @@ class Ledger:
         return any(
             appended_ms <= each.dead.ms and each.safe.ms <= dead_letter.written_ms
             for each in self.takeovers
-            if not each.keeps_answers
         )
-
-
-def _meets(takeover: Takeover, begun_at: int, ended_at: int, before: float) -> bool:
-    """Tell whether something may have happened when a replica got no changes any more."""
-    return begun_at < takeover.dead.at < before and takeover.safe.at < ended_at
 
 
 class Left(NamedTuple):

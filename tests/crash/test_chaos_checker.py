@@ -11,7 +11,7 @@ from tests.crash.chaos_checker import (
     violations_on_reconnect,
 )
 from tests.crash.history import Id
-from tests.crash.ledger import DeadLetter, Ledger, Left
+from tests.crash.ledger import DeadLetter, Ledger, Left, Moment, Takeover
 
 GOOD, BAD = (1, 0), (2, 0)
 
@@ -159,3 +159,106 @@ def test_what_nobody_has_seen_must_not_be_done_with() -> None:
     assert violations_on_reconnect(ledger, ledger.appended) == []
     ledger.appended[3, 0] = "v"
     assert violations_on_reconnect(ledger, ledger.appended) == ["1: nobody has seen (3, 0)"]
+
+
+LATE = (3, 0)
+
+
+def taken_over() -> tuple[Ledger, Left]:
+    """One entry that was appended, delivered and acknowledged just before a replica took over."""
+    ledger, left = sound()
+    safe = ledger.moment()
+    ledger.append({LATE: "v"}, ledger.tick())
+    channel = ledger.open("c")
+    ledger.deliver(LATE, 1, channel, channel.opened_at)
+    settle(ledger, "c", "ack", LATE, "acked")
+    ledger.takeovers.append(Takeover(safe, ledger.moment()))
+    return ledger, left
+
+
+def without(left: Left, *entry_ids: Id) -> Left:
+    return left._replace(kept={each: left.kept[each] for each in left.kept.keys() - {*entry_ids}})
+
+
+def again(ledger: Ledger, entry_id: Id) -> None:
+    channel = ledger.open("d")
+    ledger.deliver(entry_id, 1, channel, channel.opened_at)
+    settle(ledger, "d", "ack", entry_id, "acked")
+
+
+def test_what_came_last_may_be_undone_by_a_takeover() -> None:
+    ledger, left = taken_over()
+    assert rules_broken(ledger, left) == set()
+    assert rules_broken(ledger, without(left, LATE)) == set()
+    again(ledger, LATE)
+    assert rules_broken(ledger, left) == set()
+
+
+def test_what_was_not_answered_may_be_undone_by_a_takeover() -> None:
+    ledger, left = taken_over()
+    del ledger.appended[LATE]
+    assert rules_broken(ledger, left) == set()
+
+
+def test_what_is_undone_is_not_there_again() -> None:
+    ledger, left = taken_over()
+    again(ledger, LATE)
+    assert rules_broken(ledger, without(left, LATE)) == {"7"}
+
+
+def test_a_takeover_undoes_nothing_that_its_replica_surely_had() -> None:
+    ledger, left = taken_over()
+    assert rules_broken(ledger, without(left, GOOD)) == {"7"}
+    again(ledger, GOOD)
+    assert rules_broken(ledger, left) == {"1", "4", "5", "6"}
+
+
+def test_a_takeover_undoes_nothing_that_came_later() -> None:
+    ledger, left = taken_over()
+    ledger.append({(4, 0): "v"}, ledger.tick())
+    again(ledger, (4, 0))
+    assert rules_broken(ledger, without(left, (4, 0))) == {"7"}
+    again(ledger, (4, 0))
+    assert rules_broken(ledger, left) == {"1", "4", "5"}
+
+
+def test_a_takeover_undoes_the_last_appends() -> None:
+    ledger, left = taken_over()
+    takeover = ledger.takeovers.pop()
+    ledger.append({(4, 0): "v"}, ledger.tick())
+    again(ledger, (4, 0))
+    ledger.takeovers.append(takeover._replace(dead=ledger.moment()))
+    assert rules_broken(ledger, without(left, LATE, (4, 0))) == set()
+    assert rules_broken(ledger, without(left, (4, 0))) == set()
+    assert rules_broken(ledger, without(left, LATE)) == {"7"}
+
+
+def test_one_takeover_undoes_one_acknowledgement() -> None:
+    ledger, left = taken_over()
+    again(ledger, LATE)
+    again(ledger, LATE)
+    assert rules_broken(ledger, left) == {"1", "4", "5"}
+
+
+def test_an_entry_may_be_given_up_again_after_a_takeover() -> None:
+    ledger, left = sound()
+    [dead_letter] = left.dead_letters
+    twice = left._replace(dead_letters=[dead_letter._replace(written_ms=5), dead_letter])
+    ledger.takeovers.append(Takeover(Moment(1, 4), Moment(2, 6)))
+    assert rules_broken(ledger, twice) == set()
+    ledger.takeovers[:] = [Takeover(Moment(1, 6), Moment(2, 7))]
+    assert rules_broken(ledger, twice) == {"1"}
+
+
+def test_nothing_is_undone_without_a_takeover() -> None:
+    ledger, left = taken_over()
+    ledger.takeovers.clear()
+    assert rules_broken(ledger, without(left, LATE)) == {"7"}
+    again(ledger, LATE)
+    assert rules_broken(ledger, left) == {"1", "4", "5"}
+
+
+def test_nothing_else_is_in_the_stream() -> None:
+    ledger, left = sound()
+    assert rules_broken(ledger, left._replace(kept={**left.kept, LATE: "v"})) == {"7"}
+    assert rules_broken(ledger, left._replace(kept={**left.kept, GOOD: "other"})) == {"7"}

@@ -150,9 +150,8 @@ class ClusterChaos(Chaos):
 
     def _note_takeover(self) -> None:
         """Note that a primary is dead, and what its replica surely has."""
-        dead = self.ledger.moment()
-        takeover = Takeover(self._probe.safe, dead, keeps_answers=self._keeps_answers)
-        self.ledger.takeovers.append(takeover)
+        if not self._keeps_answers:
+            self.ledger.takeovers.append(Takeover(self._probe.safe, self.ledger.moment()))
         self.note_restart()
 
     async def fail_over(self) -> None:
