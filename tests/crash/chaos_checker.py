@@ -37,7 +37,8 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
        came through before has ended, and never twice through one.
     6. One owner at a time: while somebody holds a later delivery of an entry, neither an ack nor a
        nack of an earlier owner has an effect. It may be held no more after a nack, or where any
-       connection has ended since: a third may have had it, and lost it with its connection.
+       connection has ended since: a third may have had it, and lost it with its connection. While
+       servers fail, gateways end connections, and those who hold it notice that later.
 
     The stream
 
@@ -205,8 +206,16 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
                     and _lasts(other.at, settling, ends)
                     and _lasts(other.at, settling, nacked[other.channel.consumer, entry_id])
                     and not ledger.delivery_is_undone(other, before=_answered_at(settling))
+                    and not _may_be_cut_off(ledger, other, settling)
                 ):
                     yield f"6: {settling.consumer} settled {entry_id}, which {other} held"
+
+
+def _may_be_cut_off(ledger: Ledger, delivery: Delivery, settling: Settling) -> bool:
+    """Tell whether a connection that has ended may have ended between these, as servers failed."""
+    return delivery.channel.ended_at is not None and any(
+        first < _answered_at(settling) and delivery.at < last for first, last in ledger.failures
+    )
 
 
 def _acks(ledger: Ledger) -> dict[Id, list[Settling]]:

@@ -64,6 +64,7 @@ class Ledger:
     deliveries: list[Delivery] = field(default_factory=list)
     settlings: list[Settling] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)  # just before a gateway is ended
+    failures: list[tuple[int, int]] = field(default_factory=list)  # of servers: first, last moment
     takeovers: list[Takeover] = field(default_factory=list)
     wrong_values: list[Id] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=lambda: count(1))

@@ -123,6 +123,17 @@ def test_a_count_comes_again_after_a_connection_has_ended() -> None:
     assert rules_broken(ledger, left) == set()
 
 
+@pytest.mark.parametrize(("first", "last", "rules"), [(5, 99, set()), (1, 5, {"6"})])
+def test_a_connection_may_end_before_its_consumer_notices_while_servers_fail(
+    first: int, last: int, rules: set[str]
+) -> None:
+    ledger, left = sound()
+    settled_by_an_earlier_owner(ledger)
+    ledger.end(ledger.channels[1])
+    ledger.failures.append((first, last))
+    assert rules_broken(ledger, left) == rules
+
+
 def receipts() -> Ledger:
     """One entry that was followed by something, and one that was not: its connection broke."""
     ledger = Ledger(appended={GOOD: "v", BAD: "v"})

@@ -110,7 +110,8 @@ class ClusterChaos(Chaos):
             begun_at = self.ledger.tick()
             await event()
             self.note_restart()
-            print(f"{event.__name__} from {begun_at} to {self.ledger.tick()}")
+            self.ledger.failures.append((begun_at, self.ledger.tick()))
+            print(f"{event.__name__} at {self.ledger.failures[-1]}")
 
     async def until_due(self, count: int) -> None:
         """Return once so many entries may be there: each failure meets consumers at work."""

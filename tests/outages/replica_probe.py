@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from redis import RedisError
+from redis import Redis, RedisError
 
-from deploy.local_cluster.server import Server
+from deploy.local_cluster.server import HOST
 from tests.crash.ledger import Moment
 from tests.servers.failures import FailingCluster
 
@@ -34,7 +34,7 @@ class ReplicaProbe:
         self._cluster = cluster
         self._key = key
         self._now = now
-        self._primary: Server | None = None
+        self._client: Redis | None = None  # for the primary, used by one thread at a time
 
     async def run(self) -> None:
         """Probe until cancelled."""
@@ -52,13 +52,15 @@ class ReplicaProbe:
 
     def _reaches_replica(self) -> bool:
         try:
-            if self._primary is None:
-                self._primary = self._cluster.primary_of(self._key)
-            with self._primary.client.pipeline(transaction=False) as pipe:
+            if self._client is None:
+                self._client = Redis(HOST, self._cluster.primary_of(self._key).port)
+            with self._client.pipeline(transaction=False) as pipe:
                 pipe.set(f"{{{self._key}}}probe", "")
                 pipe.wait(1, WAIT_MS_MAX)
                 _, replica_count = pipe.execute()
         except RedisError:
-            self._primary = None  # it is another one, or there is none at the moment
+            if self._client is not None:
+                self._client.close()
+            self._client = None  # another one is the primary, or none is at the moment
             return False
         return bool(replica_count)
