@@ -50,8 +50,9 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     A replica that takes over may lack the last changes of a primary that died. They are undone, and
     these rules are about what was not undone, if the ledger has takeovers: an entry may be
     acknowledged, delivered or given up again, if what was told before may be undone; an append may
-    be undone, and then everything appended after it at the same primary is undone too. Nothing may
-    be undone that was answered before the replica had surely everything.
+    be undone, and then everything appended after it at the same primary is undone too. A consumer
+    that was removed with its connection may be back, and holds nothing. Nothing may be undone that
+    was answered before the replica had surely everything.
 
     Args:
         ledger: what was told.
@@ -61,7 +62,7 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     return [
         *_not_settled_once(ledger, left),
         *_dead_letters(ledger, left, max_deliveries),
-        *_left_behind(left),
+        *_left_behind(ledger, left),
         *_delivered_after_ack(ledger),
         *_not_counted(ledger),
         *_two_owners(ledger),
@@ -149,9 +150,20 @@ def _dead_letters(ledger: Ledger, left: Left, max_deliveries: int) -> Iterator[s
         yield f"2: {entry_id} was delivered with something else in it"
 
 
-def _left_behind(left: Left) -> Iterator[str]:
-    if left._replace(dead_letters=[], kept={}) != Left(0, 0, 0, 0, [], [], {}):
-        yield f"3: {left._replace(dead_letters=[], kept={})}"
+def _left_behind(ledger: Ledger, left: Left) -> Iterator[str]:
+    names = [name for name in left.temporary_consumers if not _may_be_back(ledger, name)]
+    behind = left._replace(temporary_consumers=names, dead_letters=[], kept={})
+    if behind != Left(0, 0, 0, 0, [], [], {}):
+        yield f"3: {behind}"
+
+
+def _may_be_back(ledger: Ledger, consumer: str) -> bool:
+    """Tell whether a takeover may have undone that a consumer was removed after its connection."""
+    opened_at = min(
+        (channel.opened_at for channel in ledger.channels if channel.consumer == consumer),
+        default=0,  # nobody was told its name
+    )
+    return any(opened_at < takeover.dead.at for takeover in ledger.takeovers)
 
 
 def _delivered_after_ack(ledger: Ledger) -> Iterator[str]:

@@ -261,6 +261,13 @@ def test_an_entry_may_be_given_up_again_after_a_takeover() -> None:
     assert rules_broken(ledger, twice) == {"1"}
 
 
+def test_a_consumer_may_be_back_after_a_takeover() -> None:
+    ledger, left = taken_over()
+    ledger.open("temporary-2")
+    assert rules_broken(ledger, left._replace(temporary_consumers=["temporary-1"])) == set()
+    assert rules_broken(ledger, left._replace(temporary_consumers=["temporary-2"])) == {"3"}
+
+
 def test_nothing_is_undone_without_a_takeover() -> None:
     ledger, left = taken_over()
     ledger.takeovers.clear()
