@@ -65,8 +65,10 @@ class GroupReaders:
                 )
             except asyncio.CancelledError:
                 self._undo(request, _served_reply(waiting))
-                self._spawn(request, waiting.until_idle())
                 raise
+            finally:
+                if waiting.is_running:
+                    self._spawn(request, waiting.until_idle())
         return first.reads if served is None else served
 
     def _waiting(self, request: ReadGroup, keys: list[QueueKey]) -> QueuedRead[list[GroupRead]]:
@@ -119,7 +121,7 @@ class GroupReaders:
         task.add_done_callback(self._undoing.pop)
 
     async def delete_consumer(self, request: DeleteConsumer) -> int | None:
-        """Delete a consumer, once the reads are over whose callers were cancelled.
+        """Delete a consumer, once the reads are over whose callers have gone.
 
         Such a read may reach the server later than the deletion, where the read is sent again, and
         would make the consumer again.

@@ -99,6 +99,11 @@ class QueuedRead(BlockedRead[T]):
             if self._idle is not None:
                 self._idle.set()
 
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it is being run."""
+        return self._is_running
+
     async def until_idle(self) -> None:
         """Return once it is not being run."""
         if self._is_running:
