@@ -8,6 +8,8 @@ from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import msgspec
+
 from headgate.engine.errors import EntryTooLarge, Invalid, InvalidId
 from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
 
@@ -145,8 +147,11 @@ def check_fields(fields: Fields, index: int) -> None:
         raise EntryTooLarge(ENTRY_BYTES_MAX, location=("drafts", index, "fields"))
 
 
-class PartialId(NamedTuple):
-    """`ms-*`: the caller sets the time, the stream the sequence number."""
+class PartialId(msgspec.Struct, frozen=True):
+    """`ms-*`: the caller sets the time, the stream the sequence number.
+
+    Not a tuple, so that a decoder can tell it from an id.
+    """
 
     ms: int
 

@@ -22,6 +22,7 @@ from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.replies import JournalStatus
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds
 
@@ -75,7 +76,7 @@ class EmbeddedBackend:
         self.commands: CommandRunner | None = CommandRunner(engine, reply)
         self.leases: Leases | None = None
         storage = engine.storage
-        self.journal = storage if isinstance(storage, Journal) else None
+        self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
         self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
 
     @property
@@ -114,6 +115,27 @@ class EmbeddedBackend:
     async def close(self) -> None:
         """Make all changes durable, and end `run`."""
         await self.engine.close()
+
+
+class EmbeddedJournal:
+    """The journal of this process."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Wrap a journal as an ability."""
+        self._journal = journal
+
+    @property
+    def status(self) -> JournalStatus:
+        """Return the status of the journal."""
+        return self._journal.status
+
+    async def start_rewrite(self) -> bool:
+        """Start to replace the history by a snapshot; return False if a rewrite is running.
+
+        Raises:
+            Unavailable: the disk has failed, or the journal does not write to it now.
+        """
+        return self._journal.start_rewrite()
 
 
 def open_embedded(

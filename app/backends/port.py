@@ -282,10 +282,10 @@ class Journaled(Protocol):
 
     @property
     def status(self) -> JournalStatus:
-        """Return the status of the journal."""
+        """Return the status of the journal. That of another process is a moment old."""
         ...
 
-    def start_rewrite(self) -> bool:
+    async def start_rewrite(self) -> bool:
         """Start to replace the history by a snapshot; return False if a rewrite is already running.
 
         Raises:

@@ -34,7 +34,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         """Return drafts as rows; `streams` has one name for each, or one for all."""
         names = list(dict.fromkeys(streams))
         place = {name: at for at, name in enumerate(names)}
-        ids: list[tuple[int, ...] | None] = [draft.id for draft in drafts]
+        ids = [_parts(draft.id) for draft in drafts]
         return cls(
             streams=names,
             stream_of=[place[name] for name in streams] if len(names) > 1 else None,
@@ -104,6 +104,10 @@ def decode(file: bytes) -> Iterator[Rows]:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Rows).decode
+
+
+def _parts(wanted: IdRequest) -> tuple[int, ...] | None:
+    return (wanted.ms,) if isinstance(wanted, PartialId) else wanted
 
 
 def _id_request(parts: tuple[int, ...] | None) -> IdRequest:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -20,7 +20,9 @@ _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 _PAGE = 1000
 
 
-async def remove_stranded(backend: Backend) -> None:
+async def remove_stranded(
+    backend: Backend, is_held: Callable[[bytes, bytes, bytes], bool] = lambda *_: False
+) -> None:
     """Remove the consumers whose connections ended with an earlier life of the gateway.
 
     If gateways have leases, other gateways do this when the lease of this one is over.
@@ -28,6 +30,10 @@ async def remove_stranded(backend: Backend) -> None:
     Nobody can come back under a name that was made for one connection, so its entries go to the
     next reader at once. Names of this form belong to the gateway. A client that chooses one only
     loses its entries to the next reader.
+
+    Args:
+        backend: where to look.
+        is_held: tells whether a connection reads as a consumer (stream, group, consumer).
     """
     after: bytes | None = None
     if backend.leases is not None:
@@ -41,7 +47,11 @@ async def remove_stranded(backend: Backend) -> None:
                 names_found = [
                     consumer.name for consumer in await backend.perform(ListConsumers(*names))
                 ]
-                gone = filter(_TEMPORARY.fullmatch, names_found)
+                gone = [
+                    consumer
+                    for consumer in names_found
+                    if _TEMPORARY.fullmatch(consumer) and not is_held(*names, consumer)
+                ]
                 await asyncio.gather(
                     *(
                         backend.perform(DeleteConsumer(*names, consumer, release=True))

@@ -37,7 +37,7 @@ async def rewrite_journal(request: Request) -> JournalState:
     """
     journal = _journal(request)
     with access_of(request).act("rewrite"):
-        journal.start_rewrite()
+        await journal.start_rewrite()
     return JournalState.of(journal.status)
 
 

@@ -17,5 +17,9 @@ import msgspec
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Request(msgspec.Struct, Generic[T_co], frozen=True):
-    """A command for a backend. `T_co` is the type of the reply."""
+class Request(msgspec.Struct, Generic[T_co], frozen=True, tag=True, omit_defaults=True):
+    """A command for a backend. `T_co` is the type of the reply.
+
+    On the way to another process a request carries the name of its class as a tag, and only the
+    fields that differ from their defaults.
+    """

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.backends.remote.backend import RemoteBackend
 from headgate.app.main import open_backend
 from headgate.app.settings import MEMORY, Settings
+from tests.behind_socket import running, served
 
 SURVIVES = "survives"
 """What it holds is there when it is opened again. The port does not say so: who opens it knows."""
@@ -20,6 +22,26 @@ SURVIVES = "survives"
 ALL = frozenset({*Ability, SURVIVES})
 
 OF_REDIS = ALL - {Ability.JOURNAL}
+
+
+@asynccontextmanager
+async def running_by_itself(settings: Settings) -> AsyncIterator[Backend]:
+    """Run the backend of these settings while the context lasts."""
+    async with running(open_backend(settings)) as backend:
+        yield backend
+
+
+@asynccontextmanager
+async def running_behind_socket(settings: Settings) -> AsyncIterator[Backend]:
+    """Run the engine of these settings while the context lasts, and use it over a Unix socket."""
+    engine = open_backend(settings)
+    assert isinstance(engine, EmbeddedBackend)
+    async with (
+        running(engine),
+        served(engine) as options,
+        running(RemoteBackend(options)) as backend,
+    ):
+        yield backend
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,7 @@ class Kind:
     settings: Callable[[Path], Settings]
     can: frozenset[str] = ALL  # abilities of the port, and SURVIVES
     servers: str | None = None  # the fixture of the servers that it needs
+    run: Callable[[Settings], AbstractAsyncContextManager[Backend]] = running_by_itself
 
     @asynccontextmanager
     async def running(self, place: Path, url: str | None = None) -> AsyncIterator[Backend]:
@@ -43,13 +66,8 @@ class Kind:
         if url is not None:
             update = {"backend": SecretStr(url), "redis_prefix": f"{place}:"}
             settings = settings.model_copy(update=update)
-        backend = open_backend(settings)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(backend.run())
-            try:
-                yield backend
-            finally:
-                await backend.close()
+        async with self.run(settings) as backend:
+            yield backend
 
 
 KINDS = [
@@ -59,6 +77,13 @@ KINDS = [
         ALL - {Ability.JOURNAL, SURVIVES},
     ),
     Kind("disk", lambda place: Settings(data_dir=place)),
+    Kind(
+        "remote",
+        lambda place: Settings(data_dir=MEMORY),
+        ALL - {Ability.JOURNAL, SURVIVES},
+        run=running_behind_socket,
+    ),
+    Kind("remote-disk", lambda place: Settings(data_dir=place), run=running_behind_socket),
     *(
         Kind(name, lambda place: Settings(data_dir=place), OF_REDIS, servers)
         for name, servers in (

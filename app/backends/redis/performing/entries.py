@@ -98,7 +98,7 @@ def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
 
 def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
     """Return `*` if the server gives all ids, `<` if all are given and ascend, else nothing."""
-    if not any(wanted):  # an id is a tuple
+    if not any(wanted):  # an id is never false
         return b"*"
     ids = [entry_id for entry_id in wanted if isinstance(entry_id, EntryId)]
     is_whole = len(ids) == len(wanted)
@@ -110,7 +110,7 @@ def id_word(wanted: IdRequest) -> bytes:
     if wanted is None:
         return b"*"
     if isinstance(wanted, PartialId):
-        return b"%d-*" % wanted
+        return b"%d-*" % wanted.ms
     return b"%d-%d" % wanted
 
 

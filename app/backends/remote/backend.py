@@ -1,0 +1,211 @@
+"""Backend: the engine of another process of this machine, as a worker uses it.
+
+Requests cross as they stand, and the engine decides them in the order in which this worker has sent
+them. What is here is only what several readers can share, what a worker has to know at once, and
+what becomes of calls when the engine goes and comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from headgate.app.backends.port import Ability, ClaimFeed, Durable, Journaled, Leases
+from headgate.app.backends.remote.blocked import BlockedReads
+from headgate.app.backends.remote.calls import Calls
+from headgate.app.backends.remote.claims import RemoteClaims
+from headgate.app.backends.remote.connection import ConnectionLost, EngineConnection, Link
+from headgate.app.backends.remote.group_reads import RemoteGroupReads
+from headgate.app.backends.remote.leases import WorkerLeases
+from headgate.app.backends.remote.messages import VERSION, EngineState, Hello, Rewrite, Rewriting
+from headgate.app.backends.remote.reads import SharedReads
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.redis_syntax.words import Bounds
+from headgate.engine.errors import AnswerLost, Disconnected, StreamError
+from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.replies import JournalStatus
+from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import PlanRead
+from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.entries import Read
+
+T = TypeVar("T")
+
+_ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+
+_END_S = 5.0
+"""How long `close` waits for calls that are not answered yet."""
+
+_decode_rewriting = msgspec.msgpack.Decoder(Rewriting).decode
+
+
+class RemoteOptions(NamedTuple):
+    """How a worker uses the engine.
+
+    A worker may start before the engine is there. So what the engine can is known from the settings
+    that both have; if the engine says something else, the worker ends.
+    """
+
+    path: Path  # of the engine's socket
+    durable: Durable = Durable.NOTHING  # what an answer of the engine has waited for
+    has_journal: bool = False
+    waiters_max: int = WAITERS_MAX  # reads blocked in this worker at the same time
+    reply: Bounds = Bounds()  # of one reply to a Redis command
+    name: str = "worker"  # for the log of the engine
+
+
+class RemoteBackend:
+    """The engine of another process. It has all abilities of that engine."""
+
+    def __init__(self, options: RemoteOptions) -> None:
+        """Get ready. `run` connects.
+
+        Args:
+            options: how the engine is used.
+        """
+        self._options = options
+        self._claims = RemoteClaims()
+        self._link = link = Link(options.path, self._hello, self._connected, self._claims.put)
+        self._claims.link = link
+        self._calls = calls = Calls(link)
+        self._blocked = blocked = BlockedReads(options.waiters_max)
+        self._reads = SharedReads(calls, blocked)
+        self._group_reads = RemoteGroupReads(calls, blocked)
+        self._leases = WorkerLeases(link, calls)
+        self.abilities = _ALWAYS | ({Ability.JOURNAL} if options.has_journal else frozenset())
+        self.durable = options.durable
+        self.claim_feed: ClaimFeed | None = self._claims
+        self.commands: CommandRunner | None = CommandRunner(self, options.reply)
+        self.leases: Leases | None = self._leases
+        self.journal: Journaled | None = RemoteJournal(link) if options.has_journal else None
+        # Requests that may wait.
+        self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
+            Read: self._reads.read,
+            PlanRead: self._reads.plan,
+            ReadGroup: self._group_reads.read,
+        }
+        self._closed = asyncio.Event()
+
+    def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
+        """Carry out a request, and return its reply. See `Backend.perform`."""
+        return self._waiting.get(type(request), self._calls.perform)(request)
+
+    async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests with nothing in between, and return their replies or errors."""
+        return await self._calls.perform_all(requests)
+
+    @property
+    def engine(self) -> EngineState:
+        """Return what the engine last said of itself."""
+        return self._link.state
+
+    @property
+    def failure(self) -> str | None:
+        """Return why nothing can be changed until the engine is started anew, or None."""
+        return self._link.state.failure if self._link.current is not None else None
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why some or all changes are refused, for now or until a restart, or None."""
+        obstacle = self._link.obstacle
+        return self._link.state.refusal if obstacle is None else str(Disconnected(obstacle))
+
+    def memory_bytes(self) -> Mapping[str, int]:
+        """Return nothing: the streams are not in the memory of this process."""
+        return {}
+
+    @property
+    def waiter_count(self) -> int:
+        """Return how many reads are blocked in this worker."""
+        return len(self._blocked)
+
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return how many streams have blocked reads here, and how many have group reads."""
+        return self._blocked.waited_for
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return how many changes of the engine are in no snapshot yet."""
+        return self._link.state.unsaved_count
+
+    @property
+    def is_draining(self) -> bool:
+        """Tell whether this worker or the engine is about to stop."""
+        return self._blocked.is_draining or self._link.state.is_draining
+
+    def drain(self) -> None:
+        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
+        self._blocked.is_draining = True
+        self._reads.drain()
+        self._link.drain()
+
+    async def run(self) -> None:
+        """Connect to the engine, and stay connected, until `close` is called.
+
+        Raises:
+            RuntimeError: the engine is not the one that the settings describe.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(self._link.run()),
+                tasks.create_task(self._leases.run()),
+            ]
+            await self._closed.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_S):
+                    await self._group_reads.close()
+            for task in running:
+                task.cancel()
+
+    async def close(self) -> None:
+        """End `run`. The engine has everything that was answered."""
+        self._closed.set()
+
+    def _hello(self) -> Hello:
+        return Hello(VERSION, self._options.name, self._leases.holdings)
+
+    def _connected(self, connection: EngineConnection) -> None:
+        welcome = self._link.welcome
+        if welcome is not None and (
+            welcome.abilities != sorted(self.abilities) or welcome.durable != self.durable
+        ):
+            text = f"the engine is not as this worker is set: {welcome.durable=}"
+            raise RuntimeError(f"{text}, {welcome.abilities=}")
+        self._claims.follow_all(connection)
+
+
+class RemoteJournal:
+    """The journal of the engine."""
+
+    def __init__(self, link: Link) -> None:
+        """Use a link."""
+        self._link = link
+
+    @property
+    def status(self) -> JournalStatus:
+        """Return the status of the journal, as the engine last said: a moment ago at most."""
+        status = self._link.state.journal
+        if status is None:
+            raise Disconnected("it has not said yet how its journal is")
+        return status
+
+    async def start_rewrite(self) -> bool:
+        """Start to replace the history by a snapshot; return False if a rewrite is running.
+
+        Raises:
+            Unavailable: the disk has failed, or the journal does not write to it now.
+        """
+        connection = await self._link.connection()
+        number = connection.next_number()
+        try:
+            rewriting: Rewriting = await connection.ask(number, Rewrite(number), _decode_rewriting)
+        except ConnectionLost:
+            raise AnswerLost("the connection to the engine has ended") from None
+        self._link.state = rewriting.state
+        return rewriting.is_started

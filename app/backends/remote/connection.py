@@ -1,0 +1,332 @@
+"""Connection: a worker's end of the socket to the engine, and what keeps it connected.
+
+Calls are answered in any order. When the connection ends, each call that was sent ends with
+`ConnectionLost`: it may have been carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headgate.app.backends.remote.frames import FrameProtocol
+from headgate.app.backends.remote.messages import (
+    VERSION,
+    Answer,
+    Cancel,
+    Cancelled,
+    Changed,
+    EngineState,
+    Failed,
+    Hello,
+    Message,
+    OfEngine,
+    Taken,
+    TurnedAway,
+    Welcome,
+    error_of,
+)
+from headgate.engine.eager import Completion
+from headgate.engine.errors import Disconnected, Draining
+from headgate.engine.replies import Takeover
+
+log = logging.getLogger("headgate")
+
+_PATIENCE_S = 1.0
+"""For how long a call waits for a connection that is not there. After that calls fail at once."""
+
+_PAUSE_S = 0.05
+"""Between two attempts to connect: to try costs little, and the engine is on the same machine."""
+
+_PAUSE_REFUSED_S = 1.0
+"""Likewise after the engine has refused the connection."""
+
+_ABSENT = "the engine is not there"
+
+_decode = msgspec.msgpack.Decoder(list[OfEngine]).decode
+
+OnLate = Callable[[Any], None]
+"""Is called with the reply to a call that was cancelled too late."""
+
+
+Decode = Callable[[msgspec.Raw], Any]
+"""Reads a reply."""
+
+
+class ConnectionLost(Exception):
+    """The connection has ended, and with it the answer to a call."""
+
+
+class _Pending:
+    """A call that was sent and not answered."""
+
+    __slots__ = ("answered", "decode", "is_abandoned", "on_late", "reply", "waits")
+
+    def __init__(self, decode: Decode, on_late: OnLate | None, *, waits: bool) -> None:
+        self.answered = Completion[Any]()
+        self.decode = decode
+        self.on_late = on_late
+        self.waits = waits  # in the engine, for something to read
+        self.is_abandoned = False  # nobody waits for the answer any more
+        self.reply: Any = None
+
+    def answer(self, reply: msgspec.Raw) -> None:
+        try:
+            self.reply = self.decode(reply)
+        except msgspec.MsgspecError as error:
+            self.fail(error)
+            return
+        if not self.is_abandoned:
+            self.answered.succeed(self.reply)
+        elif self.on_late is not None:
+            self.on_late(self.reply)
+
+    def fail(self, error: Exception) -> None:
+        if not self.is_abandoned:
+            self.answered.fail(error)
+
+
+class EngineConnection(FrameProtocol):
+    """A connection to the engine."""
+
+    def __init__(self, hello: Hello, link: Link) -> None:
+        """Get ready to say hello.
+
+        Args:
+            hello: the first message.
+            link: what the connection belongs to.
+        """
+        super().__init__(_decode)
+        self._hello = hello
+        self._link = link
+        self._numbers = count(1)
+        self._pending: dict[int, _Pending] = {}
+        self.greeted: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.refusal: str | None = None
+        self._does: Mapping[type[Any], Callable[[Any], None]] = {
+            Failed: self._fail,
+            Cancelled: self._end_cancelled,
+            Changed: self._change,
+            Taken: self._put,
+            Welcome: self._enter,
+            TurnedAway: self._note_refusal,
+        }
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say hello."""
+        super().connection_made(transport)
+        self.send(self._hello)
+
+    def next_number(self) -> int:
+        """Return a number for a call."""
+        return next(self._numbers)
+
+    async def ask(
+        self,
+        number: int,
+        message: Message,
+        decode: Decode,
+        on_late: OnLate | None = None,
+        *,
+        waits: bool = False,
+    ) -> Any:
+        """Send a call, and return the reply.
+
+        Args:
+            number: of the call.
+            message: what is sent.
+            decode: reads the reply.
+            on_late: is called with a reply that comes after the caller was cancelled.
+            waits: the call may wait in the engine, and `end_waiting` ends it.
+
+        Raises:
+            StreamError: the call failed.
+            ConnectionLost: the connection has ended; the call may have been carried out.
+        """
+        self.send(message)
+        pending = self._pending[number] = _Pending(decode, on_late, waits=waits)
+        try:
+            return await pending.answered
+        except asyncio.CancelledError:
+            if not pending.answered.is_done:
+                self._abandon(number, pending)
+            elif on_late is not None and pending.reply is not None:
+                on_late(pending.reply)  # it came in this very moment
+            raise
+
+    def _abandon(self, number: int, pending: _Pending) -> None:
+        pending.is_abandoned = True
+        self.send(Cancel(number))
+
+    def end_waiting(self, make_error: Callable[[], Exception]) -> None:
+        """End all calls that may wait with an error; what is delivered to them comes too late."""
+        for number, pending in list(self._pending.items()):
+            if pending.waits and not pending.is_abandoned:
+                self._abandon(number, pending)
+                pending.answered.fail(make_error())
+
+    @property
+    def has_pending(self) -> bool:
+        """Tell whether any call is not answered."""
+        return bool(self._pending)
+
+    def messages_received(self, messages: Sequence[Any]) -> None:
+        """Give the answers to those who wait for them."""
+        for message in messages:
+            if type(message) is Answer:
+                self._pending.pop(message.number).answer(message.reply)
+            else:
+                self._does[type(message)](message)
+
+    def _fail(self, message: Failed) -> None:
+        self._pending.pop(message.number).fail(error_of(message.error))
+
+    def _end_cancelled(self, message: Cancelled) -> None:
+        # If it was not cancelled from here, the engine is about to end.
+        self._pending.pop(message.number).fail(ConnectionLost())
+
+    def _change(self, message: Changed) -> None:
+        self._link.state = message.state
+
+    def _put(self, message: Taken) -> None:
+        self._link.on_taken(message.number, message.takeover)
+
+    def _enter(self, message: Welcome) -> None:
+        self._link.welcomed(message)
+        if not self.greeted.done():
+            self.greeted.set_result(None)
+
+    def _note_refusal(self, message: TurnedAway) -> None:
+        self.refusal = message.why
+
+    def lost(self) -> None:
+        """End all calls."""
+        pending, self._pending = self._pending, {}
+        for call in pending.values():
+            call.fail(ConnectionLost())
+        for future in (self.greeted, self.ended):
+            if not future.done():
+                future.set_result(None)
+
+
+class Link:
+    """Keeps one connection to the engine, and makes another one when it has ended."""
+
+    def __init__(
+        self,
+        path: Path,
+        make_hello: Callable[[], Hello],
+        on_connected: Callable[[EngineConnection], None],
+        on_taken: Callable[[int, Takeover], None],
+    ) -> None:
+        """Get ready. `run` connects.
+
+        Args:
+            path: of the socket.
+            make_hello: returns the first message of a connection.
+            on_connected: is called with each new connection before anybody else uses it.
+            on_taken: is called with what the engine says of takeovers.
+        """
+        self._path = path
+        self._make_hello = make_hello
+        self._on_connected = on_connected
+        self.on_taken = on_taken
+        self.state = EngineState()
+        self.current: EngineConnection | None = None
+        self.obstacle: str | None = _ABSENT  # why there is no connection
+        self._welcome: Welcome | None = None
+        self._is_absent = False  # there has been no connection for longer than calls wait
+        self._changed = asyncio.Event()  # there is a connection, or it is absent
+        self._is_draining = False
+
+    async def connection(self, *, is_patient: bool = False) -> EngineConnection:
+        """Return the connection, once there is one.
+
+        Args:
+            is_patient: wait for however long it takes.
+
+        Raises:
+            Disconnected: there is none, and there has been none for a second.
+            Draining: patience has no sense any more.
+        """
+        while self.current is None:
+            if is_patient and self._is_draining:
+                raise Draining
+            if self._is_absent and not is_patient:
+                raise Disconnected(self.obstacle or _ABSENT)
+            self._changed.clear()
+            await self._changed.wait()
+        return self.current
+
+    async def run(self) -> None:
+        """Connect again and again, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            patience = loop.call_later(_PATIENCE_S, self._note_absent)
+            connection = await self._connect()
+            patience.cancel()
+            self.current, self._is_absent, self.obstacle = connection, False, None
+            self._on_connected(connection)
+            self._changed.set()
+            try:
+                await connection.ended
+            finally:
+                self.current, self.obstacle = None, _ABSENT
+                connection.close()
+            log.warning("the connection to the engine has ended")
+
+    def drain(self) -> None:
+        """End all calls that may wait with `Draining`."""
+        self._is_draining = True
+        self._changed.set()
+        if self.current is not None:
+            self.current.end_waiting(Draining)
+
+    def welcomed(self, welcome: Welcome) -> None:
+        """Take what the engine says of itself."""
+        self._welcome = welcome
+        self.state = welcome.state
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """Return what the engine said last when it was connected to; None: it never was."""
+        return self._welcome
+
+    async def _connect(self) -> EngineConnection:
+        loop = asyncio.get_running_loop()
+        while True:
+            pause_s = _PAUSE_S
+            with suppress(OSError):
+                _, connection = await loop.create_unix_connection(
+                    lambda: EngineConnection(self._make_hello(), self), str(self._path)
+                )
+                try:
+                    await connection.greeted  # nobody may be there to accept it
+                except asyncio.CancelledError:
+                    connection.close()
+                    raise
+                if connection.is_open:
+                    return connection
+                if connection.refusal is not None:
+                    if connection.refusal != self.obstacle:
+                        log.error("the engine refuses", extra={"reason": connection.refusal})
+                    self.obstacle = connection.refusal
+                    pause_s = _PAUSE_REFUSED_S
+            await asyncio.sleep(pause_s)
+
+    def _note_absent(self) -> None:
+        self._is_absent = True
+        self._changed.set()
+
+
+def hello(name: str, holdings: Sequence[Any]) -> Hello:
+    """Return the first message of a worker."""
+    return Hello(VERSION, name, list(holdings))

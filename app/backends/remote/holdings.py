@@ -1,0 +1,73 @@
+"""Holdings: what the connections of all workers read as, and its release when a worker ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any
+
+from headgate.app.backends.port import Holding
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import GiveBack, ListPending
+from headgate.engine.requests.groups import DeleteConsumer
+
+_PAGE = 1_000
+"""Pending entries that are released at once."""
+
+Perform = Callable[[Request[Any]], Coroutine[Any, Any, Any]]
+
+
+class Holdings:
+    """What all workers hold."""
+
+    def __init__(self, perform: Perform) -> None:
+        """Start with nothing.
+
+        Args:
+            perform: carries out requests.
+        """
+        self._perform = perform
+        self._held: Counter[Holding] = Counter()
+
+    def add(self, holding: Holding) -> None:
+        """Note that one connection more reads as a consumer."""
+        self._held[holding] += 1
+
+    def remove(self, holding: Holding) -> None:
+        """Note that a connection less does."""
+        self._held[holding] -= 1
+        if self._held[holding] <= 0:
+            del self._held[holding]
+
+    def is_held(self, holding: Holding) -> bool:
+        """Tell whether any connection reads as a consumer."""
+        return holding in self._held
+
+    async def release(self, holdings: Iterable[Holding]) -> None:
+        """Release what consumers hold that no connection reads as any more.
+
+        A consumer that another connection reads as keeps what it holds: that connection has read it
+        when it began.
+        """
+        for holding in holdings:
+            if not self.is_held(holding):
+                with suppress(StreamError):  # the group is gone, or the engine cannot change
+                    await self._release(holding)
+
+    async def _release(self, holding: Holding) -> None:
+        stream, group, consumer, is_temporary = holding
+        if is_temporary:
+            await self._perform(DeleteConsumer(stream, group, consumer, release=True))
+            return
+        start: EntryId | None = MIN_ID
+        while start is not None:
+            pending = await self._perform(
+                ListPending(stream, group, start, MAX_ID, _PAGE, consumer)
+            )
+            if pending:
+                counts = {item.id: item.delivery_count for item in pending}
+                await self._perform(GiveBack(stream, group, consumer, counts))
+            start = pending[-1].id.next() if len(pending) == _PAGE else None

@@ -1,0 +1,102 @@
+"""Leases: the engine knows what the connections of a worker read as.
+
+When the connection of a worker ends, the engine releases what it held at once (`holdings.py`). A
+worker that connects again, to this engine or to one that was started anew, says what it holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Mapping
+from contextlib import suppress
+
+import msgspec
+
+from headgate.app.backends.port import Holding
+from headgate.app.backends.remote.calls import Calls
+from headgate.app.backends.remote.connection import ConnectionLost, Link
+from headgate.app.backends.remote.messages import Hold, Unhold
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.requests.deliveries import GiveBack
+from headgate.engine.requests.groups import DeleteConsumer
+
+_decode = msgspec.msgpack.Decoder(None).decode
+
+
+class WorkerLeases:
+    """What the connections of this worker read as."""
+
+    def __init__(self, link: Link, calls: Calls) -> None:
+        """Start with nothing.
+
+        Args:
+            link: to the engine.
+            calls: carries out requests.
+        """
+        self._link = link
+        self._calls = calls
+        self._held: Counter[Holding] = Counter()
+        self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
+        self._has_unreleased = asyncio.Event()
+
+    @property
+    def holdings(self) -> list[Holding]:
+        """Return what is held, each as often as it is."""
+        return list(self._held.elements())
+
+    async def register(self, holding: Holding) -> None:
+        """Note that a connection reads as a consumer.
+
+        Raises:
+            Disconnected: the engine is not there.
+        """
+        connection = await self._link.connection()
+        self._held[holding] += 1
+        number = connection.next_number()
+        with suppress(ConnectionLost):  # the next connection begins with all that is held
+            await connection.ask(number, Hold(number, holding), _decode)
+
+    async def unregister(self, holding: Holding) -> None:
+        """Note that a connection has ended, and has released what it held.
+
+        Raises:
+            Disconnected: the engine is not there.
+        """
+        connection = await self._link.connection()
+        self._held[holding] -= 1
+        if self._held[holding] <= 0:
+            del self._held[holding]
+        number = connection.next_number()
+        with suppress(ConnectionLost):
+            await connection.ask(number, Unhold(number, holding), _decode)
+
+    def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        """Release what a connection held, and unregister it, once the engine is there again."""
+        self._unreleased.append((holding, counts))
+        self._has_unreleased.set()
+
+    async def run(self) -> None:
+        """Release what could not be released at the end of its connection, until cancelled."""
+        while True:
+            await self._has_unreleased.wait()
+            while self._unreleased:
+                await self._link.connection(is_patient=True)
+                with suppress(Unavailable):
+                    await self._release(*self._unreleased[0])
+                    self._unreleased.popleft()
+            self._has_unreleased.clear()
+
+    async def _release(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        stream, group, consumer, is_temporary = holding
+        try:
+            if counts:
+                await self._calls.perform(GiveBack(stream, group, consumer, counts))
+            if is_temporary:
+                await self._calls.perform(DeleteConsumer(stream, group, consumer, release=True))
+        except Unavailable:
+            raise
+        except StreamError:
+            pass  # with the group all that was pending is gone
+        await self.unregister(holding)

@@ -1,0 +1,257 @@
+"""Messages: what a worker and the engine's process say to each other.
+
+Requests and replies travel as they stand. Each kind of request and of message is told by the name
+of its class, so there is no table that could miss one. `VERSION` tells whether both sides mean the
+same by them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import reduce
+from importlib.metadata import version
+from operator import or_
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from headgate.app.backends.port import Holding
+from headgate.engine import errors
+from headgate.engine.entry import EntryId, PartialId
+from headgate.engine.errors import Location
+from headgate.engine.replies import JournalStatus, Takeover
+from headgate.engine.requests import (
+    Request,
+    bulk,
+    deliveries,
+    entries,
+    groups,
+    keyspace,
+    streams,
+)
+
+R = TypeVar("R")
+
+MODULES = (bulk, deliveries, entries, groups, keyspace, streams)
+"""Where requests are defined."""
+
+REQUESTS: tuple[type[Request[Any]], ...] = tuple(
+    sorted(
+        (
+            kind
+            for kind in Request.__subclasses__()
+            if kind.__module__.startswith(Request.__module__)
+        ),
+        key=lambda kind: kind.__name__,  # whatever was imported first
+    )
+)
+"""All kinds of requests."""
+
+REPLY_TYPES: Mapping[type[Request[Any]], Any] = {
+    kind: get_args(vars(kind)["__orig_bases__"][0])[0] for kind in REQUESTS
+}
+"""The type of the reply to each kind of request: the parameter of its base class."""
+
+ERRORS: Mapping[str, type[errors.StreamError]] = {
+    kind.__name__: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.StreamError)
+}
+"""All errors of the engine, by name."""
+
+AnyRequest = reduce(or_, REQUESTS)
+
+Fact = EntryId | PartialId | bool | int | str | None
+"""What an error may have as an attribute, besides its location and names."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """What is said from one process to the other."""
+
+
+class ErrorFacts(NamedTuple):
+    """An error of the engine, taken apart."""
+
+    kind: str
+    texts: tuple[str, ...]  # the arguments of an exception
+    location: Location
+    facts: dict[str, Fact]
+    names: dict[str, bytes]  # the facts that are bytes: a decoder cannot tell them from text
+
+
+class EngineState(NamedTuple):
+    """What the engine says of itself, unasked."""
+
+    refusal: str | None = None
+    failure: str | None = None
+    is_draining: bool = False
+    unsaved_count: int = 0
+    memory_bytes: dict[str, int] = {}  # noqa: RUF012 it is never changed
+    journal: JournalStatus | None = None
+
+
+# What a worker says
+
+
+class Hello(Message, frozen=True):
+    """The first message of a worker."""
+
+    version: str
+    name: str  # of the worker, for the log
+    holdings: list[Holding]  # what its connections read as, each as often as it is held
+
+
+class Call(Message, frozen=True):
+    """Perform a request; an `Answer`, `Failed` or `Cancelled` with this number will come."""
+
+    number: int
+    request: AnyRequest  # type: ignore[valid-type]
+
+
+class Transaction(Message, frozen=True):
+    """Perform requests with nothing in between; the answer is a list of `PerformedRequest`."""
+
+    number: int
+    requests: list[AnyRequest]  # type: ignore[valid-type]
+
+
+class Cancel(Message, frozen=True):
+    """Nobody waits for the answer to a call any more."""
+
+    number: int
+
+
+class Hold(Message, frozen=True):
+    """A connection reads as a consumer from now on; an answer comes."""
+
+    number: int
+    holding: Holding
+
+
+class Unhold(Message, frozen=True):
+    """Such a connection has ended, and has released what it held; an answer comes."""
+
+    number: int
+    holding: Holding
+
+
+class Follow(Message, frozen=True):
+    """Tell what is taken over from a consumer, as `Taken`, until `Unfollow`."""
+
+    number: int
+    stream: bytes
+    group: bytes
+    consumer: bytes
+
+
+class Unfollow(Message, frozen=True):
+    """Tell no more what is taken over."""
+
+    number: int
+
+
+class Rewrite(Message, frozen=True):
+    """Begin to replace the history of the journal; the answer is a `Rewriting`."""
+
+    number: int
+
+
+# What the engine says
+
+
+class Welcome(Message, frozen=True):
+    """The answer to `Hello`."""
+
+    abilities: list[str]
+    durable: str
+    state: EngineState
+
+
+class TurnedAway(Message, frozen=True):
+    """The other answer to `Hello`: the connection ends."""
+
+    why: str
+
+
+class Answer(Message, Generic[R], frozen=True):
+    """The reply to a call."""
+
+    number: int
+    reply: R
+
+
+class Failed(Message, frozen=True):
+    """A call has raised an error."""
+
+    number: int
+    error: ErrorFacts
+
+
+class Cancelled(Message, frozen=True):
+    """A call was cancelled, and has done nothing since. Answers never come after this."""
+
+    number: int
+
+
+class Taken(Message, frozen=True):
+    """Something was taken over from a consumer that is followed."""
+
+    number: int
+    takeover: Takeover
+
+
+class Changed(Message, frozen=True):
+    """The state of the engine is another one."""
+
+    state: EngineState
+
+
+class PerformedRequest(NamedTuple, Generic[R]):
+    """What has become of a request of a transaction."""
+
+    reply: R  # None if it failed
+    error: ErrorFacts | None
+
+
+class Rewriting(NamedTuple):
+    """Whether a rewrite was started (or was running already), and how the journal is."""
+
+    is_started: bool
+    state: EngineState
+
+
+OfWorker = Hello | Call | Transaction | Cancel | Hold | Unhold | Follow | Unfollow | Rewrite
+OfEngine = Welcome | TurnedAway | Answer[msgspec.Raw] | Failed | Cancelled | Taken | Changed
+
+
+def _version() -> str:
+    """Return a digest of all types that travel."""
+    described = msgspec.inspect.multi_type_info([OfWorker, OfEngine, *REPLY_TYPES.values()])
+    values = [sorted(ERRORS), [str(each) for each in REPLY_TYPES.values()], described]
+    digest = hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()
+    return f"{version('headgate')}-{digest}"
+
+
+VERSION = _version()
+"""What both sides have to have in common."""
+
+
+def facts_of(error: errors.StreamError) -> ErrorFacts:
+    """Take an error apart."""
+    facts = dict(vars(error))
+    location = facts.pop("location", error.location)
+    names = {name: value for name, value in facts.items() if isinstance(value, bytes)}
+    others = {name: value for name, value in facts.items() if name not in names}
+    kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in ERRORS)
+    return ErrorFacts(kind, tuple(map(str, error.args)), location, others, names)
+
+
+def error_of(taken_apart: ErrorFacts) -> errors.StreamError:
+    """Return the error that was taken apart."""
+    kind = ERRORS[taken_apart.kind]
+    error = kind.__new__(kind, *taken_apart.texts)
+    vars(error).update(taken_apart.facts | taken_apart.names)
+    if taken_apart.location != kind.location:
+        error.location = taken_apart.location
+    return error
