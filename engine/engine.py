@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from headgate.engine import commands as c
 from headgate.engine.clock import Clock, SystemClock
+from headgate.engine.decisions import Decision
 from headgate.engine.decisions.table import decide
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
@@ -39,6 +40,13 @@ from headgate.engine.state.memory import Memory, MemoryBounds
 T = TypeVar("T")
 
 _ENDED = "the gateway has failed"
+
+
+class Begun(NamedTuple, Generic[T]):
+    """What became of a request that was carried out at once."""
+
+    reply: T
+    position: int  # everything up to there has to be durable before anybody gets the reply
 
 
 class Engine:
@@ -76,7 +84,8 @@ class Engine:
         self._housekeeping = Housekeeping(executor.current, executor.carry_out, executor.now_ms)
         self._closed = asyncio.Event()
         self._reads = Reads(executor)
-        group_reads, lists, appends = GroupReads(executor), Lists(executor), Appends(executor)
+        self._appends = appends = Appends(executor)
+        group_reads, lists = GroupReads(executor), Lists(executor)
         # Requests that wait, or that need more than one decision. All others need one decision.
         self._performers: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Add: appends.add,
@@ -153,6 +162,45 @@ class Engine:
         except StreamError:
             await executor.durable(None)
             raise
+
+    def begin(self, request: Request[T]) -> Begun[T] | None:
+        """Carry out a request that needs one decision and does not wait, without a coroutine.
+
+        Whoever performs many requests at once calls this, and then waits once until all of them are
+        durable.
+
+        Returns:
+            The reply, and what has to be durable before anybody gets it; None if the request needs
+            more than this, so that nothing was done: call `perform`.
+
+        Raises:
+            StreamError: one of the errors that the request lists. It tells something about the
+                state, so everything recorded until now has to be durable before anybody gets it.
+            Unavailable: the storage does not accept the changes.
+        """
+        executor, kind = self._executor, type(request)
+        if kind is Add:
+            decision: Decision[Any] | None = self._appends.decide(cast("Add", request))
+        elif kind in self._performers:
+            return None
+        else:
+            decision = decide(executor.current(), request, executor.now_ms())
+        if decision is None or decision.next_part is not None:
+            return None
+        return Begun(executor.settle(decision), executor.storage.position)
+
+    async def until_durable(self, position: int) -> None:
+        """Return as soon as what `begin` has carried out is durable, up to a position.
+
+        Raises:
+            Unavailable: it cannot become durable.
+        """
+        await self._executor.until_durable(position)
+
+    @property
+    def durable_position(self) -> int:
+        """Return the position up to which everything is durable."""
+        return self._storage.durable_position
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests with nothing in between (MULTI, EXEC); none of them waits.

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from headgate.engine.decisions import entries, writes
+from headgate.engine.decisions import Decision, entries, writes
 from headgate.engine.entry import Draft
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added, Committed
@@ -29,12 +29,19 @@ class Appends:
         executor = self._executor
         if is_worth_packing(request.drafts):
             request = replace(request, drafts=await self._packed(request.drafts))
-        # Ids follow the wall clock even when it is set. Only keys depend on the time that passed.
-        has_key = request.idempotent is not None
-        now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
-        adding = executor.run(entries.add(executor.current(), request, now_ms))
+        adding = executor.run(self._decided(request))
         del request  # free it while the task waits for the disk
         return await adding
+
+    def decide(self, request: Add) -> Decision[Added] | None:
+        """Return the decision about an append; None if it is to be packed first."""
+        return None if is_worth_packing(request.drafts) else self._decided(request)
+
+    def _decided(self, request: Add) -> Decision[Added]:
+        # Ids follow the wall clock even when it is set. Only keys depend on the time that passed.
+        executor, has_key = self._executor, request.idempotent is not None
+        now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
+        return entries.add(executor.current(), request, now_ms)
 
     async def commit_batch(self, request: CommitBatch) -> Committed:
         """Append a writer's batch. A repeat of the same batch appends nothing."""

@@ -162,6 +162,12 @@ class Executor:
             self.waiters.serve()
         return await self.durable(replies)
 
+    def settle(self, decision: Decision[T]) -> T:
+        """Carry out a decision that has no further part; return the reply, durable or not."""
+        self.carry_out(decision)
+        look = decision.look
+        return decision.reply if look is None else look(self.keyspace, self.now_ms())
+
     def carry_out(self, decision: Decision[Any]) -> None:
         """Record and apply a decision, and serve the waiters."""
         self.hide(decision)
@@ -179,12 +185,24 @@ class Executor:
         Raises:
             Unavailable: it cannot become durable.
         """
-        position = self.storage.position
+        storage = self.storage
+        position = storage.position
+        if self._broken is not None:
+            raise Unavailable(_BROKEN)
+        if position > storage.durable_position:
+            await storage.wait_durable(position)
+        return reply
+
+    async def until_durable(self, position: int) -> None:
+        """Return once everything up to a position is durable.
+
+        Raises:
+            Unavailable: it cannot become durable.
+        """
         if self._broken is not None:
             raise Unavailable(_BROKEN)
         if position > self.storage.durable_position:
             await self.storage.wait_durable(position)
-        return reply
 
     async def block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
         """Block a read until it is served or fails; return None if its wait time is over.

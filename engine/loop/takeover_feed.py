@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -56,10 +56,11 @@ class TakeoverFeed:
         self._id_count = 0
         self._is_closed = False
         self._changed = asyncio.Event()
+        self.on_put: Callable[[], None] | None = None  # is called when there is something in it
 
     async def __aenter__(self) -> Self:
         """Open the feed."""
-        self._feeds.open(self._holder, self)
+        self.open()
         return self
 
     async def __aexit__(
@@ -69,6 +70,14 @@ class TakeoverFeed:
         trace: TracebackType | None,
     ) -> None:
         """Close the feed. An iteration that is under way ends."""
+        self.close()
+
+    def open(self) -> None:
+        """Begin to receive takeovers."""
+        self._feeds.open(self._holder, self)
+
+    def close(self) -> None:
+        """Receive no more. An iteration that is under way ends."""
         self._feeds.close(self._holder, self)
         self._is_closed = True
         self._changed.set()
@@ -80,14 +89,21 @@ class TakeoverFeed:
     async def __anext__(self) -> Takeover:
         """Return what one consumer has taken over; wait until there is something."""
         while not self._is_closed:
-            if self._by_taker:
-                by = next(iter(self._by_taker))
-                counts = self._by_taker.pop(by)
-                self._id_count -= len(counts)
-                return Takeover(counts, by)
+            takeover = self.take()
+            if takeover is not None:
+                return takeover
             self._changed.clear()
             await self._changed.wait()
         raise StopAsyncIteration
+
+    def take(self) -> Takeover | None:
+        """Return what one consumer has taken over, or None if there is nothing in the feed."""
+        if not self._by_taker:
+            return None
+        by = next(iter(self._by_taker))
+        counts = self._by_taker.pop(by)
+        self._id_count -= len(counts)
+        return Takeover(counts, by)
 
     def put(self, takeover: Takeover) -> None:
         """Add a takeover to the feed."""
@@ -98,6 +114,8 @@ class TakeoverFeed:
         while self._id_count > TAKEOVER_IDS_MAX:
             self._forget_oldest()
         self._changed.set()
+        if self.on_put is not None:
+            self.on_put()
 
     def _forget_oldest(self) -> None:
         by, counts = next(iter(self._by_taker.items()))

@@ -22,7 +22,13 @@ from headgate.app.backends.remote.claims import RemoteClaims
 from headgate.app.backends.remote.connection import ConnectionLost, EngineConnection, Link
 from headgate.app.backends.remote.group_reads import RemoteGroupReads
 from headgate.app.backends.remote.leases import WorkerLeases
-from headgate.app.backends.remote.messages import VERSION, EngineState, Hello, Rewrite, Rewriting
+from headgate.app.backends.remote.messages import (
+    EngineState,
+    Hello,
+    Rewrite,
+    Rewriting,
+    version_of_messages,
+)
 from headgate.app.backends.remote.reads import SharedReads
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
@@ -90,6 +96,7 @@ class RemoteBackend:
             ReadGroup: self._group_reads.read,
         }
         self._closed = asyncio.Event()
+        version_of_messages()  # it reads a file: not while requests wait
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, and return its reply. See `Backend.perform`."""
@@ -168,7 +175,7 @@ class RemoteBackend:
         self._closed.set()
 
     def _hello(self) -> Hello:
-        return Hello(VERSION, self._options.name, self._leases.holdings)
+        return Hello(version_of_messages(), self._options.name, self._leases.holdings)
 
     def _connected(self, connection: EngineConnection) -> None:
         welcome = self._link.welcome

@@ -18,7 +18,6 @@ import msgspec
 
 from headgate.app.backends.remote.frames import FrameProtocol
 from headgate.app.backends.remote.messages import (
-    VERSION,
     Answer,
     Cancel,
     Cancelled,
@@ -173,11 +172,6 @@ class EngineConnection(FrameProtocol):
                 self._abandon(number, pending)
                 pending.answered.fail(make_error())
 
-    @property
-    def has_pending(self) -> bool:
-        """Tell whether any call is not answered."""
-        return bool(self._pending)
-
     def messages_received(self, messages: Sequence[Any]) -> None:
         """Give the answers to those who wait for them."""
         for message in messages:
@@ -325,8 +319,3 @@ class Link:
     def _note_absent(self) -> None:
         self._is_absent = True
         self._changed.set()
-
-
-def hello(name: str, holdings: Sequence[Any]) -> Hello:
-    """Return the first message of a worker."""
-    return Hello(VERSION, name, list(holdings))

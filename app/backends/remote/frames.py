@@ -54,7 +54,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._out = bytearray(_HEAD)
         self._out_count = 0
         self._unencoded: deque[Any] = deque()  # while the peer takes nothing
-        self._is_paused = False
+        self.is_paused = False
         self._is_flushing = False
 
     def messages_received(self, messages: Sequence[Any]) -> None:
@@ -92,7 +92,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         """
         if self._transport is None:
             return
-        if self._is_paused:
+        if self.is_paused:
             self._unencoded.append(message)
             return
         size_bytes = len(self._out)
@@ -121,12 +121,12 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Send nothing more: the peer does not read."""
-        self._is_paused = True
+        self.is_paused = True
 
     def resume_writing(self) -> None:
         """Go on to send."""
-        self._is_paused = False
-        while self._unencoded and not self._is_paused:
+        self.is_paused = False
+        while self._unencoded and not self.is_paused:
             self.send(self._unencoded.popleft())
 
     # Receiving

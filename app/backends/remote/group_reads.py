@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
+from headgate.engine.eager import EagerCall
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import GroupRead
 from headgate.engine.requests.deliveries import GiveBack, ReadGroup
@@ -27,7 +28,9 @@ class RemoteGroupReads:
         """
         self._calls = calls
         self._blocked = blocked
-        self._giving_back: set[asyncio.Task[None]] = set()
+        self._giving_back: set[EagerCall] = set()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     async def read(self, request: ReadGroup) -> list[GroupRead]:
         """Read as a consumer of a group, and block if there is nothing to read (XREADGROUP BLOCK).
@@ -66,9 +69,15 @@ class RemoteGroupReads:
             if cursor.after is None and read.deliveries and not request.no_ack:
                 counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
                 giving_back = GiveBack(read.stream, request.group, request.consumer, counts)
-                task = asyncio.ensure_future(self._perform(giving_back))
-                self._giving_back.add(task)
-                task.add_done_callback(self._giving_back.discard)
+                call = EagerCall(self._perform(giving_back), self._note_end)
+                self._giving_back.add(call)
+                self._is_idle.clear()
+                call.start()  # it is sent before anything that follows
+
+    def _note_end(self, call: EagerCall) -> None:
+        self._giving_back.discard(call)
+        if not self._giving_back:
+            self._is_idle.set()
 
     async def _perform(self, giving_back: GiveBack) -> None:
         with suppress(StreamError):  # without the engine the entries become idle
@@ -76,5 +85,4 @@ class RemoteGroupReads:
 
     async def close(self) -> None:
         """Return when everything is given back that has to be."""
-        while self._giving_back:
-            await asyncio.wait(self._giving_back)
+        await self._is_idle.wait()

@@ -1,15 +1,15 @@
 """Messages: what a worker and the engine's process say to each other.
 
 Requests and replies travel as they stand. Each kind of request and of message is told by the name
-of its class, so there is no table that could miss one. `VERSION` tells whether both sides mean the
-same by them.
+of its class, so there is no table that could miss one. `version_of_messages` tells whether both
+sides mean the same by them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import reduce
+from functools import cache, reduce
 from importlib.metadata import version
 from operator import or_
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
@@ -225,16 +225,13 @@ OfWorker = Hello | Call | Transaction | Cancel | Hold | Unhold | Follow | Unfoll
 OfEngine = Welcome | TurnedAway | Answer[msgspec.Raw] | Failed | Cancelled | Taken | Changed
 
 
-def _version() -> str:
-    """Return a digest of all types that travel."""
+@cache
+def version_of_messages() -> str:
+    """Return what both sides have to have in common: a release, and a digest of all types."""
     described = msgspec.inspect.multi_type_info([OfWorker, OfEngine, *REPLY_TYPES.values()])
     values = [sorted(ERRORS), [str(each) for each in REPLY_TYPES.values()], described]
     digest = hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()
     return f"{version('headgate')}-{digest}"
-
-
-VERSION = _version()
-"""What both sides have to have in common."""
 
 
 def facts_of(error: errors.StreamError) -> ErrorFacts:

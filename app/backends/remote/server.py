@@ -23,7 +23,6 @@ from headgate.app.backends.port import Holding
 from headgate.app.backends.remote.frames import FrameProtocol
 from headgate.app.backends.remote.holdings import Holdings
 from headgate.app.backends.remote.messages import (
-    VERSION,
     Answer,
     Call,
     Cancel,
@@ -45,11 +44,14 @@ from headgate.app.backends.remote.messages import (
     Unhold,
     Welcome,
     facts_of,
+    version_of_messages,
 )
 from headgate.app.live.subscriber import remove_stranded
+from headgate.engine.eager import EagerCall
 from headgate.engine.errors import NotSupported, StreamError, Unavailable
 from headgate.engine.journal.journal import Journal
 from headgate.engine.limits import TURN_MS_MAX
+from headgate.engine.loop.takeover_feed import TakeoverFeed
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
@@ -71,6 +73,8 @@ further."""
 _LOOKS_AT_TIME = 32
 """Messages that are begun before it is looked how long that took."""
 
+_MAY_WAIT = (Read, PlanRead, ReadGroup)
+
 _FAILED = "the engine has failed at this request; its log says how"
 
 _decode_hello = msgspec.msgpack.Decoder(list[Hello]).decode
@@ -91,6 +95,7 @@ class EngineServer:
         self.sessions: set[WorkerSession] = set()
         self.tasks: asyncio.TaskGroup | None = None
         self._state = EngineState()
+        version_of_messages()  # it reads a file: not while requests wait
 
     async def run(self, listening: socket.socket) -> None:
         """Serve workers until cancelled.
@@ -158,9 +163,13 @@ class WorkerSession(FrameProtocol):
         self._name = ""
         self._messages: deque[Any] = deque()  # that are not begun yet
         self._is_working = False
-        self._running: dict[int, asyncio.Task[Any]] = {}
+        self._running: dict[int, EagerCall] = {}
+        self._all_ended: asyncio.Event | None = None  # once the connection is lost
         self._prompt_count = 0
-        self._following: dict[int, asyncio.Task[None]] = {}
+        # Answers that are sent when the journal is durable up to a position.
+        self._unsent: deque[tuple[int, Answer[Any] | Failed]] = deque()
+        self._is_waiting = False
+        self._followed: dict[int, TakeoverFeed] = {}
         self._held: Counter[Holding] = Counter()
         self._does: Mapping[type[Any], Callable[[Any], None]] = {
             Call: self._call,
@@ -195,25 +204,37 @@ class WorkerSession(FrameProtocol):
         self._is_working = False
         over_s = self._loop.time() + TURN_MS_MAX / 1000
         messages, count = self._messages, 0
-        while messages and self.is_open and self._prompt_count < _PROMPT_MAX:
+        while messages and self.is_open and self._may_begin:
             message = messages.popleft()
             self._does[type(message)](message)
             count += 1
             if count % _LOOKS_AT_TIME == 0 and self._loop.time() >= over_s:
                 break
+        self._send_durable()
         if self._transport is None:
             return
         if not messages:
             self._transport.resume_reading()
             return
         self._transport.pause_reading()
-        if self._prompt_count < _PROMPT_MAX:
+        if self._may_begin:
+            self._is_working = True
+            self._loop.call_soon(self._work)
+
+    @property
+    def _may_begin(self) -> bool:
+        return self._prompt_count + len(self._unsent) < _PROMPT_MAX
+
+    def _go_on(self) -> None:
+        """Begin what had to wait, now that something has ended."""
+        if self._messages and not self._is_working and self._may_begin:
             self._is_working = True
             self._loop.call_soon(self._work)
 
     def _greet(self, message: Hello) -> None:
-        if message.version != VERSION:
-            why = f"the engine is of version {VERSION}, the worker of version {message.version}"
+        version = version_of_messages()
+        if message.version != version:
+            why = f"the engine is of version {version}, the worker of version {message.version}"
             log.error("a worker is refused", extra={"reason": why, "worker": message.name})
             self.send(TurnedAway(why))
             self.close()
@@ -228,9 +249,50 @@ class WorkerSession(FrameProtocol):
         log.info("a worker has connected", extra={"worker": self._name})
 
     def _call(self, message: Call) -> None:
+        """Carry out a request at once, if that can be; its reply is sent when it is durable."""
         request: Request[Any] = message.request
-        waits = isinstance(request, Read | PlanRead | ReadGroup) and request.wait_ms != 0
-        self._begin(message.number, self._backend.perform(request), waits=waits)
+        number, engine = message.number, self._backend.engine
+        try:
+            begun = engine.begin(request)
+        except Unavailable as error:
+            self.send(Failed(number, facts_of(error)))
+        except StreamError as error:
+            self._unsent.append((engine.storage.position, Failed(number, facts_of(error))))
+        except Exception:
+            log.exception("a request has failed")
+            self.send(Failed(number, facts_of(Unavailable(_FAILED))))
+        else:
+            if begun is None:
+                waits = isinstance(request, _MAY_WAIT) and request.wait_ms != 0
+                self._begin(number, engine.perform(request), waits=waits)
+            else:
+                self._unsent.append((begun.position, Answer(number, begun.reply)))
+
+    def _send_durable(self) -> None:
+        """Send what is durable of what was carried out, and wait for the remainder."""
+        unsent, durable_position = self._unsent, self._backend.engine.durable_position
+        while unsent and unsent[0][0] <= durable_position:
+            self.send(unsent.popleft()[1])
+        if unsent and not self._is_waiting:
+            self._is_waiting = True
+            EagerCall(self._wait_for(unsent[-1][0]), self._end_waiting).start()
+
+    async def _wait_for(self, position: int) -> None:
+        try:
+            await self._backend.engine.until_durable(position)
+        except Unavailable as error:
+            # What is sent here was given up. What came later is found out by its own wait.
+            unsent, durable_position = self._unsent, self._backend.engine.durable_position
+            failed = facts_of(error)
+            while unsent and unsent[0][0] <= position:
+                at, message = unsent.popleft()
+                is_durable = at <= durable_position
+                self.send(message if is_durable else Failed(message.number, failed))
+
+    def _end_waiting(self, _: EagerCall) -> None:
+        self._is_waiting = False
+        self._send_durable()
+        self._go_on()
 
     def _transact(self, message: Transaction) -> None:
         self._begin(message.number, self._outcomes(message))
@@ -245,9 +307,9 @@ class WorkerSession(FrameProtocol):
         ]
 
     def _cancel(self, message: Cancel) -> None:
-        task = self._running.get(message.number)
-        if task is not None:
-            task.cancel()
+        call = self._running.get(message.number)
+        if call is not None:
+            call.cancel()
 
     def _hold(self, message: Hold) -> None:
         self._note_held(message.holding)
@@ -267,19 +329,26 @@ class WorkerSession(FrameProtocol):
         self.send(Answer(message.number, None))
 
     def _follow(self, message: Follow) -> None:
-        task = self._loop.create_task(self._tell_takeovers(message))
-        self._following[message.number] = task
-
-    async def _tell_takeovers(self, message: Follow) -> None:
         feed = self._backend.engine.claims(message.stream, message.group, message.consumer)
-        async with feed:
-            async for takeover in feed:
-                self.send(Taken(message.number, takeover))
+        feed.on_put = partial(self._tell_takeovers, message.number, feed)
+        feed.open()
+        self._followed[message.number] = feed
+
+    def _tell_takeovers(self, number: int, feed: TakeoverFeed) -> None:
+        """Send what is in a feed; while the worker reads nothing, it stays there."""
+        while not self.is_paused and (takeover := feed.take()) is not None:
+            self.send(Taken(number, takeover))
+
+    def resume_writing(self) -> None:
+        """Go on to send."""
+        super().resume_writing()
+        for number, feed in self._followed.items():
+            self._tell_takeovers(number, feed)
 
     def _unfollow(self, message: Unfollow) -> None:
-        task = self._following.pop(message.number, None)
-        if task is not None:
-            task.cancel()
+        feed = self._followed.pop(message.number, None)
+        if feed is not None:
+            feed.close()
 
     def _rewrite(self, message: Rewrite) -> None:
         try:
@@ -297,37 +366,47 @@ class WorkerSession(FrameProtocol):
     def _begin(
         self, number: int, performing: Coroutine[Any, Any, Any], *, waits: bool = False
     ) -> None:
-        task = self._loop.create_task(performing)
-        self._running[number] = task
+        """Run a call until it waits for something, and answer when it ends."""
         self._prompt_count += not waits
-        task.add_done_callback(partial(self._answer, number, waits))
+        answering = self._answer(number, performing)
+        call = EagerCall(answering, lambda _: self._note_end(number, waits=waits))
+        self._running[number] = call
+        call.start()
 
-    def _answer(self, number: int, waits: bool, task: asyncio.Task[Any]) -> None:
-        self._running.pop(number, None)
-        self._prompt_count -= not waits
-        if self._messages and not self._is_working:
-            self._is_working = True
-            self._loop.call_soon(self._work)
-        if task.cancelled():
-            self.send(Cancelled(number))
-            return
-        error = task.exception()
-        if error is None:
-            self.send(Answer(number, task.result()))
-        elif isinstance(error, StreamError):
+    async def _answer(self, number: int, performing: Coroutine[Any, Any, Any]) -> None:
+        """Carry out a call, and send what becomes of it."""
+        try:
+            reply = await performing
+        except StreamError as error:
             self.send(Failed(number, facts_of(error)))
-        else:
-            log.error("a request has failed", exc_info=error)
+        except asyncio.CancelledError:
+            self.send(Cancelled(number))
+            raise
+        except Exception:
+            log.exception("a request has failed")
             self.send(Failed(number, facts_of(Unavailable(_FAILED))))
+        else:
+            self.send(Answer(number, reply))
+
+    def _note_end(self, number: int, *, waits: bool) -> None:
+        del self._running[number]
+        self._prompt_count -= not waits
+        self._go_on()
+        if self._all_ended is not None and not self._running:
+            self._all_ended.set()
 
     def lost(self) -> None:
         """Cancel what the worker waits for, then release what its connections held."""
         server = self._server
         server.sessions.discard(self)
         self._messages.clear()
-        running = [*self._running.values(), *self._following.values()]
-        for task in running:
-            task.cancel()
+        self._all_ended = asyncio.Event()
+        for call in list(self._running.values()):
+            call.cancel()
+        for feed in self._followed.values():
+            feed.close()
+        if not self._running:
+            self._all_ended.set()
         holdings = set(self._held)
         for holding in self._held.elements():
             server.holdings.remove(holding)
@@ -336,9 +415,8 @@ class WorkerSession(FrameProtocol):
             log.warning(
                 "a worker has gone", extra={"worker": self._name, "consumers": len(holdings)}
             )
-            server.tasks.create_task(self._release(running, holdings))
+            server.tasks.create_task(self._release(self._all_ended, holdings))
 
-    async def _release(self, running: Sequence[asyncio.Task[Any]], holdings: set[Holding]) -> None:
-        if running:
-            await asyncio.wait(running)
+    async def _release(self, all_ended: asyncio.Event, holdings: set[Holding]) -> None:
+        await all_ended.wait()
         await self._server.holdings.release(holdings)
