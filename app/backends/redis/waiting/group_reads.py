@@ -33,8 +33,9 @@ class GroupReaders:
         """
         self._client = client
         self._queues = queues
-        # What goes on for readers that have gone: it may make their consumers again.
-        self._undoing: dict[asyncio.Task[None], ReadGroup] = {}
+        # What goes on for readers that have gone, by group and consumer: it may make the consumer
+        # again.
+        self._undoing: dict[tuple[bytes, bytes], set[asyncio.Task[None]]] = {}
 
     async def read(self, request: ReadGroup) -> list[GroupRead]:
         """Read as a consumer of a group, and block if there is nothing to read (XREADGROUP BLOCK).
@@ -116,9 +117,16 @@ class GroupReaders:
             await undo(self._client, request, reads)
 
     def _spawn(self, request: ReadGroup, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._undoing[task] = request
-        task.add_done_callback(self._undoing.pop)
+        key, task = (request.group, request.consumer), asyncio.ensure_future(work)
+        self._undoing.setdefault(key, set()).add(task)
+
+        def forget(_: asyncio.Task[None]) -> None:
+            tasks = self._undoing[key]
+            tasks.discard(task)
+            if not tasks:
+                del self._undoing[key]
+
+        task.add_done_callback(forget)
 
     async def delete_consumer(self, request: DeleteConsumer) -> int | None:
         """Delete a consumer, once the reads are over whose callers have gone.
@@ -126,21 +134,14 @@ class GroupReaders:
         Such a read may reach the server later than the deletion, where the read is sent again, and
         would make the consumer again.
         """
-        while reads := [task for task, read in self._undoing.items() if _reads_as(read, request)]:
-            await asyncio.wait(reads)
+        while reads := self._undoing.get((request.group, request.consumer)):
+            await asyncio.wait(list(reads))
         return await delete_consumer(self._client, request)
 
     async def close(self) -> None:
         """Return when everything is given back that has to be."""
         while self._undoing:
-            await asyncio.wait(self._undoing)
-
-
-def _reads_as(read: ReadGroup, request: DeleteConsumer) -> bool:
-    """Tell whether somebody reads as the consumer that is to be deleted."""
-    return (read.group, read.consumer) == (request.group, request.consumer) and any(
-        cursor.stream == request.stream for cursor in read.cursors
-    )
+            await asyncio.wait([task for tasks in self._undoing.values() for task in tasks])
 
 
 def _full(reads: list[GroupRead]) -> frozenset[bytes]:
