@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -25,6 +26,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.address import ServerLogin, Tls, read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
+from headgate.app.backends.remote.backend import RemoteBackend, RemoteOptions
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.http import document, handlers
@@ -53,6 +55,8 @@ from headgate.app.routes import (
 )
 from headgate.app.runtime import collector, machine
 from headgate.app.runtime.loop_delay import LoopDelay
+from headgate.app.runtime.metric_sums import METRICS, encode, families_of
+from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
@@ -128,7 +132,12 @@ _READ_BY_PAGES = [
 
 
 def create_app(
-    settings: Settings, backend: Backend | None = None, credentials: Credentials | None = None
+    settings: Settings,
+    backend: Backend | None = None,
+    credentials: Credentials | None = None,
+    *,
+    siblings: Siblings | None = None,
+    staged_dir: Path | None = None,
 ) -> FastAPI:
     """Return the gateway as an ASGI app.
 
@@ -136,12 +145,14 @@ def create_app(
         settings: what the operator chose.
         backend: what keeps the streams; the engine of this process unless given.
         credentials: who may come in; those that the settings name unless given.
+        siblings: the other processes of the gateway, if there are any.
+        staged_dir: where chunks are staged; as the settings say unless given.
 
     Raises:
         ValueError: a file of credentials has a fault; the text names it.
     """
     credentials = credentials or open_credentials(settings)
-    gateway = _gateway(settings, backend or open_backend(settings), credentials)
+    gateway = _gateway(settings, backend or open_backend(settings), credentials, siblings)
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -155,11 +166,9 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.gateway = gateway
-    app.state.staging = _staging(settings)
+    app.state.staging = _staging(settings, staged_dir, siblings)
     app.state.proxies = Proxies(settings.trusted_proxies)
-    app.state.loop_delay = LoopDelay(
-        gateway.metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__
-    )
+    app.state.loop_delay = watch_loop(gateway.metrics, settings)
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
@@ -170,13 +179,26 @@ def create_app(
     return app
 
 
-def open_credentials(settings: Settings, clock: Clock | None = None) -> Credentials:
+def open_credentials(
+    settings: Settings,
+    clock: Clock | None = None,
+    *,
+    ticket_secret: bytes | None = None,
+    siblings: Siblings | None = None,
+) -> Credentials:
     """Read the files of the credentials.
+
+    Args:
+        settings: what the operator chose.
+        clock: tells when credentials end; the machine's unless given.
+        ticket_secret: signs tickets; as the settings say unless given.
+        siblings: the other processes of the gateway, if there are any.
 
     Raises:
         ValueError: one of them has a fault; the text names it.
     """
-    secret = settings.ticket_secret
+    if ticket_secret is None and settings.ticket_secret is not None:
+        ticket_secret = settings.ticket_secret.get_secret_value().encode()
     anonymous = settings.anonymous if settings.allow_anonymous else None
     if settings.allow_anonymous and anonymous is None:
         anonymous = [ANYBODY]
@@ -185,10 +207,11 @@ def open_credentials(settings: Settings, clock: Clock | None = None) -> Credenti
             data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
             keys_file=settings.keys_file,
             issuer=_issuer(settings),
-            ticket_secret=None if secret is None else secret.get_secret_value(),
+            ticket_secret=ticket_secret,
             anonymous=anonymous,
             opened=["open_metrics"] if settings.open_metrics else [],
             limits=_usage_limits(settings),
+            siblings=siblings,
         ),
         clock,
     )
@@ -223,33 +246,52 @@ def _usage_limits(settings: Settings) -> UsageLimits:
     )
 
 
-def _gateway(settings: Settings, backend: Backend, credentials: Credentials) -> Gateway:
-    """Return what an app is made of, counted in its metrics."""
+def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> None:
+    """Show in metrics the memory and the journal of a backend that is in this process."""
     bounds = _memory_bounds(settings)
-    metrics = Metrics()
-    metrics.watch(lambda: backend.waiter_count)
     journal = backend.journal
     if journal is not None:
         metrics.watch_journal(lambda: journal.status)
     metrics.watch_memory(backend.memory_bytes, bounds.size_bytes_max or 0)
+
+
+def watch_loop(metrics: Metrics, settings: Settings) -> LoopDelay:
+    """Return what measures how late the event loop is, shown in metrics."""
+    return LoopDelay(metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__)
+
+
+def _gateway(
+    settings: Settings, backend: Backend, credentials: Credentials, siblings: Siblings | None
+) -> Gateway:
+    """Return what an app is made of, counted in its metrics."""
+    bounds = _memory_bounds(settings)
+    metrics = Metrics()
+    metrics.watch(lambda: backend.waiter_count)
+    process_count = 1
+    if siblings is not None:
+        process_count = siblings.count
+        siblings.on_question(METRICS, lambda _: encode(families_of(metrics.registry)))
+    if siblings is None or not siblings.has_engine:
+        watch_streams(metrics, backend, settings)
     limits = Limits(
         **settings.model_dump(
             include=set(Limits.model_fields).intersection(ChosenLimits.model_fields)
             - {"memory_bytes_max", "sockets_max"}
         ),
         memory_bytes_max=bounds.size_bytes_max or 0,
-        sockets_max=sockets_max_of(settings.sockets_max),
+        sockets_max=sockets_max_of(settings.sockets_max, process_count),
         abilities=sorted(backend.abilities),
         durable=backend.durable,
     )
     sockets = Sockets(
-        limits.sockets_max,
-        arriving_bytes_max=limits.arriving_bytes_max,
-        unsent_bytes_max=limits.unsent_bytes_max,
+        sockets_max_of(limits.sockets_max),
+        count_max_together=limits.sockets_max,
+        arriving_bytes_max=max(limits.arriving_bytes_max // process_count, limits.body_bytes_max),
+        unsent_bytes_max=limits.unsent_bytes_max // process_count,
     )
     sockets.watch(metrics.registry)
     auth = credentials.authenticator(backend)
-    return Gateway(backend, limits, metrics, sockets, auth, credentials, random.Random())
+    return Gateway(backend, limits, metrics, sockets, auth, credentials, random.Random(), siblings)
 
 
 def _check_declared() -> None:
@@ -310,7 +352,7 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
     """
     if settings.backend is not None:
         return RedisBackend(client_options(settings, settings.backend), _reply_bounds(settings))
-    return _open_engine(settings, progress)
+    return open_engine(settings, progress)
 
 
 def client_options(settings: Settings, url: SecretStr) -> ClientOptions:
@@ -342,9 +384,33 @@ def _reply_bounds(settings: Settings) -> Bounds:
     return Bounds(settings.read_entries_max, settings.read_bytes_max)
 
 
-def _open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
+def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBackend:
+    """Return the engine of another process as a backend.
+
+    Args:
+        settings: what the operator chose, the same for the engine.
+        path: of the socket where the engine listens.
+        process_count: how many processes use the engine.
+    """
+    options = _engine_options(settings)
+    return RemoteBackend(
+        RemoteOptions(
+            path,
+            durable=options.durable,
+            has_journal=options.data_dir is not None,
+            waiters_max=-(-settings.waiters_max // process_count),
+            reply=options.reply,
+        )
+    )
+
+
+def open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
     """Return the engine of this process as a backend. See `open_embedded`."""
-    options = EmbeddedOptions(
+    return open_embedded(_engine_options(settings), progress)
+
+
+def _engine_options(settings: Settings) -> EmbeddedOptions:
+    return EmbeddedOptions(
         data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
         fsync=settings.fsync,
         growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
@@ -354,7 +420,6 @@ def _open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
         waiters_max=settings.waiters_max,
         reply=_reply_bounds(settings),
     )
-    return open_embedded(options, progress)
 
 
 def _memory_bounds(settings: Settings) -> MemoryBounds:
@@ -364,9 +429,15 @@ def _memory_bounds(settings: Settings) -> MemoryBounds:
     return MemoryBounds(limit_bytes, settings.full)
 
 
-def _staging(settings: Settings) -> Staging:
-    directory = None if settings.data_dir == MEMORY else settings.data_dir / "staged"
-    return Staging(directory, bytes_max=settings.staged_bytes_max, ttl_ms=settings.staged_ttl_ms)
+def _staging(settings: Settings, directory: Path | None, siblings: Siblings | None) -> Staging:
+    if directory is None and settings.data_dir != MEMORY:
+        directory = settings.data_dir / "staged"
+    return Staging(
+        directory,
+        bytes_max=settings.staged_bytes_max,
+        ttl_ms=settings.staged_ttl_ms,
+        siblings=siblings,
+    )
 
 
 async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
@@ -389,15 +460,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         tasks.create_task(_watched(backend.run(), gateway))
         following = tasks.create_task(_watched(gateway.credentials.run(), gateway))
         sweeping = tasks.create_task(_watched(staging.run(), gateway))
-        keeping = tasks.create_task(
-            _watched(collector.keep_low(lambda: sum(backend.memory_bytes().values())), gateway)
-        )
+        keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
+        sharing = tasks.create_task(_watched(gateway.share(), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
             proxies: Proxies = app.state.proxies
             yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:
+            sharing.cancel()
             sweeping.cancel()
             following.cancel()
             await gateway.credentials.close()

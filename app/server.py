@@ -48,6 +48,7 @@ class Server(uvicorn.Server):
         super().__init__(_config(app, settings, self._certificate))
         self._settings = settings
         self._gateway: Gateway = app.state.gateway
+        self._gateway.sockets.count = lambda: len(self.server_state.connections)
         self._on_listening = on_listening
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -76,9 +77,7 @@ class Server(uvicorn.Server):
                 _notice_who_vanishes(listening, self._settings)
         if self._on_listening is not None and self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
-            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-            scheme = "http" if self._certificate is None else "https"
-            self._on_listening(f"{scheme}://{host}:{port}")
+            self._on_listening(url_of(self._settings, port))
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop; ends the process with 1 if something else was the reason."""
@@ -122,6 +121,13 @@ def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credent
             None if settings.data_dir == MEMORY else settings.data_dir, settings.keys_file
         ),
     )
+
+
+def url_of(settings: Settings, port: int) -> str:
+    """Return the URL of the gateway, at the port where it listens."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "http" if settings.tls_cert is None else "https"
+    return f"{scheme}://{host}:{port}"
 
 
 def certificate_of(settings: Settings) -> Certificate | None:

@@ -15,12 +15,12 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from headgate.app.auth import metering
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
+from headgate.app.auth.limits import metering
+from headgate.app.auth.limits.usage import UNLIMITED, Usage
 from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated
 from headgate.app.auth.rights import is_act, rule_of
-from headgate.app.auth.usage import UNLIMITED, Usage
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.engine.errors import StreamError, StreamNotFound

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
+from headgate.app.auth.limits.usage import Bucket
 from headgate.app.auth.principal import Need, Principal
-from headgate.app.auth.usage import Bucket
 from headgate.app.transport.proxies import client_address
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, code_of

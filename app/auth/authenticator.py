@@ -16,10 +16,10 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.expiry import Expiry
 from headgate.app.auth.grants import Right
+from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.needs import Needs
 from headgate.app.auth.principal import Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Tickets
-from headgate.app.auth.usage import Usages
 from headgate.app.backends.port import Backend
 from headgate.app.transport.proxies import client_address
 from headgate.engine.clock import Clock

@@ -13,15 +13,18 @@ from headgate.app.auth.grants import Grant, Right, UsageLimits
 from headgate.app.auth.keys.key_file import KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.keys.watch import KeyWatch
+from headgate.app.auth.limits.shared_usage import SharedUsage
+from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
-from headgate.app.auth.usage import Usages
 from headgate.app.backends.port import Backend
+from headgate.app.runtime.siblings import Siblings
 from headgate.engine.clock import Clock, SystemClock
 
 _TICKET_SECRET = "ticket-secret"  # noqa: S105 the name of its file
 _FORGET_INTERVAL_S = 60.0
+_CHANGED = "keys changed"
 
 
 class CredentialOptions(NamedTuple):
@@ -30,10 +33,11 @@ class CredentialOptions(NamedTuple):
     data_dir: Path | None = None  # None: nothing is kept
     keys_file: Path | None = None  # None: that of the data directory, if there is one
     issuer: IssuerChoices = IssuerChoices()
-    ticket_secret: str | None = None
+    ticket_secret: bytes | None = None
     anonymous: Sequence[Grant] | None = None  # None: not allowed
     opened: Sequence[str] = ()  # settings that open operations to everybody
     limits: UsageLimits = UsageLimits()  # of use, where a principal has none of its own
+    siblings: Siblings | None = None  # other processes of the gateway
 
 
 class Credentials:
@@ -53,11 +57,14 @@ class Credentials:
                 data_dir=options.data_dir,
                 now_ms=self._clock.wall_ms,
                 on_appear=self._look_again,
+                on_change=self._note_change,
             )
         self._ring = KeyRing() if self._keys is None else self._keys.ring
         self._issuer: Issuer | None = None
         self._anonymous: list[Right] | None = None
         self._authenticator: Authenticator | None = None
+        self._shared_usage: SharedUsage | None = None
+        self._has_changed = asyncio.Event()
 
     def load(self) -> None:
         """Read the files.
@@ -66,7 +73,7 @@ class Credentials:
             ValueError: one of them has a fault; the text names it.
         """
         secret = self._options.ticket_secret
-        if secret is not None and len(secret.encode()) < SECRET_BYTES:
+        if secret is not None and len(secret) < SECRET_BYTES:
             raise CredentialFault(f"the secret of tickets should have {SECRET_BYTES} bytes or more")
         if self._options.anonymous is not None:
             self._anonymous = [grant.bind({}) for grant in self._options.anonymous]
@@ -79,13 +86,17 @@ class Credentials:
 
     def authenticator(self, backend: Backend) -> Authenticator:
         """Return what knows the principals of a backend."""
+        usages, siblings = Usages(self._options.limits, self._monotonic_s), self._options.siblings
+        if siblings is not None:
+            self._shared_usage = SharedUsage(usages, siblings)
+            siblings.on_announcement(_CHANGED, self._look)
         made = Authenticator(
             backend,
             keys=self._ring,
             tokens=None if self._issuer is None else self._issuer.verifier,
-            tickets=Tickets(self._ticket_secret(), self._ring, self._clock),
+            tickets=Tickets(self.ticket_secret(), self._ring, self._clock),
             clock=self._clock,
-            usages=Usages(self._options.limits, self._monotonic_s),
+            usages=usages,
             audit=Audit(self._monotonic_s),
             anonymous=self._anonymous,
             opened=self._options.opened,
@@ -116,6 +127,9 @@ class Credentials:
             if self._issuer is not None and self._issuer.jwks is not None:
                 tasks.create_task(self._issuer.jwks.run())
             tasks.create_task(self._verify_anew())
+            if self._shared_usage is not None:
+                tasks.create_task(self._shared_usage.run())
+                tasks.create_task(self._announce_changes())
 
     async def close(self) -> None:
         """Save when keys were used."""
@@ -139,10 +153,29 @@ class Credentials:
         if self._authenticator is not None:
             self._authenticator.end_tokens(labels)
 
-    def _ticket_secret(self) -> bytes:
-        """Return the secret of tickets: the one chosen, or the one of the data directory."""
+    def _note_change(self) -> None:
+        self._has_changed.set()
+
+    def _look(self, sender: int, body: bytes) -> None:
+        """Look at the keys file: another process has seen that it has changed."""
+        del sender, body
+        if self._keys is not None:
+            self._keys.look()
+
+    async def _announce_changes(self) -> None:
+        """Let no process go on for long with keys that others do not take any more."""
+        while self._options.siblings is not None:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            await self._options.siblings.announce(_CHANGED, b"")
+
+    def ticket_secret(self) -> bytes:
+        """Return the secret of tickets: the one chosen, or the one of the data directory.
+
+        Where nothing is kept this is a new one for each call.
+        """
         if self._options.ticket_secret is not None:
-            return self._options.ticket_secret.encode()
+            return self._options.ticket_secret
         if self._options.data_dir is None:
             return new_secret()
         path = self._options.data_dir / _TICKET_SECRET

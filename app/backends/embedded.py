@@ -52,6 +52,11 @@ class EmbeddedOptions(NamedTuple):
     waiters_max: int = WAITERS_MAX
     reply: Bounds = Bounds()  # of one reply to a Redis command
 
+    @property
+    def durable(self) -> Durable:
+        """Return what an answer to a change waits for."""
+        return Durable.NOTHING if self.data_dir is None else _DURABLE[self.fsync]
+
 
 class EmbeddedBackend:
     """The engine in this process. It has every ability; it has a journal only if it has a disk."""
@@ -183,8 +188,7 @@ def open_embedded(
         memory=options.memory,
         bounds=options.keyspace,
     )
-    durable = Durable.NOTHING if options.data_dir is None else _DURABLE[options.fsync]
-    return EmbeddedBackend(engine, options.reply, durable)
+    return EmbeddedBackend(engine, options.reply, options.durable)
 
 
 def open_snapshot(

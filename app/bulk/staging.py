@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +25,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from headgate.app.bulk import staged
 from headgate.app.bulk.staged import Rows
+from headgate.app.runtime.siblings import Siblings
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.batches import CHUNKS_MAX
 from headgate.engine.clock import Clock, SystemClock
@@ -39,9 +43,16 @@ SWEEP_INTERVAL_S = 60.0
 """How often what is too old is looked for."""
 
 _UNFINISHED = "new"
+"""Name of a file that is being written; behind it may come the number of the process."""
+
+_UNFINISHED_S_MAX = 60.0
+"""Nobody writes a file for so long."""
+
+_TOPIC = "staged"
 
 _NUMBER = "0|[1-9][0-9]{0,18}"
 _FILE = re.compile(rf"({_NUMBER})-({_NUMBER})-([A-Za-z0-9._-]{{1,64}})")
+_OF_UNFINISHED = re.compile(rf"{_UNFINISHED}\d*")
 _FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
 """What folders of writers, and of batches in them, are called."""
 
@@ -91,7 +102,13 @@ class Staging:
     """All staged chunks."""
 
     def __init__(
-        self, directory: Path | None, *, bytes_max: int, ttl_ms: int, clock: Clock | None = None
+        self,
+        directory: Path | None,
+        *,
+        bytes_max: int,
+        ttl_ms: int,
+        clock: Clock | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         """Stage below a directory; nothing is touched before it is needed.
 
@@ -100,7 +117,12 @@ class Staging:
             bytes_max: of all chunks together.
             ttl_ms: how long a batch is kept after its last chunk.
             clock: what time it is; the machine's unless given.
+            siblings: other processes that stage below the same directory, if there are any.
         """
+        self._siblings = siblings
+        self._unfinished = _UNFINISHED if siblings is None else f"{_UNFINISHED}{siblings.number}"
+        if siblings is not None:
+            siblings.on_announcement(_TOPIC, self._hear)
         self._directory = directory
         self._is_temporary = directory is None
         self._bytes_max = bytes_max
@@ -117,7 +139,9 @@ class Staging:
         Raises:
             GatewayError: there is no room, or the disk fails.
         """
-        return await self._in_thread(partial(self._put, batch.folder, chunk, rows))
+        size_bytes = await self._in_thread(partial(self._put, batch.folder, chunk, rows))
+        await self._announce(batch.folder, chunk, size_bytes)
+        return size_bytes
 
     async def take(self, batch: BatchName, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
         """Return what is to be appended to each stream, chunk after chunk. They stay.
@@ -130,6 +154,7 @@ class Staging:
     async def drop(self, batch: BatchName) -> None:
         """Forget all chunks of a batch."""
         await self._in_thread(partial(self._drop, batch.folder))
+        await self._announce(batch.folder, None, 0)
 
     async def sweep(self) -> None:
         """Forget batches that have got no chunk for too long."""
@@ -149,35 +174,70 @@ class Staging:
         await self._in_thread(self._forget_temporary)
         await asyncio.to_thread(self._thread.shutdown)
 
+    async def _announce(self, folder: Path, chunk: ChunkName | None, size_bytes: int) -> None:
+        """Let the other processes know of a chunk, or that there are none of a batch."""
+        if self._siblings is not None:
+            change = str(folder), None if chunk is None else chunk.file, size_bytes
+            await self._siblings.announce(_TOPIC, _encode(change))
+
+    def _hear(self, sender: int, body: bytes) -> None:
+        """Take account of what another process has staged or dropped."""
+        del sender
+        folder, file, size_bytes = _decode(body)
+        chunk = None if file is None else ChunkName.of_file(file)
+        with suppress(RuntimeError):  # this process is about to end
+            self._thread.submit(self._note, Path(folder), chunk, size_bytes)
+
     async def _in_thread(self, act: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act)
 
     # In the thread
 
     def _put(self, folder: Path, chunk: ChunkName, rows: Rows) -> int:
-        batches = self._loaded()
+        held = self._loaded().get(folder)
         data = staged.encode(rows)
-        held = batches.get(folder)
         replaced = 0 if held is None else held.sizes.get(chunk, 0)
-        more_bytes, more = len(data) - replaced, 0 if replaced else 1
-        self._check_room(more_bytes, more)
+        self._check_room(len(data) - replaced, 0 if replaced else 1)
         try:
-            directory = self._root() / folder
-            self._root().mkdir(0o700, parents=True, exist_ok=True)  # nobody else may look below it
-            directory.mkdir(parents=True, exist_ok=True)
-            unfinished = directory / _UNFINISHED
-            unfinished.write_bytes(data)
-            unfinished.rename(directory / chunk.file)
+            self._write(self._root() / folder, chunk, data)
         except OSError as error:
             text = f"a chunk cannot be staged: {error.strerror}"
             raise GatewayError("unavailable", text) from None
+        self._note(folder, chunk, len(data))
+        return len(data)
+
+    def _write(self, directory: Path, chunk: ChunkName, data: bytes) -> None:
+        """Write the file of a chunk.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._root().mkdir(0o700, parents=True, exist_ok=True)  # nobody else may look below it
+        for is_last in (False, False, True):
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                unfinished = directory / self._unfinished
+                unfinished.write_bytes(data)
+                unfinished.rename(directory / chunk.file)
+            except FileNotFoundError:  # another process drops the batch, or one of its writer
+                if is_last:
+                    raise
+            else:
+                return
+
+    def _note(self, folder: Path, chunk: ChunkName | None, size_bytes: int) -> None:
+        """Take note of a chunk, or that there are none of a batch; here or at another process."""
+        batches = self._loaded()
+        if chunk is None:
+            self._forget(folder)
+            return
         now_ms = self._clock.monotonic_ms()
         held = batches.setdefault(folder, _Batch(now_ms))
-        held.sizes[chunk] = len(data)
+        replaced = held.sizes.get(chunk)
+        held.sizes[chunk] = size_bytes
         held.touched_ms = now_ms
-        self._size_bytes += more_bytes
-        self._count += more
-        return len(data)
+        self._size_bytes += size_bytes - (replaced or 0)
+        self._count += replaced is None
 
     def _check_room(self, more_bytes: int, more: int) -> None:
         if self._size_bytes + more_bytes > self._bytes_max:
@@ -188,10 +248,9 @@ class Staging:
             raise GatewayError("too_large", text, pointer="/body")
 
     def _take(self, folder: Path, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
-        held = self._loaded().get(folder)
         drafts: dict[bytes, list[Draft]] = {}
         for chunk in chunks:
-            if held is None or chunk not in held.sizes:
+            if not self._is_staged(folder, chunk):
                 raise _missing(chunk)
             try:
                 data = (self._root() / folder / chunk.file).read_bytes()
@@ -202,12 +261,30 @@ class Staging:
                 raise _missing(chunk) from None
         return drafts
 
-    def _drop(self, folder: Path) -> None:
+    def _is_staged(self, folder: Path, chunk: ChunkName) -> bool:
+        """Tell whether a chunk is there; what another process has staged may not be known yet."""
+        held = self._loaded().get(folder)
+        if held is not None and chunk in held.sizes:
+            return True
+        if self._siblings is None:
+            return False
+        try:
+            return stat.S_ISREG((self._root() / folder / chunk.file).lstat().st_mode)
+        except OSError:
+            return False
+
+    def _forget(self, folder: Path) -> bool:
+        """Forget a batch; tells whether it was known."""
         held = self._loaded().pop(folder, None)
         if held is None:
-            return
+            return False
         self._size_bytes -= sum(held.sizes.values())
         self._count -= len(held.sizes)
+        return True
+
+    def _drop(self, folder: Path) -> None:
+        if not self._forget(folder) and self._siblings is None:
+            return
         directory = self._root() / folder
         shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):  # other batches of the writer are there
@@ -244,15 +321,15 @@ class Staging:
         for entry in scan.entries(folder):
             chunk = ChunkName.of_file(entry.name)
             if not entry.is_file(follow_symlinks=False) or (
-                chunk is None and entry.name != _UNFINISHED
+                chunk is None and not _OF_UNFINISHED.fullmatch(entry.name)
             ):
                 scan.unknown.append(Path(entry.path))
                 continue
             with suppress(OSError):  # it goes at this very moment
-                if chunk is None:
-                    Path(entry.path).unlink()
-                    continue
                 status = entry.stat(follow_symlinks=False)
+                if chunk is None:
+                    self._remove_unfinished(entry, status.st_mtime)
+                    continue
                 held.sizes[chunk] = status.st_size
                 touched_ms = max(touched_ms, int(status.st_mtime * 1000))
         if held.sizes:
@@ -261,6 +338,12 @@ class Staging:
             self._batches[folder.relative_to(self._root())] = held
             self._size_bytes += sum(held.sizes.values())
             self._count += len(held.sizes)
+
+    def _remove_unfinished(self, entry: os.DirEntry[str], written_at_s: float) -> None:
+        """Remove a file that nobody is writing any more."""
+        age_s = self._clock.wall_ms() / 1000 - written_at_s
+        if self._siblings is None or age_s > _UNFINISHED_S_MAX:
+            Path(entry.path).unlink()
 
     def _forget_temporary(self) -> None:
         if self._is_temporary and self._directory is not None:
@@ -295,6 +378,10 @@ def _folders(directory: Path | None, scan: _Scan) -> list[Path]:
             (below if is_ours else scan.unknown).append(Path(entry.path))
         folders = below
     return folders
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, str | None, int]).decode
 
 
 def _missing(chunk: ChunkName) -> GatewayError:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from headgate.app.cli.loading import show_progress
+from headgate.app.runtime.loading import show_progress
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk

@@ -25,11 +25,11 @@ from headgate.app.backends.copying.moving import Move, MoveOutcome, MoveState, S
 from headgate.app.backends.embedded import open_snapshot
 from headgate.app.backends.port import Backend
 from headgate.app.cli.flags import json_option
-from headgate.app.cli.loading import show_progress
 from headgate.app.cli.words import word
 from headgate.app.main import open_backend
 from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.words import CommandError
+from headgate.app.runtime.loading import show_progress
 from headgate.app.settings import read_settings
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.recovery import Progress, no_progress

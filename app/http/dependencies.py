@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -15,14 +15,18 @@ from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.principal import Principal
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.http.parameters import pure
+from headgate.app.runtime import metric_sums
+from headgate.app.runtime.siblings import SharedCounts, Siblings
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.transport.sockets import Sockets
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.limits import Limits
-from headgate.engine.errors import NotSupported
+from headgate.engine.errors import NotSupported, Unavailable
 
 _RECONNECT_MS = 1000
+_METRICS_WITHIN_S = 5.0
+_CONNECTIONS, _SOCKETS = "connections", "sockets"  # what is shared of them is how many there are
 
 
 class DrainSignal(asyncio.Event):
@@ -51,8 +55,41 @@ class Gateway:
     auth: Authenticator
     credentials: Credentials
     random: random.Random  # for jitter and the names of nameless consumers
+    siblings: Siblings | None = None  # other processes of this gateway
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
+    shared_counts: SharedCounts | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Share what is bounded for all processes together."""
+        if self.siblings is not None:
+            counts = SharedCounts(self.siblings, "connections", self._counts)
+            object.__setattr__(self, "shared_counts", counts)
+            self.sockets.elsewhere = lambda: counts.elsewhere(_SOCKETS)
+
+    async def share(self) -> None:
+        """Let the other processes know what is in use here, until cancelled."""
+        if self.shared_counts is not None:
+            await self.shared_counts.run()
+
+    async def metrics_text(self) -> bytes:
+        """Return what all processes have counted, in the Prometheus text format."""
+        if self.siblings is None:
+            return self.metrics.text()
+        within_s = _METRICS_WITHIN_S
+        [answer] = await self.siblings.gather(metric_sums.METRICS, b"", within_s=within_s) or [b""]
+        if not answer:
+            raise Unavailable("the other processes of the gateway do not answer")
+        return await asyncio.to_thread(lambda: metric_sums.text_of(metric_sums.decode(answer)))
+
+    def streams_bytes(self) -> int:
+        """Return how much memory of this process the streams take."""
+        if self.siblings is not None and self.siblings.has_engine:
+            return 0
+        return sum(self.backend.memory_bytes().values())
+
+    def _counts(self) -> Mapping[str, int]:
+        return {_CONNECTIONS: self.metrics.connection_count, _SOCKETS: self.sockets.count()}
 
     def require(self, ability: Ability) -> None:
         """Refuse what the backend cannot do.
@@ -70,7 +107,9 @@ class Gateway:
             GatewayError: there are as many as there may be.
         """
         limit = self.limits.connections_max
-        if self.metrics.connection_count >= limit:
+        shared = self.shared_counts
+        elsewhere = 0 if shared is None else shared.elsewhere(_CONNECTIONS)
+        if self.metrics.connection_count + elsewhere >= limit:
             text = f"too many open connections: the limit is {limit}"
             raise GatewayError("too_many_connections", text)
 

@@ -16,8 +16,8 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
+from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
-from headgate.app.auth.usage import Patience, Usage
 from headgate.app.http.dependencies import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of

@@ -69,7 +69,7 @@ async def readyz(request: Request) -> Health:
 @needs(Verb.ADMIN, opened_by="open_metrics")
 async def metrics(request: Request) -> Response:
     """Tell what is counted, for Prometheus."""
-    text = gateway_of(request).metrics.text()
+    text = await gateway_of(request).metrics_text()
     return Response(text, media_type="text/plain; version=0.0.4")
 
 

@@ -1,4 +1,4 @@
-"""Machine: the memory that this process may use."""
+"""Machine: the memory and the cores that this process may use."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 _GROUPS_OF_US = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
+_KNOWS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
 def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
@@ -19,25 +20,45 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
         groups: where the groups are.
     """
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for path in _limits(groups_of_us, groups):
+    for path in _files("memory", "memory.max", "memory.limit_in_bytes", groups_of_us, groups):
         with suppress(OSError, ValueError):  # there is none, or it says `max`
             sizes.append(int(path.read_text()))
     return min(sizes)
 
 
-def _limits(groups_of_us: Path, groups: Path) -> Iterator[Path]:
+def core_count(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
+    """Return how many cores this process may use, by its affinity and its control groups.
+
+    Args:
+        groups_of_us: says which groups the process is in.
+        groups: where the groups are.
+    """
+    counts = [float(len(os.sched_getaffinity(0)) if _KNOWS_AFFINITY else os.cpu_count() or 1)]
+    for path in _files("cpu", "cpu.max", "cpu.cfs_quota_us", groups_of_us, groups):
+        with suppress(OSError, ValueError, ZeroDivisionError):  # there is none, or it says `max`
+            quota_us, _, period_us = path.read_text().partition(" ")
+            if not period_us:
+                period_us = path.with_name("cpu.cfs_period_us").read_text()
+            if int(quota_us) > 0:  # -1 is any
+                counts.append(int(quota_us) / int(period_us))
+    return max(int(min(counts)), 1)
+
+
+def _files(
+    controller: str, name: str, name_in_version_1: str, groups_of_us: Path, groups: Path
+) -> Iterator[Path]:
     """Yield the files that may have a limit, of version 2 and version 1."""
     lines = []
     with suppress(OSError):
         lines = groups_of_us.read_text().splitlines()
     for line in lines:
-        _, controllers, name = line.split(":", 2)
+        _, controllers, group_name = line.split(":", 2)
         if not controllers:
-            root, file = groups, "memory.max"
-        elif controllers == "memory":
-            root, file = groups / "memory", "memory.limit_in_bytes"
+            root, file = groups, name
+        elif controller in controllers.split(","):
+            root, file = groups / controllers, name_in_version_1
         else:
             continue
-        own = PurePosixPath(name.lstrip("/"))
+        own = PurePosixPath(group_name.lstrip("/"))
         # In a container the name may be that of the host, and only the root is there.
         yield from (root / group / file for group in (own, *own.parents))

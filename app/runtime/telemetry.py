@@ -17,8 +17,13 @@ from headgate.engine.replies import JournalStatus
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60)
 
 
-def set_up_logging(level: str) -> None:
-    """Write the log as JSON lines to standard error, from `level` on."""
+def set_up_logging(level: str, process: str | None = None) -> None:
+    """Write the log as JSON lines to standard error.
+
+    Args:
+        level: from which on.
+        process: which process of the gateway writes, if there are several.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         JsonFormatter(
@@ -29,6 +34,7 @@ def set_up_logging(level: str) -> None:
                 "name": "logger",
                 "message": "event",
             },
+            static_fields=None if process is None else {"process": process},
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -183,6 +183,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self.transport.abort()
 
         self._under_way = cycle
+        if self._sockets.is_closing:
+            cycle.keep_alive = False
         if cycle.scope["method"] != "HEAD":  # its answer is a head alone
             cycle.transport = self._answers
         super()._start_asgi_task(cycle, answer)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import resource
+from collections.abc import Callable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -20,27 +21,44 @@ SOCKETS_MIN = 16
 _WARN_EVERY_S = 10.0
 
 
-def sockets_max_of(chosen: int | None) -> int:
-    """Return how many connections there may be: as many as chosen, and as the system allows."""
+def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
+    """Return how many connections there may be: as many as chosen, and as the system allows.
+
+    Args:
+        chosen: by the operator; None: as many as the system allows.
+        process_count: how many processes have them.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = 2**20
-    possible = max(soft - FILES_RESERVED, SOCKETS_MIN)
+    possible = max(soft - FILES_RESERVED, SOCKETS_MIN) * process_count
     return possible if chosen is None else min(chosen, possible)
 
 
 class Sockets:
-    """What all connections of a gateway share."""
+    """What all connections of a process share."""
 
-    def __init__(self, count_max: int, *, arriving_bytes_max: int, unsent_bytes_max: int) -> None:
+    def __init__(
+        self,
+        count_max: int,
+        *,
+        count_max_together: int | None = None,
+        arriving_bytes_max: int,
+        unsent_bytes_max: int,
+    ) -> None:
         """Begin with no connection.
 
         Args:
             count_max: connections of any kind.
+            count_max_together: likewise, with those of the other processes of the gateway.
             arriving_bytes_max: parts of bodies that are not here as a whole.
             unsent_bytes_max: answers and frames that clients have not taken.
         """
         self._count_max = count_max
+        self._count_max_together = count_max_together or count_max
+        self.count: Callable[[], int] = lambda: 0  # of open ones
+        self.elsewhere: Callable[[], int] = lambda: 0  # likewise, at other processes
+        self.is_closing = False  # then a connection ends with the next answer
         self._arriving_bytes_max = arriving_bytes_max
         self._unsent_bytes_max = unsent_bytes_max
         self._arriving_bytes = 0
@@ -68,13 +86,14 @@ class Sockets:
         Args:
             count: those that are open, and those that have ended and wait for their turn.
         """
-        if count - len(self.departures) <= self._count_max:
+        count -= len(self.departures)
+        if count <= self._count_max and count + self.elsewhere() <= self._count_max_together:
             return True
         self._refused_count += 1
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._warn_not_before_s:
             self._warn_not_before_s = now_s + _WARN_EVERY_S
-            facts = {"sockets_max": self._count_max, "refused": self._refused_count}
+            facts = {"sockets_max": self._count_max_together, "refused": self._refused_count}
             log.warning("too many connections: new ones are closed", extra=facts)
         return False
 

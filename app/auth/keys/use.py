@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from headgate.app.auth.private_file import write_private
+from headgate.app.auth.private_file import lock_of, write_private
 
 _FILE = "keys-used.json"
 
@@ -25,11 +25,17 @@ def read_use(data_dir: Path) -> dict[str, int]:
         return {}
 
 
-def write_use(data_dir: Path, used_at_ms: dict[str, int]) -> None:
-    """Write when each key was last used.
+def write_use(data_dir: Path, used_at_ms: dict[str, int]) -> dict[str, int]:
+    """Write when each key was last used; returns what is written.
+
+    Other processes of the gateway write the file as well, so the latest time of each key holds.
 
     Raises:
         OSError: it cannot be written.
     """
-    text = _Used(used_at_ms=used_at_ms).model_dump_json()
-    write_private(data_dir / _FILE, text.encode())
+    path = data_dir / _FILE
+    with lock_of(path):
+        before = read_use(data_dir)
+        latest = {key: max(at, before.get(key, 0)) for key, at in used_at_ms.items()}
+        write_private(path, _Used(used_at_ms=latest).model_dump_json().encode())
+    return latest

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from headgate.app.auth.keys.key_file import Keys, read_keys
@@ -28,6 +29,7 @@ class KeyWatch:
         data_dir: Path | None,
         now_ms: Callable[[], int],
         on_appear: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """Watch a keys file.
 
@@ -36,6 +38,7 @@ class KeyWatch:
             data_dir: where the times of use are kept; None: nowhere.
             now_ms: unix time.
             on_appear: called when there is a file for the first time, after the start.
+            on_change: called when the file was taken, after the start.
         """
         self.ring = KeyRing()
         self._path = path
@@ -43,6 +46,8 @@ class KeyWatch:
         self._data_dir = data_dir
         self._now_ms = now_ms
         self._on_appear = on_appear
+        self._on_change = on_change
+        self._look_now = asyncio.Event()
         self._is_running = False
         self._saved: dict[str, int] = {}
 
@@ -76,7 +81,14 @@ class KeyWatch:
             if loop.time() >= save_at_s:
                 await self._save()
                 save_at_s = loop.time() + _SAVE_INTERVAL_S
-            await asyncio.sleep(LOOK_INTERVAL_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_INTERVAL_S):
+                    await self._look_now.wait()
+            self._look_now.clear()
+
+    def look(self) -> None:
+        """Look at the file at once, as another process has seen that it has changed."""
+        self._look_now.set()
 
     async def close(self) -> None:
         """Save the times of use a last time."""
@@ -102,13 +114,17 @@ class KeyWatch:
                 extra={"file": str(self._path)},
             )
             self._on_appear()
+        if self._is_running:
+            self._on_change()
 
     async def _save(self) -> None:
         used_at_ms = dict(self.ring.used_at_ms)
         if self._data_dir is None or used_at_ms == self._saved:
             return
         try:
-            await asyncio.to_thread(write_use, self._data_dir, used_at_ms)
+            used_at_ms = await asyncio.to_thread(write_use, self._data_dir, used_at_ms)
         except OSError as error:  # nothing depends on it
             log.warning("times of use of keys not saved", extra={"reason": str(error)})
+        ours = self.ring.used_at_ms
+        ours.update((key, max(at, ours[key])) for key, at in used_at_ms.items() if key in ours)
         self._saved = used_at_ms

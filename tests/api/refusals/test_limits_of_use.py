@@ -12,8 +12,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from headgate.app.auth import usage
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
+from headgate.app.auth.limits import usage
 from headgate.app.settings import Settings
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running

@@ -34,6 +34,7 @@ from websockets.server import ServerProtocol
 
 from headgate.app import server
 from headgate.app.transport import intake, requests, websocket
+from headgate.app.workers import worker
 
 CALLS: dict[Any, dict[str, str]] = {
     # app/transport/requests.py
@@ -95,7 +96,7 @@ CALLS: dict[Any, dict[str, str]] = {
 ATTRIBUTES: dict[Any, str] = {
     HttpToolsProtocol: "app_state connections cycle flow headers loop parser pipeline transport "
     "url",
-    RequestResponseCycle: "body disconnected message_event more_body response_complete "
+    RequestResponseCycle: "body disconnected keep_alive message_event more_body response_complete "
     "response_started scope transport",
     FlowControl: "read_paused",
     WebSocketsSansIOProtocol: "app_state close_sent close_timer conn curr_msg_data_type "
@@ -103,7 +104,7 @@ ATTRIBUTES: dict[Any, str] = {
     ServerProtocol: "available_extensions close_sent parser parser_exc",
     PerMessageDeflate: "local_max_window_bits local_no_context_takeover remote_max_window_bits "
     "remote_no_context_takeover",
-    uvicorn.Server: "_captured_signals config servers started",
+    uvicorn.Server: "_captured_signals config server_state servers should_exit started",
     Starlette: "debug exception_handlers middleware_stack router user_middleware",
 }
 
@@ -127,6 +128,7 @@ OURS = {
     intake.BoundedWebSocket: WebSocketsSansIOProtocol,
     websocket.SocketProtocol: WebSocketsSansIOProtocol,
     server.Server: uvicorn.Server,
+    worker.WorkerServer: uvicorn.Server,
 }
 
 

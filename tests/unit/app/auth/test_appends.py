@@ -7,8 +7,8 @@ import pytest
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
+from headgate.app.auth.limits.usage import RateLimited, Usage
 from headgate.app.auth.principal import Forbidden, Principal, Unauthenticated
-from headgate.app.auth.usage import RateLimited, Usage
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamNotFound

@@ -10,9 +10,9 @@ from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
 from headgate.app.auth.keys.key import ApiKey, KeyText, make_key
 from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.principal import Forbidden, Unauthenticated
 from headgate.app.auth.tickets import Scope, Tickets, new_secret
-from headgate.app.auth.usage import Usages
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine

@@ -29,6 +29,9 @@ SLOWED_S_MAX: Final = 10.0
 UNITS: Final = ("requests", "entries", "bytes")
 """Of what there may be so many in a second."""
 
+Amounts = tuple[int, int, int]
+"""Of `UNITS`; or of connections, blocked reads and subscriptions."""
+
 _TOKEN = 1 - 1e-6
 """A token. Time is a float, so who has waited as long as it was told may lack a trifle."""
 
@@ -84,7 +87,7 @@ class Bucket:
 class Rate(Bucket):
     """What a principal may use in a second, and at once if it has used nothing for a second."""
 
-    __slots__ = ("place", "unit")
+    __slots__ = ("place", "spent", "unit")
 
     def __init__(self, place: int, rate_per_s: int, now_s: float) -> None:
         """Begin with nothing used.
@@ -97,6 +100,16 @@ class Rate(Bucket):
         super().__init__(rate_per_s, now_s, burst=rate_per_s)
         self.place = place
         self.unit = UNITS[place]
+        self.spent = 0  # in this process, since the other ones were last notified
+
+    def take(self, count: int) -> None:
+        """Take tokens; those that are not there are owed."""
+        self._level -= count
+        self.spent += count
+
+    def take_elsewhere(self, count: int) -> None:
+        """Take what another process of the gateway has granted."""
+        self._level -= count
 
     def change(self, rate_per_s: int, now_s: float) -> None:
         """Allow more or less from now on."""
@@ -116,17 +129,35 @@ class RateLimited(GatewayError):
         self.retry_after_ms = retry_after_ms
 
 
+class UseNotice:
+    """Notes that the use of an owner has changed, so that other processes are notified."""
+
+    __slots__ = ("_changed", "_owner")
+
+    def __init__(self, owner: str, changed: set[str] | None) -> None:
+        """Note it in a set of owners; None: there are no other processes."""
+        self._owner = owner
+        self._changed = changed
+
+    def note(self) -> None:
+        """Note it."""
+        if self._changed is not None:
+            self._changed.add(self._owner)
+
+
 class Count:
     """How many of a kind a principal has at once, and how many it may have."""
 
-    __slots__ = ("_code", "_kind", "_setting", "in_use", "limit")
+    __slots__ = ("_code", "_kind", "_notice", "_setting", "elsewhere", "in_use", "limit")
 
-    def __init__(self, code: Code, kind: str, setting: str) -> None:
+    def __init__(self, code: Code, kind: str, setting: str, notice: UseNotice) -> None:
         """Begin with none, and without a limit."""
+        self._notice = notice
         self._code: Code = code
         self._kind = kind
         self._setting = setting
         self.in_use = 0
+        self.elsewhere = 0  # at other processes of the gateway
         self.limit: int | None = None
 
     def check(self) -> None:
@@ -135,7 +166,7 @@ class Count:
         Raises:
             GatewayError: there are as many as there may be.
         """
-        if self.limit is not None and self.in_use >= self.limit:
+        if self.limit is not None and self.in_use + self.elsewhere >= self.limit:
             text = f"at most {self.limit} {self._kind} of one principal ({self._setting})"
             raise GatewayError(self._code, text)
 
@@ -143,10 +174,12 @@ class Count:
         """Count one more; raises as `check`."""
         self.check()
         self.in_use += 1
+        self._notice.note()
 
     def give_back(self) -> None:
         """Count one less."""
         self.in_use -= 1
+        self._notice.note()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -168,6 +201,7 @@ class Usage:
 
     __slots__ = (
         "_clock",
+        "_notice",
         "_rates",
         "connections",
         "is_limited",
@@ -177,21 +211,37 @@ class Usage:
         "waiters",
     )
 
-    def __init__(self, limits: UsageLimits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        limits: UsageLimits,
+        clock: Callable[[], float],
+        owner: str = "",
+        changed: set[str] | None = None,
+    ) -> None:
         """Begin with nothing used.
 
         Args:
             limits: what is None has no limit.
             clock: returns monotonic time in seconds.
+            owner: whose use it is.
+            changed: where the owner is put when other processes are to be notified of the use;
+                None: there are none.
         """
         self._clock = clock
+        self._notice = notice = UseNotice(owner, changed)
         self._rates: tuple[Rate, ...] = ()
         self.connections = Count(
-            "too_many_connections", "event streams and WebSockets", "principal_connections_max"
+            "too_many_connections",
+            "event streams and WebSockets",
+            "principal_connections_max",
+            notice,
         )
-        self.waiters = Count("too_many_waiters", "blocked reads", "principal_waiters_max")
+        self.waiters = Count("too_many_waiters", "blocked reads", "principal_waiters_max", notice)
         self.subscriptions = Count(
-            "too_many_connections", "subscriptions", "principal_subscriptions_max"
+            "too_many_connections",
+            "subscriptions",
+            "principal_subscriptions_max",
+            notice,
         )
         self.adopt(limits)
 
@@ -271,6 +321,30 @@ class Usage:
             states.append(f'"{rate.unit}";r={left};t={full_in_s}')
         return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(states)}
 
+    def take_spent(self) -> Amounts:
+        """Return what was taken here since the last call, of `UNITS`."""
+        amounts = [0, 0, 0]
+        for rate in self._rates:
+            amounts[rate.place], rate.spent = rate.spent, 0
+        return amounts[0], amounts[1], amounts[2]
+
+    def in_use(self) -> Amounts:
+        """Return how many connections, blocked reads and subscriptions there are here."""
+        return self.connections.in_use, self.waiters.in_use, self.subscriptions.in_use
+
+    def use_elsewhere(self, spent: Amounts, more: Amounts) -> None:
+        """Take account of what another process of the gateway has granted.
+
+        Args:
+            spent: what it took, of `UNITS`.
+            more: how many connections, blocked reads and subscriptions it has more than before.
+        """
+        for rate in self._rates:
+            rate.take_elsewhere(spent[rate.place])
+        counts = self.connections, self.waiters, self.subscriptions
+        for count, difference in zip(counts, more, strict=True):
+            count.elsewhere += difference
+
     def check_room(self) -> None:
         """Refuse another connection, which has a subscription.
 
@@ -284,7 +358,7 @@ class Usage:
     def is_held(self) -> bool:
         """Tell whether something is in use at this moment."""
         counts = (self.connections, self.waiters, self.subscriptions)
-        return any(count.in_use for count in counts)
+        return any(count.in_use or count.elsewhere for count in counts)
 
     @property
     def is_idle(self) -> bool:
@@ -299,6 +373,7 @@ class Usage:
             amount = amounts[rate.place]
             if amount:
                 rate.take(amount)
+        self._notice.note()
 
 
 class Patience:
@@ -342,10 +417,30 @@ class Usages:
         self._clock = clock
         self._count_max = count_max
         self._by_owner: dict[str, Usage] = {}  # those that came last are at the end
+        self._changed: set[str] | None = None
 
     def __len__(self) -> int:
         """Return how many are kept."""
         return len(self._by_owner)
+
+    def watch(self, changed: set[str]) -> None:
+        """Put the owner of each usage that changes from now on into a set.
+
+        This is for the beginning, when nothing is used yet.
+        """
+        self._changed = changed
+
+    def kept(self, owner: str) -> Usage | None:
+        """Return the usage of an owner, if it is kept."""
+        return self._by_owner.get(owner)
+
+    def holders(self) -> list[str]:
+        """Return the owners who hold something at this process."""
+        return [owner for owner, usage in self._by_owner.items() if any(usage.in_use())]
+
+    def of_owner(self, owner: str, limits: UsageLimits) -> Usage:
+        """Return the usage of an owner, as another process calls it, under its limits there."""
+        return self._usage(owner, limits)
 
     def of(self, principal_id: str, limits: UsageLimits) -> Usage:
         """Return the usage of a principal, under the limits of the credential that came last.
@@ -368,7 +463,7 @@ class Usages:
             return UNLIMITED
         if usage is None:
             self._make_room()
-            usage = Usage(limits, self._clock)
+            usage = Usage(limits, self._clock, owner, self._changed)
         elif usage.limits is not limits and usage.limits != limits:
             usage.adopt(limits)
         self._by_owner[owner] = usage

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.app.auth.grants import UsageLimits
-from headgate.app.auth.usage import (
+from headgate.app.auth.limits.usage import (
     SLOWED_S_MAX,
     UNLIMITED,
     Patience,

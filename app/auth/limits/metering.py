@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from headgate.app.auth.usage import Usage
+from headgate.app.auth.limits.usage import Usage
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead
 from headgate.engine.requests.deliveries import Autoclaim, Claim, ReadGroup

@@ -1,0 +1,134 @@
+"""Metric sums: what `/metrics` says of several processes.
+
+Each process sends its metrics as values. Counters and histograms are added, and stay when a process
+has ended: a sum that falls would look like a start of the gateway. Gauges of the processes that
+run are added, but for those where only the largest says something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+METRICS: Final = "metrics"
+"""Topic of the question for what a process has counted, or the whole gateway."""
+
+_LARGEST: Final = frozenset({"headgate_loop_delay_longest_seconds", "headgate_memory_bytes_max"})
+"""Gauges that are not added."""
+
+_LASTING: Final = frozenset({"counter", "histogram"})
+"""Types that count from the start on."""
+
+_CREATED = "_created"
+"""How the sample ends that says since when is counted: the earliest holds."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Family(msgspec.Struct, array_like=True):
+    """A metric, with a value for each of its samples and labels."""
+
+    name: str
+    text: str
+    type: str
+    samples: dict[str, list[tuple[Labels, float]]]
+
+
+Families = list[Family]
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Families).decode
+
+
+def families_of(registry: CollectorRegistry) -> Families:
+    """Return what a registry has counted."""
+    families = []
+    for metric in registry.collect():
+        family = Family(metric.name, metric.documentation, metric.type, {})
+        for sample in metric.samples:
+            values = family.samples.setdefault(sample.name, [])
+            values.append((tuple(sample.labels.items()), float(sample.value)))
+        families.append(family)
+    return families
+
+
+class Sums:
+    """What processes have counted, also those that have ended."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._latest: dict[int, Families] = {}
+        self._ended: Families = []
+
+    def note(self, process: int, families: Families) -> None:
+        """Take what a process that runs has counted so far."""
+        self._latest[process] = families
+
+    def end(self, process: int) -> None:
+        """Keep what a process had counted when it was last asked; it has ended."""
+        families = self._latest.pop(process, None)
+        if families is not None:
+            lasting = [family for family in families if family.type in _LASTING]
+            self._ended = added([self._ended, lasting])
+
+    def total(self, own: Families) -> Families:
+        """Return the sum of everything, and of what the caller has counted."""
+        return added([own, self._ended, *self._latest.values()])
+
+
+def added(parts: Iterable[Families]) -> Families:
+    """Return the sum of metrics, in the order in which they come first."""
+    families: dict[str, Family] = {}
+    values: dict[str, dict[str, dict[Labels, float]]] = {}
+    for family in (family for part in parts for family in part):
+        families.setdefault(family.name, family)
+        sums = values.setdefault(family.name, {})
+        for sample, labelled in family.samples.items():
+            into = sums.setdefault(sample, {})
+            for labels, value in labelled:
+                before = into.get(labels)
+                into[labels] = value if before is None else _merged(sample, before, value)
+    return [
+        Family(
+            name,
+            family.text,
+            family.type,
+            {sample: list(sums.items()) for sample, sums in values[name].items()},
+        )
+        for name, family in families.items()
+    ]
+
+
+def _merged(sample: str, before: float, value: float) -> float:
+    if sample.endswith(_CREATED):
+        return min(before, value)
+    if sample in _LARGEST:
+        return max(before, value)
+    return before + value
+
+
+def text_of(families: Families) -> bytes:
+    """Return metrics in the Prometheus text format."""
+    registry = CollectorRegistry()
+    registry.register(_Collected(families))
+    return generate_latest(registry)
+
+
+class _Collected(Collector):
+    """Metrics that are there already, as prometheus_client wants them."""
+
+    def __init__(self, families: Families) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._families:
+            metric = Metric(family.name, family.text, family.type)
+            for sample, values in family.samples.items():
+                for labels, value in values:
+                    metric.add_sample(sample, dict(labels), value)
+            yield metric

@@ -1,0 +1,116 @@
+"""Siblings: the other processes of one gateway, as a process hears of them.
+
+`headgate serve --workers N` runs N processes that serve requests. What one of them decides for the
+whole gateway, the others have to know. `headgate.app.workers` implements this. A gateway of one
+process has no siblings, and every user of them takes None for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+SHARE_INTERVAL_S: Final = 0.05
+"""How often a process announces what it uses, if that has changed."""
+
+
+class Siblings(Protocol):
+    """The other processes that serve requests. What arrives is handled on the event loop."""
+
+    @property
+    def count(self) -> int:
+        """Return how many processes serve requests, this one included."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Return the number of this process: no other process of this gateway ever has it."""
+        ...
+
+    @property
+    def has_engine(self) -> bool:
+        """Tell whether one process more has the engine, and answers for the streams."""
+        ...
+
+    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
+        """Call `take` with the number of the sender and the body of each announcement."""
+        ...
+
+    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions of siblings; the answer must not take long."""
+        ...
+
+    def on_arrival(self, take: Callable[[], None]) -> None:
+        """Call `take` when there is another sibling, which has heard nothing so far."""
+        ...
+
+    def on_departure(self, take: Callable[[int], None]) -> None:
+        """Call `take` with the number of a sibling that is no more."""
+        ...
+
+    async def announce(self, topic: str, body: bytes) -> None:
+        """Send a body to all siblings. They take the announcements of one sender in order.
+
+        This returns when the announcement is on its way, and not when it has arrived.
+        """
+        ...
+
+    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
+        """Return the answers of all siblings that answer in time."""
+        ...
+
+
+class SharedCounts:
+    """Counts that each process has of its own, and that are bounded for all of them together.
+
+    A process announces its counts when they have changed, after `SHARE_INTERVAL_S` at the latest.
+    So within this time each process can admit as much as was free.
+    """
+
+    def __init__(
+        self, siblings: Siblings, topic: str, counts: Callable[[], Mapping[str, int]]
+    ) -> None:
+        """Share counts with siblings.
+
+        Args:
+            siblings: the other processes.
+            topic: names these counts among all that is announced.
+            counts: returns the counts of this process.
+        """
+        self._siblings = siblings
+        self._topic = topic
+        self._counts = counts
+        self._announced: Mapping[str, int] | None = None
+        self._by_sibling: dict[int, Mapping[str, int]] = {}
+        siblings.on_announcement(topic, self._take)
+        siblings.on_departure(self._forget)
+        siblings.on_arrival(self._announce_again)
+
+    def elsewhere(self, name: str) -> int:
+        """Return how many the siblings have together."""
+        return sum(counts.get(name, 0) for counts in self._by_sibling.values())
+
+    async def run(self) -> None:
+        """Announce the counts until cancelled."""
+        while True:
+            counts = self._counts()
+            if counts != self._announced:
+                self._announced = counts
+                await self._siblings.announce(self._topic, _encode(counts))
+            await asyncio.sleep(SHARE_INTERVAL_S)
+
+    def _take(self, sender: int, body: bytes) -> None:
+        self._by_sibling[sender] = _decode(body)
+
+    def _forget(self, sibling: int) -> None:
+        self._by_sibling.pop(sibling, None)
+
+    def _announce_again(self) -> None:
+        self._announced = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, int]).decode
