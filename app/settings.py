@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json, to_jsonable_python
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -26,6 +26,7 @@ from headgate.app.auth.tokens.algorithms import Algorithm
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
+from headgate.app.runtime import machine
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
@@ -35,6 +36,8 @@ MEMORY = Path(":memory:")
 
 PREFIX = "HEADGATE_"
 """What the name of each variable begins with."""
+
+WORKERS_MAX = 256
 
 _HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
@@ -105,6 +108,13 @@ def _from_json(given: object) -> object:
 
 GivenGrants = Annotated[Grants, NoDecode, BeforeValidator(_from_json)]
 
+
+def _worker_count(given: object) -> object:
+    return max(machine.core_count() - 1, 1) if given == "auto" else given
+
+
+Workers = Annotated[int, BeforeValidator(_worker_count)]
+
 Algorithms = Annotated[list[Algorithm], NoDecode, BeforeValidator(_split)]
 Networks = Annotated[
     list[Annotated[str, AfterValidator(_network)]], NoDecode, BeforeValidator(_split)
@@ -165,6 +175,13 @@ class Choices(BaseSettings):
     )
     request_ms_max: int = Field(
         30_000, ge=100, description="How long a request may take to arrive, header and body."
+    )
+    workers: Workers = Field(
+        1,
+        ge=1,
+        le=WORKERS_MAX,
+        description="Processes that serve requests, before one process more that has the engine; "
+        "`auto` is one fewer than the cores. 1 is a single process that does everything.",
     )
 
     @classmethod
@@ -309,6 +326,34 @@ class Settings(ChosenLimits, NetworkChoices, RedisChoices, CredentialChoices, Ch
             present, missing = ("tls_cert", "tls_key")[:: 1 if self.tls_cert else -1]
             raise ValueError(f"{present} is set, and {missing} is not: TLS needs both")
         return self
+
+
+def with_secrets(settings: Settings) -> bytes:
+    """Return settings as JSON, their secrets as well: only another process of ours may read it."""
+    values = {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in settings
+    }
+    return to_json(to_jsonable_python(values))
+
+
+def settings_of(text: bytes) -> Settings:
+    """Return the settings that `with_secrets` has written; nothing else counts."""
+
+    class GivenSettings(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            del settings_cls, env_settings, dotenv_settings, file_secret_settings
+            return (init_settings,)
+
+    return GivenSettings(**from_json(text))
 
 
 def read_settings(file: Path | None, flags: dict[str, Any]) -> Settings:

@@ -1,28 +1,43 @@
 """`headgate serve`."""
 
+import asyncio
 import gc
+import logging
 import resource
-from contextlib import suppress
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
+from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
-from headgate.app.cli.loading import show_progress
 from headgate.app.main import create_app, open_backend, open_credentials
 from headgate.app.runtime import collector
+from headgate.app.runtime.loading import show_progress
 from headgate.app.runtime.telemetry import set_up_logging
-from headgate.app.server import Server, certificate_of, check_addresses
-from headgate.app.settings import MEMORY, LogLevel, Settings
+from headgate.app.runtime.terminal import Terminal
+from headgate.app.server import Server, certificate_of, check_addresses, url_of
+from headgate.app.settings import MEMORY, LogLevel, Settings, with_secrets
 from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
+from headgate.app.workers.child import StartFailed
+from headgate.app.workers.engine_socket import InUse
+from headgate.app.workers.slot import HopelessError
+from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import FsyncPolicy
+
+log = logging.getLogger("headgate")
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -51,6 +66,53 @@ def _make_first_key(settings: Settings) -> None:
         click.echo(f"It is shown once, and kept in {place}.", err=True)
 
 
+def _hang_up(terminal: Terminal) -> None:
+    """Stop if the terminal has closed. There is nothing to reload: files that may change are."""
+    if terminal.is_gone:
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        log.info("nothing to reload with one process")
+
+
+def greet(settings: Settings, url: str) -> None:
+    """Say where the gateway is."""
+    click.echo(f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True)
+    if settings.data_dir == MEMORY and settings.backend is None:
+        click.echo("Nothing is kept: streams live in memory only.", err=True)
+
+
+def serve_with_workers(
+    settings: Settings, credentials: Credentials, sockets: Sequence[socket.socket]
+) -> None:
+    """Run several processes until told to stop.
+
+    Raises:
+        click.ClickException: they cannot be started, or one of them cannot be started anew.
+    """
+    set_up_logging(settings.log_level, "supervisor")
+    data_dir = None if settings.data_dir == MEMORY else settings.data_dir
+    with ExitStack() as opened:
+        staged_dir = None
+        if data_dir is None:
+            folder = opened.enter_context(TemporaryDirectory(prefix="headgate-staged-"))
+            staged_dir = Path(folder)
+        plan = ProcessPlan(
+            with_secrets(settings),
+            settings.workers,
+            sockets,
+            data_dir,
+            has_engine=settings.backend is None,
+            ticket_secret=credentials.ticket_secret(),
+            staged_dir=staged_dir,
+            wait_ms_max=settings.wait_ms_max,
+        )
+        url = url_of(settings, sockets[0].getsockname()[1])
+        try:
+            asyncio.run(Supervisor(plan, partial(greet, settings, url)).run())
+        except (StartFailed, HopelessError, InUse, OSError) as error:
+            raise click.ClickException(str(error)) from None
+
+
 @click.command("serve")
 @config_option
 @setting_option("host")
@@ -68,6 +130,7 @@ def _make_first_key(settings: Settings) -> None:
 @setting_option("tls_cert", type=_FILE)
 @setting_option("tls_key", type=_FILE)
 @setting_option("root_path", metavar="PATH")
+@setting_option("workers", metavar="N|auto")
 @setting_option("trusted_proxies", multiple=True, metavar="NETWORK")
 @setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
 @setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
@@ -92,8 +155,11 @@ def command(config: Path | None, **flags: Any) -> None:
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
             "--host and --port choose another address."
         ) from None
-    set_up_logging(settings.log_level)
     _take_all_descriptors()
+    if settings.workers > 1:
+        serve_with_workers(settings, credentials, sockets)
+        return
+    set_up_logging(settings.log_level)
     gc.disable()  # nothing that was loaded is garbage
     try:
         backend = open_backend(settings, show_progress)
@@ -105,11 +171,9 @@ def command(config: Path | None, **flags: Any) -> None:
     collector.look_at_the_new_only()  # nor will it be
     gc.enable()
 
-    def greet(url: str) -> None:
-        click.echo(
-            f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True
-        )
-        if settings.data_dir == MEMORY and settings.backend is None:
-            click.echo("Nothing is kept: streams live in memory only.", err=True)
-
-    Server(create_app(settings, backend, credentials), settings, on_listening=greet).run(sockets)
+    terminal = Terminal()
+    signal.signal(signal.SIGHUP, lambda _, __: _hang_up(terminal))
+    on_listening = partial(greet, settings)
+    Server(create_app(settings, backend, credentials), settings, on_listening=on_listening).run(
+        sockets
+    )

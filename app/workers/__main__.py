@@ -1,0 +1,51 @@
+"""A process of the gateway: `python -m headgate.app.workers NAME DESCRIPTOR`.
+
+Only the supervisor starts it. The descriptor is its end of the control channel.
+"""
+
+import logging
+import signal
+import socket
+import sys
+
+from headgate.app.auth.exposure import Exposed
+from headgate.app.runtime.telemetry import set_up_logging
+from headgate.app.settings import settings_of
+from headgate.app.transport.certificate import UnusableCertificate
+from headgate.app.workers import engine_process, worker
+from headgate.app.workers.channel import read_orders
+from headgate.app.workers.child import Role
+from headgate.app.workers.member import report_failure
+from headgate.engine.errors import StreamError
+
+log = logging.getLogger("headgate")
+
+
+def main(name: str, descriptor: str) -> None:
+    """Do what the orders say, until told to end."""
+    for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal, for all its processes
+        signal.signal(number, signal.SIG_IGN)  # the supervisor says what is to be done
+    end = socket.socket(fileno=int(descriptor))
+    end.set_inheritable(False)
+    try:
+        orders = read_orders(end)
+    except (EOFError, OSError):
+        sys.exit(1)  # the supervisor has ended
+    settings = settings_of(orders.settings)
+    set_up_logging(settings.log_level, name)
+    run, place = worker.run, ""
+    if name == Role.ENGINE:
+        run, place = engine_process.run, f"{settings.data_dir}: "
+    try:
+        run(settings, orders, end)
+    except (UnusableCertificate, Exposed, StreamError, OSError, ValueError) as error:
+        report_failure(end, f"{place}{error}")
+        sys.exit(1)
+    except Exception as error:
+        log.critical("process failed", exc_info=error)
+        report_failure(end, f"the {name} process has failed: {error}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

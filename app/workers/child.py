@@ -1,0 +1,130 @@
+"""Child: a process that the supervisor has started, with its control channel."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Self
+
+from headgate.app.workers.channel import Channel
+from headgate.app.workers.frames import FailedFrame, Frame, Orders, ReadyFrame, Stop
+
+_MODULE = "headgate.app.workers"
+
+
+class Role(StrEnum):
+    """What a process is for: the first word of its name."""
+
+    ENGINE = "engine"
+    WORKER = "worker"
+
+
+class StartFailed(Exception):
+    """A process has ended before it served. The text says why."""
+
+
+class Child:
+    """A process of the gateway. Its standard error is the supervisor's."""
+
+    def __init__(self, process: asyncio.subprocess.Process, number: int, name: str) -> None:
+        """Take over a process that has just begun; `start` makes one."""
+        self.number = number
+        self.name = name
+        self.channel: Channel
+        self._process = process
+        self._reason: str | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._take: Callable[[int, Frame], None] = lambda _, __: None
+
+    @classmethod
+    async def start(cls, name: str, number: int, inherited: Sequence[int]) -> Self:
+        """Start a process. It imports the program anew, so it never has the state of this one.
+
+        Args:
+            name: what the list of processes and the log call it.
+            number: of the process, among all that were ever started.
+            inherited: descriptors that it takes over.
+
+        Raises:
+            OSError: the system starts no process.
+        """
+        here, there = socket.socketpair()
+        with there:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", _MODULE, name, str(there.fileno())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(there.fileno(), *inherited),
+                )
+            except BaseException:
+                here.close()
+                raise
+        child = cls(process, number, name)
+        child.channel = await Channel.open(here, child._receive, child._end)
+        return child
+
+    @property
+    def process_id(self) -> int:
+        """Return the id that the system has given to the process."""
+        return self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the process has ever served."""
+        return self._ready.done() and self._ready.exception() is None
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether the process has not ended."""
+        return self._process.returncode is None
+
+    async def serve(self, orders: Orders, take: Callable[[int, Frame], None]) -> None:
+        """Let the process serve, and return once it does.
+
+        Args:
+            orders: what it has to know.
+            take: gets its number and its frames from then on.
+
+        Raises:
+            StartFailed: it does not, and has ended.
+        """
+        self._take = take
+        self.channel.send(orders)
+        await asyncio.shield(self._ready)
+
+    async def until_end(self) -> int:
+        """Return the exit code once the process has ended; it is negative after a signal."""
+        return await self._process.wait()
+
+    def stop(self, *, is_replaced: bool = False) -> None:
+        """Ask the process to end.
+
+        Args:
+            is_replaced: others serve what comes, so it can take its time.
+        """
+        self.channel.send(Stop(is_replaced))
+
+    def kill(self) -> None:
+        """End the process at once, if it has not ended."""
+        if self.is_running:
+            self._process.kill()
+
+    def _receive(self, frame: Frame) -> None:
+        match frame:
+            case ReadyFrame():
+                if not self._ready.done():
+                    self._ready.set_result(None)
+            case FailedFrame(reason):
+                self._reason = reason
+            case _:
+                self._take(self.number, frame)
+
+    def _end(self) -> None:
+        """Note that the channel is closed: the process has ended, or is about to."""
+        if not self._ready.done():
+            reason = self._reason or f"the {self.name} process has ended at its start"
+            self._ready.set_exception(StartFailed(reason))
+            self._ready.exception()  # whoever waits gets it; nobody need wait

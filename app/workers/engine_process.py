@@ -1,0 +1,110 @@
+"""Engine process: keeps the streams, and performs what the workers ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+from contextlib import suppress
+
+import uvloop
+
+from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.remote.server import EngineServer
+from headgate.app.live.subscriber import remove_stranded
+from headgate.app.main import open_engine, watch_loop, watch_streams
+from headgate.app.runtime import collector
+from headgate.app.runtime.loading import show_progress
+from headgate.app.runtime.loop_delay import LoopDelay
+from headgate.app.runtime.metric_sums import METRICS, encode, families_of
+from headgate.app.runtime.telemetry import Metrics
+from headgate.app.server import GRACE_S
+from headgate.app.settings import Settings
+from headgate.app.workers.frames import Orders
+from headgate.app.workers.member import Member
+from headgate.engine.errors import Unavailable
+
+log = logging.getLogger("headgate")
+
+_LOOK_S = 0.05
+
+
+def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
+    """Serve until told to stop.
+
+    Raises:
+        Unavailable: another process uses the data directory.
+        Corrupt: a file is damaged or missing, or a newer version wrote it.
+        OSError: the directory cannot be used.
+    """
+    listening = socket.socket(fileno=orders.sockets[0])
+    listening.set_inheritable(False)
+    gc.disable()  # nothing that is loaded is garbage
+    backend = open_engine(settings, show_progress)
+    collector.look_at_the_new_only()  # nor will it be
+    gc.enable()
+    member = Member(orders, end)
+    metrics = Metrics()
+    watch_streams(metrics, backend, settings)
+    member.on_question(METRICS, lambda _: encode(families_of(metrics.registry)))
+    loop_delay = watch_loop(metrics, settings)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(backend, listening, member, loop_delay, is_first=orders.is_first))
+
+
+async def _serve(
+    backend: EmbeddedBackend,
+    listening: socket.socket,
+    member: Member,
+    loop_delay: LoopDelay,
+    *,
+    is_first: bool,
+) -> None:
+    """Serve the workers, then make everything durable.
+
+    Args:
+        backend: keeps the streams.
+        listening: where workers connect.
+        member: this process.
+        loop_delay: measures the event loop.
+        is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
+
+    Raises:
+        Exception: something has failed without which the engine cannot be.
+    """
+    is_over = asyncio.Event()
+    # A service manager may send SIGTERM to all processes at once. Workers need the engine until
+    # they have answered, so only the supervisor ends it.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
+    await member.open(lambda _: is_over.set())
+    async with asyncio.TaskGroup() as tasks:
+        measuring = tasks.create_task(loop_delay.run())
+        keeping = tasks.create_task(
+            collector.keep_low(lambda: sum(backend.memory_bytes().values()))
+        )
+        tasks.create_task(backend.run())
+        if is_first:
+            with suppress(Unavailable):  # then nothing can change, and there is all that was
+                await remove_stranded(backend)
+        server = EngineServer(backend)
+        serving = tasks.create_task(server.run(listening))
+        member.ready()
+        await is_over.wait()
+        await _until_left(server)
+        backend.drain()
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+        keeping.cancel()
+        await backend.close()
+        measuring.cancel()
+
+
+async def _until_left(server: EngineServer) -> None:
+    """Wait for workers that still answer: the supervisor may have died, and ends them no more."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            while server.sessions:  # noqa: ASYNC110  it knows no more of itself
+                await asyncio.sleep(_LOOK_S)

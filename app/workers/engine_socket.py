@@ -1,0 +1,94 @@
+"""Engine socket: where the engine process listens for the workers of its gateway.
+
+The supervisor binds it and keeps it, so an engine that is started anew serves the same socket, and
+workers that connect meanwhile wait in its queue.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_NAME: Final = "engine.sock"
+_QUEUE_LENGTH = 128
+_OWNER_ONLY = 0o177  # as a mask: nobody else may connect
+
+
+class InUse(Exception):
+    """Another gateway listens at this place. The text names it."""
+
+
+class EngineSocket:
+    """The listening socket, and the file by which workers find it."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        """Listen.
+
+        Args:
+            data_dir: where the file is made; None, or a directory that cannot have it, because its
+                path is too long for a socket for example: in a folder of its own.
+
+        Raises:
+            InUse: another gateway uses the directory.
+            OSError: there is no place for the socket.
+        """
+        self._folder: Path | None = None
+        listening = None
+        if data_dir is not None:
+            self.path = data_dir / _NAME
+            with suppress(OSError):
+                data_dir.mkdir(0o700, parents=True, exist_ok=True)
+                listening = _listening(self.path)
+        if listening is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="headgate-"))
+            self.path = self._folder / _NAME
+            listening = _listening(self.path)
+        self.listening = listening
+
+    def close(self) -> None:
+        """Stop to listen, and remove the file."""
+        self.listening.close()
+        with suppress(OSError):
+            self.path.unlink()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _listening(path: Path) -> socket.socket:
+    _remove_stale(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(_OWNER_ONLY)
+    try:
+        listening.bind(str(path))
+        listening.listen(_QUEUE_LENGTH)
+    except BaseException:
+        listening.close()
+        raise
+    finally:
+        os.umask(mask)
+    return listening
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the file of a gateway that was killed.
+
+    Raises:
+        InUse: somebody listens there.
+    """
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except OSError:
+            raise InUse(f"{path}: cannot be told to be unused") from None
+        else:
+            raise InUse(f"{path.parent}: in use by another gateway")

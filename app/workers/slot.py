@@ -1,0 +1,133 @@
+"""Slot: a place for one process, in which there is always one.
+
+A process that ends is started anew, at once if it had served for a while, and after a longer and
+longer pause if it ends again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from headgate.app.workers.child import Child, StartFailed
+
+log = logging.getLogger("headgate")
+
+LONG_S: Final = 2.0
+"""A process that has served for so long has ended by chance, and is started anew at once."""
+
+_PAUSE_S_MIN = 0.1
+_PAUSE_S_MAX = 5.0
+
+STARTS_MAX: Final = 5
+"""So many starts that fail in a row are no chance."""
+
+
+class HopelessError(Exception):
+    """A process cannot be started. The text says why."""
+
+
+class Slot:
+    """Keeps one process. Call `fill`, then run `keep` in a task."""
+
+    def __init__(
+        self,
+        start: Callable[[], Awaitable[Child]],
+        *,
+        is_needed: Callable[[], bool],
+        replaced_s_max: float = 0.0,
+    ) -> None:
+        """Begin without a process.
+
+        Args:
+            start: starts one and returns once it serves; raises as `fill`.
+            is_needed: tells whether nothing is served as long as this slot is empty.
+            replaced_s_max: how long a process that was replaced may take to end.
+        """
+        self.child: Child | None = None
+        self.restart_count = 0
+        self._start = start
+        self._is_needed = is_needed
+        self._replaced_s_max = replaced_s_max
+        self._filled = asyncio.Event()
+        self._changing = asyncio.Lock()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def fill(self) -> None:
+        """Start a process, and return once it serves.
+
+        Raises:
+            StartFailed: it cannot serve.
+            OSError: the system starts no process.
+        """
+        self.child = await self._start()
+        self._filled.set()
+
+    async def keep(self) -> None:
+        """Start a process anew whenever it has ended, until cancelled.
+
+        Raises:
+            HopelessError: that does not work, and nothing is served.
+        """
+        loop, quick_ends = asyncio.get_running_loop(), 0
+        while True:
+            await self._filled.wait()
+            child, since_s = self.child, loop.time()
+            assert child is not None
+            code = await child.until_end()
+            if child is not self.child:
+                continue  # it was replaced
+            facts = {"ended": child.name, "pid": child.process_id, "code": code}
+            log.error("process has ended, and is started anew", extra=facts)
+            self.child = None
+            self._filled.clear()
+            quick_ends = 0 if loop.time() - since_s >= LONG_S else quick_ends + 1
+            async with self._changing:
+                await self._fill_again(quick_ends)
+
+    async def replace(self) -> bool:
+        """Start another process, and let the present one end once that serves.
+
+        Returns:
+            Whether the other one serves; if not, the present one goes on.
+        """
+        async with self._changing:
+            before = self.child
+            try:
+                self.child = await self._start()
+            except (StartFailed, OSError) as error:
+                log.error("reload given up, processes go on", extra={"reason": str(error)})  # noqa: TRY400
+                return False
+            self._filled.set()
+        if before is not None:
+            before.stop(is_replaced=True)
+            leaving = asyncio.create_task(self._see_off(before))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+        return True
+
+    async def _see_off(self, child: Child) -> None:
+        """Wait until a process that was replaced has ended."""
+        try:
+            async with asyncio.timeout(self._replaced_s_max):
+                await child.until_end()
+        except TimeoutError:
+            log.warning("process killed, as it did not end", extra={"killed": child.name})
+            child.kill()
+
+    async def _fill_again(self, quick_ends: int) -> None:
+        failures = 0
+        while self.child is None:
+            pauses = quick_ends + failures
+            if pauses > 1 or failures:
+                await asyncio.sleep(min(_PAUSE_S_MIN * 2**pauses, _PAUSE_S_MAX))
+            try:
+                await self.fill()
+            except (StartFailed, OSError) as error:
+                failures += 1
+                log.error("process does not start", extra={"reason": str(error)})  # noqa: TRY400
+                if failures >= STARTS_MAX and self._is_needed():
+                    raise HopelessError(str(error)) from None
+        self.restart_count += 1

@@ -1,0 +1,96 @@
+"""Worker: a process that serves requests, and asks the engine process or servers for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from fastapi import FastAPI
+
+from headgate.app.main import create_app, open_backend, open_credentials, open_remote
+from headgate.app.runtime import collector
+from headgate.app.server import GRACE_S, Server
+from headgate.app.settings import Settings
+from headgate.app.workers.frames import Orders
+from headgate.app.workers.member import Member
+
+_LOOK_S: Final = 0.05
+
+
+class WorkerServer(Server):
+    """A server that ends when the supervisor says so."""
+
+    def __init__(self, app: FastAPI, settings: Settings, member: Member) -> None:
+        """Get ready to serve an app as a member of a gateway."""
+        super().__init__(app, settings)
+        self._member = member
+        self._is_replaced = False
+        self._longest_s = settings.wait_ms_max / 1000
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop; Ctrl-C is for the supervisor."""
+        if sig != signal.SIGINT:
+            super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, and let the supervisor know."""
+        await self._member.open(self._on_stop)
+        await super().startup(sockets)
+        if self.started:
+            self._member.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen, answer who waits, then stop."""
+        if self._is_replaced:
+            await self._leave()
+        await super().shutdown(sockets)
+
+    def _on_stop(self, is_replaced: bool) -> None:
+        self._is_replaced = is_replaced and not self.should_exit
+        self.should_exit = True
+
+    async def _leave(self) -> None:
+        """Refuse nobody who is connected: others serve new connections.
+
+        Connections that stay open are asked to come back. Each other connection gets the answers
+        that it waits for. A connection without a request may send one more within `GRACE_S`; the
+        answer says that the connection closes.
+        """
+        for server in self.servers:
+            server.close()
+        self._gateway.sockets.is_closing = True
+        self._gateway.draining.set()
+        loop, state = asyncio.get_running_loop(), self.server_state
+        began_s = loop.time()
+        while self._is_replaced and state.connections:
+            waited_s = loop.time() - began_s
+            if waited_s > (self._longest_s if state.tasks else GRACE_S):
+                break
+            await asyncio.sleep(_LOOK_S)
+
+
+def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
+    """Serve until told to stop.
+
+    Raises:
+        ValueError, OSError, UnusableCertificate, Exposed: it cannot begin. The text says why.
+    """
+    sockets = [socket.socket(fileno=descriptor) for descriptor in orders.sockets]
+    for each in sockets:
+        each.set_inheritable(False)
+    member = Member(orders, end)
+    credentials = open_credentials(settings, ticket_secret=orders.ticket_secret, siblings=member)
+    if orders.engine_path is None:
+        backend = open_backend(settings)
+    else:
+        backend = open_remote(settings, Path(orders.engine_path), orders.worker_count)
+    staged_dir = None if orders.staged_dir is None else Path(orders.staged_dir)
+    app = create_app(settings, backend, credentials, siblings=member, staged_dir=staged_dir)
+    gc.collect()
+    collector.look_at_the_new_only()
+    WorkerServer(app, settings, member).run(sockets)

@@ -1,0 +1,124 @@
+"""The hub and members over real sockets, in one event loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from headgate.app.workers.channel import Channel
+from headgate.app.workers.frames import Orders
+from headgate.app.workers.hub import Hub
+from headgate.app.workers.member import Member
+from tests.api.conftest import until
+
+WITHIN_S = 10.0
+
+
+async def member_of(hub: Hub, number: int, *, is_engine: bool = False) -> Member:
+    """Let a process take part."""
+    here, there = socket.socketpair()
+    orders = Orders(b"", number, 2, [], None, b"", is_first=True, staged_dir=None)
+    member = Member(orders, there)
+
+    def leave() -> None:
+        hub.leave(number)
+
+    channel = await Channel.open(here, lambda frame: hub.take(number, frame), leave)
+    await member.open(lambda _: None)
+    hub.enter(number, channel, is_engine=is_engine)
+    return member
+
+
+@asynccontextmanager
+async def hub_with(*numbers: int) -> AsyncIterator[tuple[Hub, list[Member]]]:
+    hub = Hub()
+    members = [await member_of(hub, number) for number in numbers]
+    yield hub, members
+    for member in members:
+        leave(member)
+
+
+def leave(member: Member) -> None:
+    """End a process."""
+    if member._channel is not None:
+        member._channel.close()
+
+
+Heard = list[tuple[int, int, bytes]]
+
+
+def note(heard: Heard, number: int, sender: int, body: bytes) -> None:
+    heard.append((number, sender, body))
+
+
+def answer(number: int, body: bytes) -> bytes:
+    return body + b"%d" % number
+
+
+async def test_an_announcement_reaches_all_others_in_order() -> None:
+    async with hub_with(1, 2, 3) as (_, members):
+        heard: Heard = []
+        for member in members:
+            member.on_announcement("topic", partial(note, heard, member.number))
+        for body in (b"a", b"b"):
+            await members[0].announce("topic", body)
+        await until(lambda: len(heard) == 4, WITHIN_S)
+
+    assert [each for each in heard if each[0] == 2] == [(2, 1, b"a"), (2, 1, b"b")]
+    assert [each for each in heard if each[0] == 3] == [(3, 1, b"a"), (3, 1, b"b")]
+
+
+async def test_a_question_gathers_the_answers_of_the_others() -> None:
+    async with hub_with(1, 2, 3) as (_, members):
+        for member in members:
+            member.on_question("who", partial(answer, member.number))
+        answers = await members[0].gather("who", b"x", within_s=WITHIN_S)
+
+    assert sorted(answers) == [b"x2", b"x3"]
+
+
+async def test_who_does_not_answer_in_time_or_has_gone_is_left_out() -> None:
+    async with hub_with(1, 2, 3) as (_, members):
+        members[1].on_question("who", lambda _: b"2")
+        assert await members[0].gather("who", b"", within_s=0.2) == [b"2"]  # 3 says nothing
+        gathering = asyncio.create_task(members[0].gather("who", b"", within_s=WITHIN_S))
+        leave(members[2])
+        assert await gathering == [b"2"]
+
+
+async def test_the_hub_answers_for_all_and_asks_the_engine_as_well() -> None:
+    async with hub_with(1, 2) as (hub, members):
+        engine = await member_of(hub, 9, is_engine=True)
+        for member in (*members, engine):
+            member.on_question("count", partial(answer, member.number))
+
+        async def total(within_s: float) -> bytes:
+            answers = await hub.ask_all("count", within_s)
+            return b",".join(answers[number] for number in sorted(answers))
+
+        hub.on_question("count", total)
+        assert await members[0].gather("count", b"", within_s=WITHIN_S) == [b"1,2,9"]
+        leave(engine)
+
+
+async def test_arrivals_and_departures_are_noted() -> None:
+    async with hub_with(1) as (hub, [first]):
+        arrivals: list[None] = []
+        departures: list[int] = []
+        first.on_arrival(lambda: arrivals.append(None))
+        first.on_departure(departures.append)
+        second = await member_of(hub, 2)
+        await until(lambda: len(arrivals) == 1, WITHIN_S)
+        leave(second)
+        await until(lambda: departures == [2], WITHIN_S)
+
+
+async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
+    here, there = socket.socketpair()
+    member = Member(Orders(b"", 1, 2, [], None, b"", is_first=True, staged_dir=None), there)
+    stops: list[bool] = []
+    await member.open(stops.append)
+    here.close()
+    await until(lambda: stops == [False], WITHIN_S)
+    assert await member.gather("who", b"", within_s=WITHIN_S) == []

@@ -1,0 +1,16 @@
+"""No process outlives the test that started it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.crash.gateway import Gateway
+
+
+@pytest.fixture(autouse=True)
+async def no_gateway_left() -> AsyncIterator[None]:
+    """Kill what a test that failed has left."""
+    yield
+    for gateway in list(Gateway.running):
+        await gateway.kill()
+        print("\n".join(line for line in gateway.log_lines if "exc_info" in line))

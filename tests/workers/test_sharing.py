@@ -1,0 +1,157 @@
+"""What all workers of a gateway hold to together: keys, tickets, limits of use, chunks, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from headgate.app.auth.grants import UsageLimits
+from tests.arrow_bodies import ARROW, body_of
+from tests.crash.gateway import Gateway
+from tests.key_files import EVERYTHING, Keys
+from tests.workers.clients import TWO, WITHIN_S, WORKERS, Client, client_of, until_waiting
+
+EVENTS = "/v1/streams/orders/events"
+ENTRIES = "/v1/streams/orders/entries"
+ENTRY = {"fields": {"v": "1"}}
+
+
+class Pair(NamedTuple):
+    """A connection with each of the workers."""
+
+    gateway: Gateway
+    first: Client
+    second: Client
+
+
+@asynccontextmanager
+async def pair(gateway: Gateway, token: str | None = None) -> AsyncIterator[Pair]:
+    async with client_of(gateway, WORKERS[0]) as first, client_of(gateway, WORKERS[1]) as second:
+        first.token = second.token = token
+        yield Pair(gateway, first, second)
+
+
+async def test_credentials_and_limits_of_use_hold_at_all_workers(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    admin = keys.add(EVERYTHING, name="admin")
+    gateway = await Gateway.start(tmp_path / "data", {**TWO, "keys_file": keys.path})
+    async with pair(gateway, admin) as (_, first, second):
+        assert (await first.request("POST", ENTRIES, ENTRY)).status == 201
+        await a_ticket_of_one_opens_at_the_other(gateway, first)
+
+        limits = UsageLimits(entries_per_s_max=10, waiters_max=1)
+        limited = keys.add(EVERYTHING, name="limited", limits=limits)
+        for client in (first, second):  # a key that was made while the gateway runs
+            client.token = limited
+            await until_known(client)
+        await what_one_has_counts_at_the_other(gateway, limited)
+        await what_is_spent_at_one_is_paid_at_the_other(first, second)
+
+        async with pair(gateway, admin) as (_, one_end, other_end):
+            for client in (one_end, other_end):
+                await client.send("GET", EVENTS)
+                assert (await client.head()).status == 200
+            keys.revoke(admin)
+            for client in (one_end, other_end):
+                assert (await client.event("problem"))["code"] == "unauthenticated"
+    await gateway.stop()
+
+
+async def a_ticket_of_one_opens_at_the_other(gateway: Gateway, first: Client) -> None:
+    wanted = {"stream": "orders", "do": ["read"]}
+    ticket = (await first.request("POST", "/v1/tickets", wanted)).value["ticket"]
+    async with client_of(gateway, WORKERS[1]) as reader:
+        await reader.send("GET", f"{EVENTS}?ticket={ticket}")
+        assert (await reader.head()).status == 200
+
+
+async def what_one_has_counts_at_the_other(gateway: Gateway, token: str) -> None:
+    async with pair(gateway, token) as (_, holder, other):
+        await holder.send("GET", f"{ENTRIES}?after=%24&wait_ms=30000")
+        await until_waiting(gateway)
+        await until_refused(other)
+
+
+async def what_is_spent_at_one_is_paid_at_the_other(first: Client, second: Client) -> None:
+    answer = await first.request("POST", f"{ENTRIES}/batch", [ENTRY] * 10_000)
+    assert answer.status == 201
+    async with asyncio.timeout(WITHIN_S):
+        while (refused := await second.request("POST", ENTRIES, ENTRY)).status != 429:
+            assert refused.status == 201
+    assert refused.value["code"] == "rate_limited"
+    assert int(refused.headers["retry-after"]) > 100
+
+
+@pytest.mark.parametrize("directory", ["data", ":memory:"])
+async def test_a_chunk_that_one_worker_staged_is_committed_at_the_other(
+    tmp_path: Path, directory: str
+) -> None:
+    place = Path(directory) if directory == ":memory:" else tmp_path / directory
+    gateway = await Gateway.start(place, TWO)
+    async with pair(gateway) as (_, first, second):
+        batch = "/v1/bulk/writers/etl/batches/1"
+        path = f"{batch}/partitions/0/attempts/a/chunks/0?stream=orders"
+        await first.send("PUT", path, body_of("1"), media_type=ARROW)
+        staged = await first.response()
+        wanted = {"attempts": [{"partition": 0, "attempt": "a", "chunks": 1}]}
+        committed = await second.request("POST", f"{batch}/commit", wanted)
+        page = await first.request("GET", ENTRIES)
+    await gateway.stop()
+
+    assert staged.status == 200, staged
+    assert committed.status == 200, committed
+    assert [entry["fields"] for entry in page.value["entries"]] == [{"v": "1"}]
+
+
+async def test_metrics_are_those_of_all_processes_and_never_fall(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path, TWO)
+    async with pair(gateway) as (_, first, second):
+        for client in (first, second, second):
+            await client.request("POST", ENTRIES, ENTRY)
+        await first.send("GET", EVENTS)
+        await first.head()
+        before = await metrics(second)
+        kill(gateway, WORKERS[0])
+        async with asyncio.timeout(WITHIN_S):
+            while (after := await metrics(second))["headgate_workers"] != 2:
+                await asyncio.sleep(0.1)
+    await gateway.stop()
+
+    appended = 'headgate_requests_total{operation="appendEntry",status="201"}'
+    assert before[appended] == after[appended] == 3
+    assert before['headgate_connections{transport="sse"}'] == 1
+    assert after.get('headgate_connections{transport="sse"}', 0) == 0
+    assert before["headgate_journal_position"] == 3
+    assert after['headgate_process_restarts_total{role="worker"}'] == 1
+
+
+async def until_known(client: Client) -> None:
+    """Ask until the key of a client is taken."""
+    async with asyncio.timeout(WITHIN_S):
+        while (await client.request("GET", "/v1/limits")).status == 401:
+            await asyncio.sleep(0.1)
+
+
+async def until_refused(client: Client) -> None:
+    """Ask for another blocked read until there may be none."""
+    path = f"{ENTRIES}?after=%24&wait_ms=100"
+    async with asyncio.timeout(WITHIN_S):
+        while (await client.request("GET", path)).status != 429:
+            pass
+
+
+async def metrics(client: Client) -> dict[str, float]:
+    text = (await client.request("GET", "/metrics")).content.decode()
+    pairs = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+def kill(gateway: Gateway, process: str) -> None:
+    os.kill(gateway.process_ids()[process], signal.SIGKILL)
