@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import re
+import signal
 import time
 from asyncio import FIRST_COMPLETED
 from collections import Counter
@@ -14,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.api.conftest import until
 from tests.crash.chaos_checker import (
     FAILING,
     violations,
@@ -31,7 +33,7 @@ from tests.crash.consumers import (
     consumers,
     listeners,
 )
-from tests.crash.gateway import Gateway
+from tests.crash.gateway import WORKERS, Gateway
 from tests.crash.history import Id, id_of
 from tests.crash.ledger import DeadLetter, Ledger, Left
 from tests.crash.wire import Wire
@@ -50,6 +52,12 @@ POLICY = {
     "backoff_ms": [10, 20, 40],
 }
 SETTINGS = {"log_level": "warning", "heartbeat_ms": 200}
+OF_PROCESSES = ("engine", "worker", "SIGHUP")
+"""Further endings of a gateway with workers: its engine or a worker is killed, or it reloads."""
+
+RELOAD_S_MAX = 30.0
+STARTED_ANEW = "process has ended, and is started anew"
+
 LOOK_S = 0.05
 """How often an operator looks whether all is done."""
 
@@ -135,11 +143,36 @@ class Chaos:
     async def operate(self) -> None:
         """Restart the gateway as the work goes on, gently and not."""
         kinds = ["SIGKILL", "SIGTERM"] * (self._restart_count // 2)
+        if WORKERS > 1:
+            kinds += [*OF_PROCESSES] * (self._restart_count // 4)
         self.random.shuffle(kinds)
         for number, kind in enumerate(kinds, 1):
-            await self.until_read(number * self.entry_count // (self._restart_count + 1))
-            await self.end(kind)
-            await self.start()
+            await self.until_read(number * self.entry_count // (len(kinds) + 1))
+            if kind in OF_PROCESSES:
+                await self.end_process(kind)
+            else:
+                await self.end(kind)
+                await self.start()
+
+    async def end_process(self, kind: str) -> None:
+        """End some process of a gateway that goes on, and return once others are there."""
+        self.note_restart()
+        self.endings[kind] += 1
+        before = self._gateway.process_ids()
+        if kind == "SIGHUP":
+            self._gateway.signal(signal.SIGHUP)
+            replaced = {name for name in before if name != "engine"}
+        else:
+            replaced = {self.random.choice([name for name in before if name.startswith(kind)])}
+            for name in replaced:
+                os.kill(before[name], signal.SIGKILL)
+
+        def is_over() -> bool:
+            now = self._gateway.process_ids()
+            return all(now.get(name, before[name]) != before[name] for name in replaced)
+
+        await until(is_over, RELOAD_S_MAX)
+        self.note_restart()
 
     async def until_read(self, count: int) -> None:
         """Return once the group has been given so many entries, or they are lost."""
@@ -225,8 +258,13 @@ async def ask_place(
 async def finish(gateway: Gateway, kind: str) -> None:
     """End a gateway; it has met no error."""
     await (gateway.kill() if kind == "SIGKILL" else gateway.stop())
-    errors = [line for line in gateway.log_lines if "ERROR" in line or "CRITICAL" in line]
+    errors = [line for line in gateway.log_lines if is_error(line)]
     assert not errors, errors
+
+
+def is_error(line: str) -> bool:
+    """Tell whether a line of the log says that something is wrong, and it was not us."""
+    return ("ERROR" in line or "CRITICAL" in line) and STARTED_ANEW not in line
 
 
 def rng_of_test() -> random.Random:

@@ -26,3 +26,4 @@ async def no_gateway_left() -> AsyncIterator[None]:
     yield
     for gateway in list(Gateway.running):
         await gateway.kill()
+        print("\n".join(line for line in gateway.log_lines if "exc_info" in line))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +20,9 @@ from tests.servers.chosen import servers_for
 ROOT = Path(__file__).parent.parent.parent
 START_S_MAX = 30.0
 END_S_MAX = 30.0
+
+WORKERS = int(os.environ.get("HEADGATE_TEST_WORKERS", "1"))
+"""With more than one, gateways have so many worker processes, and an engine process."""
 
 
 def headgate(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -73,7 +77,8 @@ class Gateway:
             if files_max is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 
-        chosen = {"port": 0, **servers_for(data_dir), **CREDENTIALS.settings, **(settings or {})}
+        chosen = {"port": 0, "workers": WORKERS, **servers_for(data_dir)}
+        chosen |= {**CREDENTIALS.settings, **(settings or {})}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "headgate.app.cli", "serve", "--data-dir", str(data_dir)),
@@ -83,6 +88,7 @@ class Gateway:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             preexec_fn=limit,
+            start_new_session=True,
         )
         return cls(process)
 
@@ -106,6 +112,29 @@ class Gateway:
     def process_id(self) -> int:
         return self._process.pid
 
+    def process_ids(self) -> dict[str, int]:
+        """Return the ids of the other processes of the gateway: `engine`, `worker 1` and so on."""
+        main = self._process.pid
+        ids = {}
+        for child in Path(f"/proc/{main}/task/{main}/children").read_text().split():
+            with suppress(OSError):  # it ends at this very moment
+                words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
+                if "headgate.app.workers" in words:
+                    ids[words[-3]] = int(child)
+        return ids
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process that was started."""
+        self._process.send_signal(number)
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to all processes, as a terminal does."""
+        os.killpg(self._process.pid, number)
+
+    def kill_engine_now(self) -> None:
+        """End the engine process alone as a power switch does; the gateway goes on."""
+        os.kill(self.process_ids()["engine"], signal.SIGKILL)
+
     async def until_greeting(self, within_s: float = START_S_MAX) -> None:
         """Return once it accepts connections; `url` is known then."""
         async with asyncio.timeout(within_s):
@@ -115,7 +144,8 @@ class Gateway:
         """End it as a power switch does, if it has not ended, before the next statement."""
         if self._process.returncode is None and not self._is_killed:
             self._is_killed = True  # from now on its id may be that of another process
-            os.kill(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
         """End it as a power switch does, and return once it has ended."""

@@ -51,6 +51,8 @@ class Load:
         self.answer_count = 0
         self.repeat_count = 0  # answers that came from an idempotency key
         self.on_answer: Callable[[], None] = lambda: None  # called before anything else is done
+        self.may_be_unavailable = False  # the engine may be away, while the gateway is there
+        self.is_over = False  # then each client ends after its request
         self._http: httpx.AsyncClient
 
     async def run(self, url: str) -> None:
@@ -66,13 +68,15 @@ class Load:
 
     async def _until_gone(self, step: Step) -> None:
         try:
-            while True:
+            while not self.is_over:
                 await step()
         except httpx.TransportError:
             return
 
     async def _post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         answer = await self._http.post(path, json=body, **options)
+        if self.may_be_unavailable and answer.status_code == 503:
+            raise httpx.ReadError(answer.text)  # it may have happened
         assert answer.is_success, answer.text
         self.answer_count += 1
         self.on_answer()

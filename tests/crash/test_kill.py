@@ -1,24 +1,28 @@
 """A gateway that is killed at any moment has kept every promise when it is back.
 
 HEADGATE_TEST_KILLS says how often, HEADGATE_TEST_SEED with which choices; when exactly a kill comes
-is up to the machine all the same.
+is up to the machine all the same. With HEADGATE_TEST_WORKERS=2 all processes of the gateway are
+killed, or the engine process alone with HEADGATE_TEST_KILLED=engine as well.
 """
 
 import asyncio
 import os
 import random
+import signal
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.api.conftest import until
 from tests.crash.checker import violations
-from tests.crash.gateway import Gateway
+from tests.crash.gateway import END_S_MAX, Gateway
 from tests.crash.history import History, State
 from tests.crash.load import Load, begin
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "30"))
+KILLS_ENGINE = os.environ.get("HEADGATE_TEST_KILLED") == "engine"
 POLICIES = ["always", "always", "always", "everysec", "no"]
 """A process that is killed takes nothing with it that it has written, whatever the policy."""
 
@@ -48,11 +52,15 @@ async def test_no_promise_is_broken_by_kills(tmp_path: Path, rng: random.Random)
     await begin(gateway.url)
     before = await load.look(gateway.url)
     for count in range(1, ROUNDS + 1):
-        await live_and_die(gateway, load, tmp_path, rng)
+        if KILLS_ENGINE:
+            await live_without_engine(gateway, load, tmp_path, rng)
+        else:
+            await live_and_die(gateway, load, tmp_path, rng)
         seen |= snapshots(tmp_path)
-        if rng.random() < 0.2:
-            await killed_while_it_starts(tmp_path, rng)
-        gateway = await Gateway.start(tmp_path, {**SETTINGS, "fsync": rng.choice(POLICIES)})
+        if not KILLS_ENGINE:
+            if rng.random() < 0.2:
+                await killed_while_it_starts(tmp_path, rng)
+            gateway = await Gateway.start(tmp_path, {**SETTINGS, "fsync": rng.choice(POLICIES)})
         after = await load.look(gateway.url)
         assert violations(history, before, after) == [], f"after kill {count}"
         before = after
@@ -70,10 +78,7 @@ async def test_no_promise_is_broken_by_kills(tmp_path: Path, rng: random.Random)
 async def live_and_die(gateway: Gateway, load: Load, data_dir: Path, rng: random.Random) -> None:
     """Run all clients, and kill the gateway at some moment."""
     running = asyncio.create_task(load.run(gateway.url))
-    if rng.random() < 0.25:
-        await until_rewritten(data_dir)
-    else:
-        await asyncio.wait([running], timeout=rng.uniform(*LOAD_S))
+    await live(running, data_dir, rng)
     if rng.random() < 0.5:  # with the next answer: what it says must be true already
         load.on_answer = gateway.kill_now
     else:
@@ -81,6 +86,48 @@ async def live_and_die(gateway: Gateway, load: Load, data_dir: Path, rng: random
     await running
     await gateway.kill()
     load.on_answer = lambda: None
+
+
+async def live_without_engine(
+    gateway: Gateway, load: Load, data_dir: Path, rng: random.Random
+) -> None:
+    """Run all clients, kill the engine at some moment, and return once there is another one."""
+    before = gateway.process_ids()
+    load.may_be_unavailable = True
+    running = asyncio.create_task(load.run(gateway.url))
+    await live(running, data_dir, rng)
+
+    def kill() -> None:
+        load.on_answer = lambda: None
+        os.kill(before["engine"], signal.SIGKILL)
+
+    if rng.random() < 0.5:
+        load.on_answer = kill
+    else:
+        kill()
+    await until(
+        lambda: gateway.process_ids().get("engine") not in (None, before["engine"]), END_S_MAX
+    )
+    await until_ready(gateway.url)
+    load.is_over = True
+    await running
+    load.is_over = False
+    assert {**gateway.process_ids(), "engine": before["engine"]} == before, "a worker has died"
+
+
+async def live(running: asyncio.Task[None], data_dir: Path, rng: random.Random) -> None:
+    """Let clients run for a while."""
+    if rng.random() < 0.25:
+        await until_rewritten(data_dir)
+    else:
+        await asyncio.wait([running], timeout=rng.uniform(*LOAD_S))
+
+
+async def until_ready(url: str) -> None:
+    """Return once changes are taken."""
+    async with httpx.AsyncClient(base_url=url) as http, asyncio.timeout(END_S_MAX):
+        while (await http.get("/readyz")).status_code != 200:
+            await asyncio.sleep(0.02)
 
 
 async def killed_while_it_starts(data_dir: Path, rng: random.Random) -> None:
