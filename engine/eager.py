@@ -108,8 +108,9 @@ class EagerCall:
         awaited, self._awaited = self._awaited, None
         if awaited is not None:
             awaited.on_done(None)
-        error = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
-        self._advance(self._coroutine.throw, error)
+        args = () if msg is None else (msg,)
+        # Without a name for the error here: it knows this frame.
+        self._advance(self._coroutine.throw, asyncio.CancelledError(*args))
         return True
 
     def _go_on(self) -> None:
@@ -136,6 +137,7 @@ class EagerCall:
                 self._become_task(awaited)
         finally:
             _is_driving = outer
+            del value  # an error that was thrown knows this frame
 
     def _become_task(self, awaited: object) -> None:
         remainder = _Remainder(self._coroutine, awaited)
@@ -184,7 +186,10 @@ class _Remainder(Coroutine[Any, Any, None]):
 
     def throw(self, *error: Any) -> Any:
         self._first = _OWN_TASK
-        return self._coroutine.throw(*error)
+        try:
+            return self._coroutine.throw(*error)
+        finally:
+            del error  # it knows this frame
 
     def close(self) -> None:
         self._coroutine.close()

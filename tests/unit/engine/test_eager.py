@@ -1,6 +1,8 @@
 """Eager calls: a coroutine runs without a task until it needs one, and nobody can tell."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -229,6 +231,33 @@ async def test_a_cancelled_call_that_has_become_a_task_ends_where_it_waits(turns
 
 
 @in_virtual_time
+@pytest.mark.parametrize("becomes_task", [True, False])
+async def test_counting_references_frees_what_a_cancelled_call_knew(becomes_task: bool) -> None:
+    class Known:
+        """What the call knows."""
+
+    async def wait() -> None:
+        known = Known()
+        left.append(weakref.ref(known))
+        await (asyncio.Event().wait() if becomes_task else Completion[None]())
+
+    left: list[weakref.ref[Known]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        calls = Calls()
+        call = calls.start(wait())
+        await asyncio.sleep(0)
+        call.cancel()
+        await calls.end(call)
+        calls.ended.clear()
+        del call
+        await asyncio.sleep(0)
+        assert left[0]() is None
+    finally:
+        gc.enable()
+
+
 async def test_a_call_may_outlive_its_cancelling() -> None:
     first, second, seen = Completion[None](), Completion[str](), list[str]()
 
