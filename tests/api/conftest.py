@@ -13,14 +13,19 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
+from headgate.app.backends.remote.backend import RemoteBackend
 from headgate.app.http.dependencies import Gateway
-from headgate.app.main import create_app
+from headgate.app.main import create_app, open_backend
+from headgate.app.redis_syntax.words import Bounds
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_documented
-from tests.servers.chosen import over_servers
+from tests.behind_socket import running as keeping_running
+from tests.behind_socket import served
+from tests.servers.chosen import is_behind_socket, over_servers
 
 
 @dataclass
@@ -118,6 +123,33 @@ async def running(
         settings = settings.model_copy(update={"data_dir": MEMORY})
     if backend is None:
         settings = over_servers(settings)
+    async with (
+        _behind_socket(settings, backend) as opened,
+        _served(settings, opened, trust) as live,
+    ):
+        yield live
+
+
+@asynccontextmanager
+async def _behind_socket(
+    settings: Settings, backend: Backend | None
+) -> AsyncIterator[Backend | None]:
+    """Yield the backend of a gateway; HEADGATE_TEST_BACKEND may put its engine behind a socket."""
+    if not is_behind_socket() or backend is not None:
+        yield backend
+        return
+    engine = await asyncio.to_thread(open_backend, settings)
+    assert isinstance(engine, EmbeddedBackend)
+    async with keeping_running(engine), served(engine) as place:
+        reply = Bounds(settings.read_entries_max, settings.read_bytes_max)
+        options = place._replace(waiters_max=settings.waiters_max, reply=reply)
+        yield await asyncio.to_thread(RemoteBackend, options)
+
+
+@asynccontextmanager
+async def _served(
+    settings: Settings, backend: Backend | None, trust: ssl.SSLContext | None
+) -> AsyncIterator[Live]:
     app = await asyncio.to_thread(create_app, settings, backend)
     # The protocol must be named, or asyncio leaves Nagle's delay of 40 ms on every answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -131,7 +163,7 @@ async def running(
     verify = True if trust is None else trust
     async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits, verify=verify) as http:
         try:
-            if settings.backend is not None:
+            if settings.backend is not None or isinstance(backend, RemoteBackend):
                 await until(lambda: app.state.gateway.backend.refusal is None)
             yield Live(url, http, app.state.gateway)
         finally:

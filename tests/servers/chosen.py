@@ -11,11 +11,18 @@ from pydantic import SecretStr
 
 from headgate.app.settings import MEMORY, Settings
 
-URL = os.environ.get("HEADGATE_TEST_BACKEND")
+_CHOSEN = os.environ.get("HEADGATE_TEST_BACKEND")
+
+URL = None if _CHOSEN == "remote" else _CHOSEN
 """The URL for `--backend`; None: the embedded engine runs."""
 
 _RUN = uuid4().hex
 _places = count()
+
+
+def is_behind_socket() -> bool:
+    """Tell whether the engine is to be used over a Unix socket (HEADGATE_TEST_BACKEND=remote)."""
+    return _CHOSEN == "remote"
 
 
 def over_servers(settings: Settings) -> Settings:

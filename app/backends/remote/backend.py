@@ -96,7 +96,6 @@ class RemoteBackend:
             ReadGroup: self._group_reads.read,
         }
         self._closed = asyncio.Event()
-        version_of_messages()  # it reads a file: not while requests wait
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, and return its reply. See `Backend.perform`."""

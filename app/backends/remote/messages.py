@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache, reduce
-from importlib.metadata import version
 from operator import or_
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
@@ -227,11 +226,10 @@ OfEngine = Welcome | TurnedAway | Answer[msgspec.Raw] | Failed | Cancelled | Tak
 
 @cache
 def version_of_messages() -> str:
-    """Return what both sides have to have in common: a release, and a digest of all types."""
+    """Return what both sides have to have in common: a digest of all types that travel."""
     described = msgspec.inspect.multi_type_info([OfWorker, OfEngine, *REPLY_TYPES.values()])
     values = [sorted(ERRORS), [str(each) for each in REPLY_TYPES.values()], described]
-    digest = hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()
-    return f"{version('headgate')}-{digest}"
+    return hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()
 
 
 def facts_of(error: errors.StreamError) -> ErrorFacts:

@@ -95,7 +95,6 @@ class EngineServer:
         self.sessions: set[WorkerSession] = set()
         self.tasks: asyncio.TaskGroup | None = None
         self._state = EngineState()
-        version_of_messages()  # it reads a file: not while requests wait
 
     async def run(self, listening: socket.socket) -> None:
         """Serve workers until cancelled.
