@@ -202,7 +202,8 @@ class EngineConnection(FrameProtocol):
         self.refusal = message.why
 
     def lost(self) -> None:
-        """End all calls."""
+        """End all calls; those that are made again need another connection."""
+        self._link.forget(self)
         pending, self._pending = self._pending, {}
         for call in pending.values():
             call.fail(ConnectionLost())
@@ -273,9 +274,14 @@ class Link:
             try:
                 await connection.ended
             finally:
-                self.current, self.obstacle = None, _ABSENT
+                self.forget(connection)
                 connection.close()
             log.warning("the connection to the engine has ended")
+
+    def forget(self, connection: EngineConnection) -> None:
+        """Use a connection no more: it has ended."""
+        if self.current is connection:
+            self.current, self.obstacle = None, _ABSENT
 
     def drain(self) -> None:
         """End all calls that may wait with `Draining`."""

@@ -1,0 +1,320 @@
+"""An engine, a worker or a connection goes, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
+from headgate.app.backends.port import Holding
+from headgate.app.backends.remote.backend import RemoteBackend
+from headgate.app.backends.remote.messages import Hello, OfEngine, TurnedAway
+from headgate.app.backends.remote.server import EngineServer, WorkerSession
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import AnswerLost, Disconnected
+from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import ListConsumers
+from tests.behind_socket import listening, options_of, running
+from tests.contract.calls import (
+    ANA,
+    BEN,
+    G,
+    S,
+    blocked,
+    drafts,
+    filled,
+    got,
+    held,
+    numbers,
+    read_after,
+    take,
+)
+
+
+@asynccontextmanager
+async def engine_at(
+    sock: socket.socket, data_dir: Path | None = None
+) -> AsyncIterator[EmbeddedBackend]:
+    """Serve an engine at a socket while the context lasts; the socket stays."""
+    engine = open_embedded(EmbeddedOptions(data_dir))
+    async with running(engine):
+        serving = asyncio.create_task(EngineServer(engine).run(sock))
+        try:
+            yield engine
+        finally:
+            serving.cancel()
+            await asyncio.wait({serving})
+
+
+async def until_held(engine: EmbeddedBackend, expected: dict[int, bytes | None]) -> None:
+    async with asyncio.timeout(10):
+        while await held(engine) != expected:
+            await asyncio.sleep(0.001)
+
+
+async def refused(backend: RemoteBackend) -> None:
+    async with asyncio.timeout(10):
+        while backend.refusal is None:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_worker_goes_on_when_the_engine_is_back(tmp_path: Path) -> None:
+    with listening() as sock:
+        async with engine_at(sock, tmp_path) as engine:
+            backend = RemoteBackend(options_of(engine, sock))
+            work = asyncio.create_task(backend.run())
+            await filled(backend, 1)
+            [plain] = await blocked(backend, read_after(backend, numbers_after(1), None))
+            [of_group] = await blocked(
+                backend, got(backend, replace(take(ANA), cursors=take(ANA).cursors), None)
+            )
+            assert await of_group == [1]
+            [of_group] = await blocked(backend, got(backend, take(ANA), None))
+        with pytest.raises(AnswerLost):  # something may have been delivered
+            await of_group
+        await refused(backend)
+        with pytest.raises(Disconnected):
+            await backend.perform(Add(S, drafts(2)))
+        assert not plain.done()
+        async with engine_at(sock, tmp_path):
+            async with asyncio.timeout(10):
+                while backend.refusal is not None:
+                    await asyncio.sleep(0.001)
+            await backend.perform(Add(S, drafts(3)))
+            async with asyncio.timeout(10):
+                assert await plain == [3]
+            assert await numbers(backend) == [1, 3]
+            assert await held(backend) == {1: ANA}
+        await backend.close()
+        await work
+
+
+def numbers_after(number: int) -> Any:
+    [draft] = drafts(number)
+    return draft.id
+
+
+async def test_calls_wait_for_an_engine_that_is_about_to_start(tmp_path: Path) -> None:
+    del tmp_path
+    with listening() as sock:
+        probe = open_embedded(EmbeddedOptions(None))
+        async with running(RemoteBackend(options_of(probe, sock))) as backend:
+            adding = asyncio.create_task(backend.perform(Add(S, drafts(1))))
+            await asyncio.sleep(0)
+            async with engine_at(sock):
+                assert (await adding).ids
+
+
+async def test_what_the_connections_of_a_dead_worker_held_is_with_others(tmp_path: Path) -> None:
+    with listening() as sock:
+        async with engine_at(sock, tmp_path) as engine:
+            options = options_of(engine, sock)
+            async with running(RemoteBackend(options)) as other:
+                worker = RemoteBackend(options)
+                work = asyncio.create_task(worker.run())
+                await filled(worker, 1, 2)
+                assert worker.leases is not None
+                for consumer, is_temporary in ((ANA, False), (BEN, True)):
+                    await worker.leases.register(Holding(S, G, consumer, is_temporary))
+                    await got(worker, take(consumer, 1))
+                [waiting] = await blocked(other, got(other, take(b"cem"), None))
+                claiming = replace(take(b"cem"), claim_released=True)
+                [claims] = await blocked(other, got(other, claiming, None))
+                work.cancel()  # its connection ends, and nobody says goodbye
+                async with asyncio.timeout(10):
+                    assert set(await claims) <= {1, 2}
+                    while set((await held(engine)).values()) & {ANA, BEN}:
+                        await asyncio.sleep(0.001)
+                names = [each.name for each in await engine.perform(ListConsumers(S, G))]
+                assert BEN not in names
+                waiting.cancel()
+
+
+async def test_a_consumer_with_a_connection_to_another_worker_keeps_what_it_holds() -> None:
+    with listening() as sock:
+        async with engine_at(sock) as engine:
+            options = options_of(engine, sock)
+            async with running(RemoteBackend(options)) as other:
+                worker = RemoteBackend(options)
+                work = asyncio.create_task(worker.run())
+                await filled(worker, 1)
+                for backend in (worker, other):
+                    assert backend.leases is not None
+                    await backend.leases.register(Holding(S, G, ANA, is_temporary=False))
+                await got(worker, take(ANA))
+                work.cancel()
+                await asyncio.wait({work})
+                await other.perform(Add(S, drafts(2)))
+                assert (await held(engine))[1] == ANA
+
+
+async def test_a_cancelled_group_read_of_a_dead_worker_takes_nothing() -> None:
+    with listening() as sock:
+        async with engine_at(sock) as engine:
+            options = options_of(engine, sock)
+            worker = RemoteBackend(options)
+            work = asyncio.create_task(worker.run())
+            await filled(worker)
+            [reading] = await blocked(worker, got(worker, take(ANA), None))
+            async with asyncio.timeout(10):
+                while not engine.waiter_count:
+                    await asyncio.sleep(0.001)
+            work.cancel()
+            async with asyncio.timeout(10):
+                while engine.waiter_count:
+                    await asyncio.sleep(0.001)
+            await engine.perform(Add(S, drafts(1)))
+            assert await held(engine) == {}
+            reading.cancel()
+            await asyncio.wait({reading})
+
+
+# What must not happen
+
+
+async def exchanged(sock: socket.socket, data: bytes) -> bytes:
+    """Send bytes to an engine, and return what it answers before it ends the connection."""
+    reader, writer = await asyncio.open_unix_connection(sock.getsockname())
+    writer.write(data)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+def frame(content: bytes) -> bytes:
+    return len(content).to_bytes(4) + content
+
+
+async def test_a_worker_of_another_version_is_turned_away() -> None:
+    with listening() as sock:
+        async with engine_at(sock):
+            hello = msgspec.msgpack.encode([Hello("0", "old", [])])
+            answer = await exchanged(sock, frame(hello))
+            [turned_away] = msgspec.msgpack.decode(answer[4:], type=list[OfEngine])
+            assert isinstance(turned_away, TurnedAway)
+            assert "the worker of version 0" in turned_away.why
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff" * 4, frame(b"nonsense"), frame(b""), frame(msgspec.msgpack.encode([["Call", 1, 2]]))],
+    ids=["too long", "nonsense", "empty", "no hello"],
+)
+async def test_damaged_frames_end_the_connection(
+    data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with listening() as sock:
+        async with engine_at(sock) as engine:
+            assert await exchanged(sock, data) == b""
+            assert "broken off" in caplog.text
+            async with running(RemoteBackend(options_of(engine, sock))) as backend:
+                assert (await backend.perform(Add(S, drafts(1)))).ids
+
+
+class _Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_over = False
+
+    def write(self, data: object) -> None:
+        del data
+
+    def abort(self) -> None:
+        self.is_over = True
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+@settings(max_examples=200)
+@given(st.lists(st.binary(max_size=40).map(frame) | st.binary(max_size=40), max_size=5))
+def test_no_bytes_are_an_error(chunks: list[bytes]) -> None:
+    async def feed() -> None:
+        server = EngineServer(open_embedded(EmbeddedOptions(None)))
+        session, transport = WorkerSession(server), _Transport()
+        session.connection_made(transport)
+        for chunk in chunks:
+            if transport.is_over:
+                break
+            room = session.get_buffer(-1)
+            room[: len(chunk)] = chunk
+            session.buffer_updated(len(chunk))
+        session.connection_lost(None)
+
+    asyncio.run(feed())
+
+
+@asynccontextmanager
+async def worker_of_engine() -> AsyncIterator[tuple[RemoteBackend, EmbeddedBackend]]:
+    """Run an engine, and a worker that uses it."""
+    with listening() as sock:
+        async with (
+            engine_at(sock) as engine,
+            running(RemoteBackend(options_of(engine, sock))) as backend,
+        ):
+            yield backend, engine
+
+
+async def test_large_requests_and_replies_pass() -> None:
+    async with worker_of_engine() as (backend, _):
+        many = [Draft(None, (b"n", b"x" * 1_000))] * 10_000
+        added = await backend.perform(Add(S, many))
+        assert len(added.ids) == 10_000
+        large = Draft(None, (b"n", b"x" * 20 * 2**20))
+        await backend.perform(Add(S, [large]))
+        assert len(await numbers(backend)) == 10_001
+        assert len(await read_after(backend, MIN_ID)) == 10_001
+
+
+async def test_readers_alike_ask_the_engine_once() -> None:
+    async with worker_of_engine() as (backend, engine):
+        await filled(backend)
+        tasks = await blocked(backend, *(read_after(backend, MIN_ID, None) for _ in range(20)))
+        async with asyncio.timeout(10):
+            while engine.waiter_count != 1:
+                await asyncio.sleep(0.001)
+        assert backend.waiter_count == 20
+        tasks[0].cancel()
+        await backend.perform(Add(S, drafts(1)))
+        assert await asyncio.gather(*tasks[1:]) == [[1]] * 19
+        assert (backend.waiter_count, engine.waiter_count) == (0, 0)
+
+
+async def test_a_temporary_consumer_that_nobody_registers_again_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.app.backends.remote.server._STRANDED_S", 0.3)
+    gone, stays = b"temporary-%016x" % 1, b"temporary-%016x" % 2
+    with listening() as sock:
+        async with engine_at(sock, tmp_path) as engine:
+            await filled(engine, 1, 2)
+            for consumer in (gone, stays):
+                await engine.perform(ReadGroup(G, consumer, take(ANA).cursors, 1))
+        async with (
+            engine_at(sock, tmp_path) as engine,
+            running(RemoteBackend(options_of(engine, sock))) as backend,
+        ):
+            assert backend.leases is not None
+            await backend.leases.register(Holding(S, G, stays, is_temporary=True))
+            await until_held(engine, {1: None, 2: stays})
