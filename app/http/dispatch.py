@@ -23,6 +23,7 @@ from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
+from headgate.engine.eager import own_task
 
 
 class Dispatch:
@@ -54,6 +55,8 @@ class Dispatch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         operation = self._find(scope) if scope["type"] == "http" else None
+        if operation is None or not operation.is_prompt:
+            await own_task()
         if operation is None:
             await self._otherwise(scope, receive, send)
             return

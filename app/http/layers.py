@@ -18,11 +18,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.dispatch import Dispatch
 from headgate.app.http.handlers import answer_to, answer_to_failure
 from headgate.app.http.parameters import Unsupported
+from headgate.engine.eager import own_task
 
 
 def put_together(
@@ -49,7 +50,7 @@ def put_together(
     if app.user_middleware:
         stack = _wrapped(stack, app.user_middleware)
         fail: Any = answer_to_failure
-        stack = ServerErrorMiddleware(stack, fail)
+        stack = _InTask(ServerErrorMiddleware(stack, fail))
     app.middleware_stack = stack
 
 
@@ -57,3 +58,14 @@ def _wrapped(app: ASGIApp, layers: Sequence[Middleware]) -> ASGIApp:
     for layer, args, kwargs in reversed(layers):
         app = layer(app, *args, **kwargs)
     return app
+
+
+class _InTask:
+    """Runs an app in a task: a layer that is not ours may need one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await own_task()
+        await self._app(scope, receive, send)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
 from fastapi import Request, Response, params
@@ -34,10 +34,22 @@ from headgate.app.http.parameters import (
 from headgate.app.wire.problems import NOWHERE, GatewayError, pointer_to
 from headgate.app.wire.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
 
 _NOTHING = object()
+
+
+def prompt(endpoint: F) -> F:
+    """Declare that an operation waits for nothing but the backend, so that it needs no task.
+
+    If it waits for something else after all, it becomes a task there. It must not ask for the
+    current task before (`asyncio.timeout` does).
+    """
+    endpoint.__dict__["is_prompt"] = True
+    return endpoint
 
 
 class CompiledOperation:
@@ -75,6 +87,7 @@ class CompiledOperation:
         except Unsupported as error:
             raise Unsupported(f"{self}: this is not supported: {error}") from None
         self._call = route.endpoint
+        self.is_prompt: bool = getattr(route.endpoint, "is_prompt", False)
         self._status_code: int = route.status_code or 200
         self._media_types = operation.media_types
         self._content_types = {text.encode() for text in self._media_types or ()}

@@ -20,7 +20,7 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.json_arrays import array_in_turns, json_answer, outcomes_answer
-from headgate.app.http.operation import Operation
+from headgate.app.http.operation import Operation, prompt
 from headgate.app.http.presence import while_present
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
@@ -151,6 +151,7 @@ async def read_group(
 
 @router.post("/ack", operation_id="ackEntries", response_model=SettledEntries, responses=_SETTLE)
 @needs(Verb.CONSUME)
+@prompt
 async def ack_entries(
     access: AccessDep,
     limits: LimitsDep,
@@ -171,6 +172,7 @@ async def ack_entries(
 
 @router.post("/nack", operation_id="nackEntries", response_model=SettledEntries, responses=_SETTLE)
 @needs(Verb.CONSUME)
+@prompt
 async def nack_entries(
     access: AccessDep,
     limits: LimitsDep,
@@ -236,6 +238,7 @@ async def redrive_dead_letters(
     "/extend", operation_id="extendEntries", response_model=SettledEntries, responses=_TAKE
 )
 @needs(Verb.CONSUME)
+@prompt
 async def extend_entries(
     access: AccessDep,
     limits: LimitsDep,

@@ -37,6 +37,7 @@ from headgate.app.http.operation import (
     WholeRequest,
     media_type_of,
     path_of,
+    prompt,
 )
 from headgate.app.http.parameters import pure
 from headgate.app.http.presence import while_present
@@ -188,6 +189,7 @@ def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     responses=_append_answers(Appended),
 )
 @needs(Verb.APPEND)
+@prompt
 async def append_entry(
     request: Request,
     access: AccessDep,
@@ -245,6 +247,7 @@ async def append_entry(
     },
 )
 @needs(Verb.APPEND)
+@prompt
 async def append_entries(
     request: WholeRequest,
     access: AccessDep,
@@ -358,6 +361,7 @@ _BULK_HEADERS = {
     },
 )
 @needs(Verb.READ)
+@prompt
 async def read_entries(
     request: Request,
     access: AccessDep,
@@ -546,6 +550,7 @@ async def read_streams(
     responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
 )
 @needs(Verb.READ)
+@prompt
 async def get_entry(access: AccessDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
     """Read one entry (XRANGE)."""
     entries = await access.perform(Range(stream, entry_id, entry_id))
@@ -563,6 +568,7 @@ async def get_entry(access: AccessDep, stream: StreamDep, entry_id: EntryIdDep) 
     ),
 )
 @needs(Verb.MANAGE)
+@prompt
 async def delete_entry(
     access: AccessDep,
     stream: StreamDep,

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import is_open, needs
 from headgate.app.http.dependencies import LimitsDep, gateway_of
-from headgate.app.http.operation import Operation
+from headgate.app.http.operation import Operation, prompt
 from headgate.app.live import asyncapi
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.limits import Limits
@@ -27,6 +27,7 @@ router = APIRouter(tags=["Operations"], route_class=Operation)
     response_model_exclude_unset=True,
 )
 @is_open
+@prompt
 async def healthz(request: Request) -> Health:
     """Tell that the gateway is alive. A disk that takes nothing is no reason to say otherwise."""
     if gateway_of(request).died.is_set():

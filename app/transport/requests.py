@@ -10,6 +10,10 @@ that connects and sends nothing, or a byte a minute, would hold a connection for
 client that reads a byte a minute of an answer that was given up. A request that arrives at once
 needs no timer.
 
+The app begins to answer once everything that was read with the head of a request is parsed, so a
+small body is there as well. It is run without a task (`engine.eager`): one that only waits for the
+journal goes on in the turn of the event loop in which the journal is safe.
+
 All of this is one class, because each layer costs every request.
 """
 
@@ -17,21 +21,19 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from headgate.app.runtime.turns import Turn
+from headgate.app.transport.exchange import Exchange
 from headgate.app.transport.portions import Unparsed
 from headgate.app.transport.sockets import Peer
 from headgate.app.transport.upgrade import has_offer, parser_for, without_offer
 from headgate.app.wire.problems import Code, make_problem
+from headgate.engine.eager import EagerCall
 
 log = logging.getLogger("headgate")
 
@@ -42,9 +44,6 @@ HEADER_BYTES_MAX = 64 * 1024
 """Of a request, all that is no body: its first line, its headers, and what follows the body."""
 
 HEADERS_MAX = 128
-
-_JOINED_BYTES_MAX = 64 * 1024
-"""A larger part of a body is not copied to go with the head."""
 
 _LAST_WORDS_S = 1.0
 """How long a client that is refused may go on sending until it has read why.
@@ -79,7 +78,10 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None  # set while a request is awaited
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
         self._flow: _Flow
-        self._under_way: RequestResponseCycle | None = None
+        self.cycle: Any  # uvicorn's name of the last request; it is an `Exchange` here
+        self._arriving: Exchange | None = None  # whose body comes next
+        self._begun: Exchange | None = None  # is answered once all that was read is parsed
+        self._under_way: Exchange | None = None  # is being answered
 
     def connection_made(self, transport: Any) -> None:
         """Begin to read."""
@@ -88,7 +90,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         if not self._sockets.has_room(len(self.connections)):
             self._is_refused = True
             transport.abort()
-        self._answers: Any = _Answers(transport)  # as much of a transport as answers need
         self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)
         self._expect()
 
@@ -96,19 +97,19 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         """Forget what was read, and send nothing any more."""
         self._expect_no_more()
         self._unparsed.clear()
-        cycle: RequestResponseCycle | None = self.cycle
-        for pending_cycle in (cycle, self._under_way):
-            if pending_cycle is not None and not pending_cycle.response_complete:
-                pending_cycle.disconnected = True
+        for exchange in (self._last, self._under_way):
+            if exchange is not None and not exchange.response_complete:
+                exchange.disconnected = True
         super().connection_lost(exc)
         self._unset_keepalive_if_required()  # uvicorn does so if there was no error
 
     def leave(self, exc: Exception | None) -> None:
         """End what answers on this connection."""
+        for exchange in (self._last, self._under_way):
+            if exchange is not None:
+                exchange.disconnect()
+        self.cycle = None  # uvicorn would do the same with its own
         super().leave(exc)
-        if self._under_way is not None:  # uvicorn tells the last request only
-            self._under_way.disconnected = True
-            self._under_way.message_event.set()
         self._flow.forget()
 
     def data_received(self, data: bytes) -> None:
@@ -132,25 +133,51 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         if len(self.headers) > HEADERS_MAX:
             self._has_too_much = True
             raise ValueError(_LARGE)
-        if not self.parser.should_upgrade():
-            super().on_headers_complete()
-            self.headers = _TRAILERS
-        elif self._should_upgrade() or not has_offer(self.headers):
-            super().on_headers_complete()
+        parser = self.parser
+        if parser.should_upgrade():
+            if self._should_upgrade():
+                super().on_headers_complete()
+                return
+            if has_offer(self.headers):
+                self._declines_offer = True
+                return
+        scope: Any = self.scope
+        scope["method"] = parser.get_method().decode("ascii")
+        http_version = scope["http_version"] = parser.get_http_version()
+        url = httptools.parse_url(self.url)
+        scope["raw_path"] = url.path
+        scope["path"] = unquote(url.path.decode("ascii"))
+        scope["query_string"] = url.query or b""
+        is_first = self._is_answered()
+        exchange = self.cycle = self._arriving = Exchange(
+            self,
+            scope,
+            keep_alive=http_version != "1.0" and parser.should_keep_alive(),
+            expects_continue=self.expect_100_continue,
+        )
+        if is_first:
+            self._begun = exchange
         else:
-            self._declines_offer = True
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+        self.headers = _TRAILERS
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
         self._header_bytes = 0
-        super().on_body(body)
+        exchange = self._arriving
+        if exchange is not None and not exchange.response_complete:
+            exchange.add(body)
+            if len(exchange.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         """Have the whole request, unless it is parsed again."""
         self._header_bytes = 0
         self._expect_no_more()
-        if not self._declines_offer:
-            super().on_message_complete()
+        exchange, self._arriving = self._arriving, None
+        if exchange is not None and not exchange.response_complete:
+            exchange.complete()
 
     def handle_websocket_upgrade(self) -> None:
         """Go on as a WebSocket."""
@@ -164,30 +191,40 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._is_refused = True
         self._expect_no_more()
         self._unparsed.clear()
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            if cycle.response_started or self.pipeline:  # in the middle of another answer
+        exchange = self._last
+        if exchange is not None and not exchange.response_complete:
+            if exchange.response_started or self.pipeline:  # in the middle of another answer
                 self.transport.close()
                 return
-            cycle.disconnected = True
-            cycle.message_event.set()
+            exchange.disconnect()
         self.transport.write(_answer(code, detail))
         self.flow.resume_reading()
         self.loop.call_later(_LAST_WORDS_S, self.transport.close)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        async def answer(scope: Any, receive: Any, send: Any) -> None:
-            await app(scope, receive, send)
-            if cycle.response_started and not cycle.response_complete:
-                cycle.disconnected = True  # it was given up: nobody gets what is left of it
-                self.transport.abort()
+    @property
+    def _last(self) -> Exchange | None:
+        """Return the last request whose head is here."""
+        last: Exchange | None = self.cycle
+        return last
 
+    def _is_answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """Begin to answer the next request, as the one before it has just been answered."""
+        del app
         self._under_way = cycle
+        self.loop.call_soon(self._answer, cycle)
+
+    def _answer(self, exchange: Exchange) -> None:
+        self._under_way = exchange
         if self._sockets.is_closing:
-            cycle.keep_alive = False
-        if cycle.scope["method"] != "HEAD":  # its answer is a head alone
-            cycle.transport = self._answers
-        super()._start_asgi_task(cycle, answer)
+            exchange.keep_alive = False
+        tasks: Any = self.tasks  # uvicorn waits for all of them, and cancels them in the end
+        call = EagerCall(exchange.run(self.app), tasks.discard)
+        call.start()
+        if not call.is_done:
+            tasks.add(call)
 
     def _expect(self) -> None:
         self._timer = self.loop.call_later(self.request_s_max, self._give_up)
@@ -199,17 +236,16 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self._timer = None
 
     def _give_up(self) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or cycle.response_complete:  # no answer is under way
+        if self._is_answered():
             self.transport.write(_TOO_LATE)
         self.transport.close()
 
     def _takes_more(self) -> bool:
         """Tell whether something can be parsed: no whole request waits, nor too much of a body."""
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or cycle.response_complete:
+        last = self._last
+        if last is None or last.response_complete:
             return True
-        return cycle.more_body and len(cycle.body) <= HIGH_WATER_LIMIT
+        return last.more_body and len(last.body) <= HIGH_WATER_LIMIT
 
     def _parse_soon(self) -> None:
         if self._next is None:
@@ -253,6 +289,9 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self.refuse("header_too_large", _LARGE)
             elif self._is_arriving and self._timer is None:
                 self._expect()
+        exchange, self._begun = self._begun, None
+        if exchange is not None:
+            self._answer(exchange)
 
     def _read_on(self, remaining: Any) -> None:
         """Parse a request again without its offer, then what came behind its header."""
@@ -263,8 +302,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._feed(header + remaining)
 
     def _upgrade(self) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
-        if not self._should_upgrade() or (cycle is not None and not cycle.response_complete):
+        if not self._should_upgrade() or not self._is_answered():
             self.refuse("malformed", "This cannot become another protocol.")
             return
         self._unparsed.clear()  # a client waits for the answer before it says anything else
@@ -290,33 +328,6 @@ class _Flow(FlowControl):
     def forget(self) -> None:
         """Drop the connection, so that no reference cycle keeps it in memory."""
         del self._parse_soon
-
-
-class _Answers:
-    """Writes answers; the head goes together with the body, and not in a packet of its own."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""  # of an answer with a body of known length, which comes next
-        self.is_closing = transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            head, self._head = self._head, b""
-            if len(data) <= _JOINED_BYTES_MAX:
-                data = head + data
-            else:
-                self._transport.write(head)
-            self._transport.write(data)
-        elif data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
-            self._head = data
-        else:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        if self._head:
-            self.write(b"")
-        self._transport.close()
 
 
 class _Trailers(list[tuple[bytes, bytes]]):

@@ -26,6 +26,7 @@ from headgate.app.backends.redis.waiting.reads import StreamReaders
 from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.app.redis_syntax.words import Bounds
+from headgate.engine.eager import own_task
 from headgate.engine.errors import Disconnected, Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
@@ -104,6 +105,7 @@ class RedisBackend:
 
     async def perform(self, request: Request[T]) -> T:
         """Carry out a request, and return its reply. See `Backend.perform`."""
+        await own_task()  # what waits for a server has a timeout
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         with as_stream_errors(stream, group):
             wait = self._waiting.get(type(request))

@@ -24,7 +24,7 @@ from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.extensions.permessage_deflate import (
     PerMessageDeflate,
@@ -51,10 +51,16 @@ CALLS: dict[Any, dict[str, str]] = {
         "on_headers_complete": "",
         "on_message_begin": "",
         "on_message_complete": "",
+        "on_response_complete": "",
         "pause_writing": "",
         "resume_writing": "",
     },
-    FlowControl: {"__init__": "transport", "pause_reading": "", "resume_reading": ""},
+    FlowControl: {
+        "__init__": "transport",
+        "drain": "",
+        "pause_reading": "",
+        "resume_reading": "",
+    },
     # app/transport/intake.py, websocket.py
     WebSocketsSansIOProtocol: {
         "__init__": "config server_state app_state _loop",
@@ -94,11 +100,9 @@ CALLS: dict[Any, dict[str, str]] = {
 }
 
 ATTRIBUTES: dict[Any, str] = {
-    HttpToolsProtocol: "app_state connections cycle flow headers loop parser pipeline transport "
-    "url",
-    RequestResponseCycle: "body disconnected keep_alive message_event more_body response_complete "
-    "response_started scope transport",
-    FlowControl: "read_paused",
+    HttpToolsProtocol: "access_log app app_state connections cycle expect_100_continue flow "
+    "headers loop parser pipeline scope server_state tasks transport url",
+    FlowControl: "read_paused write_paused",
     WebSocketsSansIOProtocol: "app_state close_sent close_timer conn curr_msg_data_type "
     "disconnected loop queue read_paused request response transport writable",
     ServerProtocol: "available_extensions close_sent parser parser_exc",

@@ -1,0 +1,295 @@
+"""Exchange: one request and its answer, as an ASGI app receives and sends them.
+
+It takes the place of uvicorn's `RequestResponseCycle`, which writes head and body of an answer by
+themselves, makes an `asyncio.Event` for each request, and searches each header twice for what must
+not be in it. That took longer than the engine takes for an append.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from starlette.types import ASGIApp, Message, Scope
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
+
+log = logging.getLogger("uvicorn.error")
+access_log = logging.getLogger("uvicorn.access")
+
+_JOINED_BYTES_MAX = 64 * 1024
+"""A larger part of a body is not copied to go with the head."""
+
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NO_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_NAMES_MAX = 256
+_WITHOUT_BODY = frozenset({204, 304})
+_names: set[bytes] = set()  # of headers, which are known to be in order
+
+_FAILED: list[Message] = [
+    {
+        "type": "http.response.start",
+        "status": 500,
+        "headers": [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"21"),
+            (b"connection", b"close"),
+        ],
+    },
+    {"type": "http.response.body", "body": b"Internal Server Error"},
+]
+
+
+class HttpConnection(Protocol):
+    """The connection that an exchange belongs to."""
+
+    transport: asyncio.Transport
+    flow: FlowControl
+    access_log: bool
+    server_state: Any
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+
+
+class Exchange:
+    """A request and its answer."""
+
+    __slots__ = (
+        "_arrived",
+        "_connection",
+        "_content_bytes",
+        "_has_news",
+        "_head",
+        "_is_chunked",
+        "_waits_for_continue",
+        "body",
+        "disconnected",
+        "keep_alive",
+        "more_body",
+        "response_complete",
+        "response_started",
+        "scope",
+    )
+
+    def __init__(
+        self, connection: HttpConnection, scope: Scope, *, keep_alive: bool, expects_continue: bool
+    ) -> None:
+        """Begin with the head of a request.
+
+        Args:
+            connection: it came by.
+            scope: what the app is told of it.
+            keep_alive: whether the connection stays open behind the answer.
+            expects_continue: whether the client waits for a word before it sends the body.
+        """
+        self.scope = scope
+        self.keep_alive = keep_alive
+        self.disconnected = False  # nobody gets what is sent from here on
+        self.body: bytes | bytearray = b""  # what has arrived, and was not received
+        self.more_body = True
+        self.response_started = False
+        self.response_complete = False
+        self._connection: HttpConnection | None = connection  # None: the app has ended
+        self._waits_for_continue = expects_continue
+        self._has_news = False  # since the app has received something
+        self._arrived: asyncio.Event | None = None  # set if there are, once somebody waits
+        self._head = b""  # of an answer, until its body comes
+        self._content_bytes = 0  # of the answer, which are still to come
+        self._is_chunked = False
+
+    def add(self, data: bytes) -> None:
+        """Take a part of the body."""
+        if not self.body:
+            self.body = data
+        else:
+            if type(self.body) is bytes:
+                self.body = bytearray(self.body)
+            self.body += data
+        self.wake()
+
+    def complete(self) -> None:
+        """Note that the body is here as a whole."""
+        self.more_body = False
+        self.wake()
+
+    def disconnect(self) -> None:
+        """Note that nobody gets an answer, unless it is sent already."""
+        if not self.response_complete:
+            self.disconnected = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the app receive what there is."""
+        self._has_news = True
+        if self._arrived is not None:
+            self._arrived.set()
+
+    async def run(self, app: ASGIApp) -> None:
+        """Let an app answer.
+
+        The connection is cut if the app gives an answer up in the middle. So nobody takes a part
+        for the whole.
+        """
+        assert self._connection is not None
+        try:
+            await app(self.scope, self.receive, self.send)
+        except BaseException:
+            log.exception("Exception in ASGI application")
+            if not self.response_started:
+                await self._fail()
+            elif not self.response_complete:
+                self._flush()
+                self._connection.transport.close()
+        else:
+            if self.response_started and not self.response_complete:
+                self.disconnected = True
+                self._connection.transport.abort()
+            elif not self.response_started and not self.disconnected:
+                log.error("ASGI callable returned without starting response.")
+                await self._fail()
+        finally:
+            self._connection = None  # it knows this exchange
+
+    async def receive(self) -> Message:
+        """Return the next part of the body, or that the client has gone."""
+        connection = self._connection
+        if connection is None:
+            return {"type": "http.disconnect"}
+        if self._waits_for_continue and not connection.transport.is_closing():
+            connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._waits_for_continue = False
+        if not self.disconnected and not self.response_complete:
+            connection.flow.resume_reading()
+            if not self._has_news:
+                await self._wait()
+            self._has_news = False
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body, self.body = bytes(self.body), b""
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    async def send(self, message: Message) -> None:
+        """Take the next part of the answer.
+
+        Raises:
+            RuntimeError: the app has sent something wrong.
+        """
+        connection = self._connection
+        if connection is None:
+            return
+        if connection.flow.write_paused and not self.disconnected:
+            await connection.flow.drain()
+        if self.disconnected:
+            return
+        if self.response_complete:
+            raise RuntimeError(f"{message['type']!r} is sent behind the end of an answer")
+        if self.response_started:
+            self._send_body(connection, message)
+        else:
+            self._begin(connection, message)
+
+    async def _wait(self) -> None:
+        if self._arrived is None:
+            self._arrived = asyncio.Event()
+        self._arrived.clear()
+        await self._arrived.wait()
+
+    async def _fail(self) -> None:
+        for message in _FAILED:
+            await self.send(message)
+
+    def _begin(self, connection: HttpConnection, message: Message) -> None:
+        if message["type"] != "http.response.start":
+            raise RuntimeError(f"{message['type']!r} is sent before an answer begins")
+        self.response_started = True
+        self._waits_for_continue = False
+        status, headers = message["status"], message.get("headers", ())
+        if connection.access_log:
+            self._note(status)
+        lines = [STATUS_LINE[status]]
+        _add_lines(lines, connection.server_state.default_headers)
+        values = _add_lines(lines, headers)
+        if b"connection" in values and b"close" in values[b"connection"].lower():
+            self.keep_alive = False
+        elif not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+        has_body = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
+        if has_body and b"content-length" not in values:
+            self._is_chunked = True
+            if b"transfer-encoding" not in values:
+                lines.append(b"transfer-encoding: chunked\r\n")
+        elif has_body:
+            self._content_bytes = int(values[b"content-length"])
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
+        if self._is_chunked:  # it may take long until there is a part of the body
+            self._flush()
+
+    def _send_body(self, connection: HttpConnection, message: Message) -> None:
+        if message["type"] != "http.response.body":
+            raise RuntimeError(f"{message['type']!r} is sent in the middle of an answer")
+        body, is_last = message.get("body", b""), not message.get("more_body", False)
+        if self.scope["method"] == "HEAD":
+            body = b""
+        elif self._is_chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if is_last:
+                body += b"0\r\n\r\n"
+        else:
+            self._content_bytes -= len(body)
+            if self._content_bytes < 0 or (is_last and self._content_bytes):
+                raise RuntimeError("the body of an answer has another length than its header says")
+        if self._head and len(body) <= _JOINED_BYTES_MAX:
+            body, self._head = self._head + body, b""
+        self._flush()
+        if body:
+            connection.transport.write(body)
+        if is_last:
+            self.response_complete = True
+            self.wake()
+            if not self.keep_alive:
+                connection.transport.close()
+            connection.on_response_complete()
+
+    def _flush(self) -> None:
+        if self._head and self._connection is not None:
+            head, self._head = self._head, b""
+            self._connection.transport.write(head)
+
+    def _note(self, status: int) -> None:
+        scope: Any = self.scope
+        place = get_client_addr(scope), scope["method"], get_path_with_query_string(scope)
+        access_log.info('%s - "%s %s HTTP/%s" %d', *place, scope["http_version"], status)
+
+
+def _add_lines(lines: list[bytes], headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Add headers to the head of an answer; returns them by name.
+
+    Raises:
+        RuntimeError: something in one of them would end its line.
+    """
+    values: dict[bytes, bytes] = {}
+    for name, value in headers:
+        known = name if name in _names else _checked(name)
+        values[known] = value
+        lines += known, b": ", value, b"\r\n"
+    if _NO_VALUE.search(b"".join([value for _, value in headers])) is not None:
+        raise RuntimeError("an answer has a header with a bad value")
+    return values
+
+
+def _checked(name: bytes) -> bytes:
+    """Return the name of a header in small letters.
+
+    Raises:
+        RuntimeError: it is none.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise RuntimeError("an answer has a header with a bad name")
+    lower = name.lower()
+    if len(_names) < _NAMES_MAX:
+        _names.add(lower)
+    return lower

@@ -1,0 +1,277 @@
+"""Exchanges: what an app of ours receives and sends, over real connections without its layers."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from headgate.app.transport.requests import in_time
+from headgate.app.transport.sockets import Sockets
+from headgate.engine.eager import Completion
+
+Headers = list[tuple[bytes, bytes]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+GET = b"GET /%b HTTP/1.1\r\nhost: h\r\n\r\n"
+POST = b"POST /%b HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n%b"
+
+
+class Client:
+    """A connection to a server that runs nothing but the app."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: ServerState
+    ) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.state = state
+
+    async def answer(self) -> tuple[bytes, bytes]:
+        """Return the head and the body of the next answer, whose length its head says."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        return head, await self.reader.readexactly(int(length or 0))
+
+    async def body(self) -> bytes:
+        """Return the body of the next answer."""
+        return (await self.answer())[1]
+
+
+@asynccontextmanager
+async def serving(app: App) -> AsyncIterator[Client]:
+    config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False)
+    config.load()
+    state = ServerState()
+    sockets = Sockets(100, arriving_bytes_max=2**20, unsent_bytes_max=2**20)
+    shared = {"gateway": SimpleNamespace(sockets=sockets)}
+    loop, http = asyncio.get_running_loop(), in_time(10_000)
+    server = await loop.create_server(lambda: http(config, state, shared), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    try:
+        yield Client(reader, writer, state)
+    finally:
+        writer.close()
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        while state.tasks or state.connections:
+            await asyncio.sleep(0.001)
+
+
+async def send_whole(
+    send: Send, body: bytes, *, status: int = 200, headers: Headers | None = None
+) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    head = {"status": status, "headers": [length, *(headers or [])]}
+    await send({"type": "http.response.start", **head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def received(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        assert message["type"] == "http.request"
+        body += message["body"]
+        more = message["more_body"]
+    return body
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    await send_whole(send, scope["raw_path"] + b" " + await received(receive))
+
+
+async def test_what_comes_together_is_answered_in_order() -> None:
+    async with serving(echo) as client:
+        requests = [
+            POST % (b"%d" % number, 4, b"body") if number % 3 else GET % (b"%d" % number)
+            for number in range(300)
+        ]
+        client.writer.write(b"".join(requests))
+        for number in range(300):
+            body = b"body" if number % 3 else b""
+            assert await client.body() == b"/%d %b" % (number, body)
+
+
+async def test_requests_without_a_task_of_their_own_are_answered_in_order_too() -> None:
+    waiting: list[Completion[None]] = []
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        waiting.append(Completion[None]())
+        await waiting[-1]
+        await echo(scope, receive, send)
+
+    async with serving(wait) as client:
+        client.writer.write(b"".join([GET % (b"%d" % number) for number in range(20)]))
+        for number in range(20):
+            while len(waiting) <= number:
+                await asyncio.sleep(0)
+            assert len(waiting) == number + 1  # one after the other
+            assert len(client.state.tasks) == 1
+            waiting[-1].succeed(None)
+            assert await client.body() == b"/%d " % number
+
+
+async def test_a_body_that_comes_in_parts_is_received_as_it_comes() -> None:
+    parts: list[bytes] = []
+
+    async def collect(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        more = True
+        while more:
+            message = await receive()
+            parts.append(message["body"])
+            more = message["more_body"]
+        await send_whole(send, b"".join(parts))
+
+    async with serving(collect) as client:
+        client.writer.write(POST % (b"", 6, b"12"))
+        for count, part in enumerate((b"34", b"56"), 1):
+            while len(parts) < count:
+                await asyncio.sleep(0)
+            client.writer.write(part)
+        assert await client.body() == b"123456"
+
+
+async def test_a_client_that_waits_for_a_word_gets_it() -> None:
+    async with serving(echo) as client:
+        head = b"POST /a HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+        client.writer.write(head)
+        word = await client.reader.readuntil(b"\r\n\r\n")
+        assert word == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.writer.write(b"ok")
+        assert await client.body() == b"/a ok"
+
+
+async def test_head_has_the_head_alone() -> None:
+    async with serving(echo) as client:
+        client.writer.write(b"HEAD /a HTTP/1.1\r\nhost: h\r\n\r\n" + GET % b"b")
+        head = await client.reader.readuntil(b"\r\n\r\n")
+        assert b"content-length: 3\r\n" in head
+        assert await client.body() == b"/b "
+
+
+async def test_an_answer_of_unknown_length_is_chunked_and_its_head_comes_at_once() -> None:
+    begun = asyncio.Event()
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200})
+        await begun.wait()
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async with serving(stream) as client:
+        client.writer.write(GET % b"")
+        head = await client.reader.readuntil(b"\r\n\r\n")
+        assert b"transfer-encoding: chunked\r\n" in head
+        begun.set()
+        assert await client.reader.readuntil(b"0\r\n\r\n") == b"3\r\none\r\n0\r\n\r\n"
+
+
+async def test_a_large_answer_is_whole() -> None:
+    whole = bytes(300_000)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send_whole(send, whole)
+
+    async with serving(answer) as client:
+        client.writer.write(GET % b"")
+        assert await client.body() == whole
+
+
+@pytest.mark.parametrize(
+    "header", [(b"x", b"a\r\nb: c"), (b"x", b"a\0"), (b"x y", b"a"), (b"x\r\ny", b"a"), (b"", b"a")]
+)
+async def test_a_header_cannot_end_its_line(
+    header: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send_whole(send, b"body", headers=[header, (header[0], b"harmless")])
+
+    with caplog.at_level(logging.CRITICAL, "uvicorn.error"):
+        async with serving(answer) as client:
+            client.writer.write(GET % b"")
+            assert await client.reader.read() == b""
+
+
+async def test_an_app_that_fails_before_it_answers_is_answered_for() -> None:
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError
+
+    async def say_nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        pass
+
+    for app in (fail, say_nothing):
+        async with serving(app) as client:
+            client.writer.write(GET % b"")
+            head, body = await client.answer()
+            assert head.startswith(b"HTTP/1.1 500 ")
+            assert b"connection: close" in head
+            assert body == b"Internal Server Error"
+            assert await client.reader.read() == b""
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError])
+async def test_half_an_answer_is_not_taken_for_the_whole(error: type[Exception] | None) -> None:
+    async def give_up(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        if error is not None:
+            raise error
+
+    async with serving(give_up) as client:
+        client.writer.write(GET % b"")
+        try:
+            whole = await client.reader.read()
+        except ConnectionResetError:
+            whole = b""
+        assert b"0\r\n\r\n" not in whole
+
+
+async def test_an_app_learns_that_its_client_has_gone() -> None:
+    left: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        await receive()
+        left.set_result(await receive())
+        await send({"type": "http.response.start", "status": 200})
+
+    async with serving(wait) as client:
+        client.writer.write(GET % b"")
+        await client.writer.drain()
+        client.writer.close()
+        assert (await left)["type"] == "http.disconnect"
+
+
+async def test_a_server_that_stops_waits_for_those_without_a_task_and_can_end_them() -> None:
+    seen: list[BaseException] = []
+    completion = Completion[None]()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await completion
+        except asyncio.CancelledError as error:
+            seen.append(error)
+            raise
+
+    async with serving(wait) as client:
+        client.writer.write(GET % b"")
+        while not client.state.tasks:
+            await asyncio.sleep(0)
+        for task in list(client.state.tasks):  # as uvicorn does when its patience ends
+            task.cancel(msg="Task cancelled, timeout graceful shutdown exceeded")
+        assert seen
+        assert not client.state.tasks
+        assert (await client.answer())[0].startswith(b"HTTP/1.1 500 ")
