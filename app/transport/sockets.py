@@ -150,6 +150,11 @@ class Peer(asyncio.Protocol):
         self._sockets.free(self.transport)
         self._sockets.departures.add(partial(self.leave, exc))
 
+    def shutdown(self) -> None:
+        """End as the gateway stops, unless the connection has ended and waits for its turn."""
+        if not self.transport.is_closing():
+            super().shutdown()  # type: ignore[misc]  # uvicorn's protocols have one
+
     def leave(self, exc: Exception | None) -> None:
         """End everything that belongs to the connection."""
         super().connection_lost(exc)

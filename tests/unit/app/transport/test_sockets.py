@@ -1,10 +1,10 @@
-"""What all connections share: who makes room, and who is refused."""
+"""What all connections share: who makes room, who is refused, and who is ended."""
 
 import asyncio
 
 import pytest
 
-from headgate.app.transport.sockets import Sockets
+from headgate.app.transport.sockets import Peer, Sockets
 from headgate.app.wire.problems import GatewayError
 
 
@@ -62,3 +62,43 @@ def test_bodies_that_are_on_their_way_have_a_bound_together() -> None:
     assert refused.value.code == "overloaded"
     shared.arrived(60)
     shared.arrive(100)
+
+
+class Farewell(asyncio.Protocol):
+    """Says something at the end, as a WebSocket does."""
+
+    transport: asyncio.WriteTransport
+
+    def shutdown(self) -> None:
+        self.transport.write(b"farewell")
+
+
+class Guest(Peer, Farewell):
+    """A connection that counts."""
+
+    transport: asyncio.Transport
+
+
+class Closable(Transport):
+    """A transport as that of uvloop, to which nothing may be written once it has ended."""
+
+    def __init__(self, *, is_closed: bool) -> None:
+        super().__init__(0)
+        self.written = b""
+        self._is_closed = is_closed
+
+    def is_closing(self) -> bool:
+        return self._is_closed
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closed:
+            raise RuntimeError("the handler is closed")
+        self.written += data
+
+
+def test_a_connection_that_has_ended_does_not_hinder_the_stop() -> None:
+    for is_closed, farewell in ((False, b"farewell"), (True, b"")):
+        guest = Guest()
+        guest.transport = transport = Closable(is_closed=is_closed)
+        guest.shutdown()
+        assert transport.written == farewell
