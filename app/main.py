@@ -462,6 +462,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         sweeping = tasks.create_task(_watched(staging.run(), gateway))
         keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
         sharing = tasks.create_task(_watched(gateway.share(), gateway))
+        counting = tasks.create_task(_watched(collector.keep_few_new(), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
@@ -473,6 +474,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             following.cancel()
             await gateway.credentials.close()
             keeping.cancel()
+            counting.cancel()
             await staging.close()
             await arrow.close()
             await backend.close()

@@ -6,6 +6,12 @@ collections skip them. Connections and streams leave no reference cycles behind,
 free them. If a frozen object becomes part of a cycle, memory grows that the streams do not account
 for. When this is far more than ever before, one full collection runs.
 
+Python starts a collection when many more objects were made than freed since the last one. Where new
+objects take the place of frozen ones, this is never so: each append that wakes a thousand blocked
+reads makes their waiters anew, and frees those before. The new ones added up, until one collection
+looked at all of them, which held the loop for 240 ms. So how many new objects there are is counted
+now and then, and a collection starts by this number, too.
+
 Few objects can hold much memory, so not only their number starts a collection, but also growth of
 memory.
 
@@ -51,6 +57,10 @@ FREE_BYTES_MIN = 8 * 2**20
 _THRESHOLDS = (5_000, 1, 1_000)
 """New objects that are looked at for the first time; and how often before they are a second time,
 which is the last: fifteen thousand take 3 to 7 ms, and 15 if they are entries of 250 fields."""
+
+
+_COUNT_S = 0.025
+"""How often new objects are counted. If there are a few hundred, this takes a microsecond."""
 
 
 class MemoryUse(NamedTuple):
@@ -160,6 +170,15 @@ def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int])
     return MemoryUse(
         resident_pages * os.sysconf("SC_PAGESIZE"), mallinfo().fordblks, streams_bytes()
     )
+
+
+async def keep_few_new() -> None:
+    """Collect garbage whenever there are many new objects, until cancelled."""
+    while True:
+        await asyncio.sleep(_COUNT_S)
+        if len(gc.get_objects(generation=0)) >= _THRESHOLDS[0]:
+            _, looked_at_count, _ = gc.get_count()
+            gc.collect(min(looked_at_count, 1))
 
 
 def look_at_the_new_only() -> None:

@@ -1,5 +1,6 @@
 """When garbage is collected, and when what is free is given back."""
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from headgate.app.runtime.collector import (
     Keeper,
     MemoryUse,
 )
+from tests.virtual_time import in_virtual_time
 
 MIB = 2**20
 
@@ -107,3 +109,20 @@ def test_garbage_among_what_is_new_does_not_grow() -> None:
     left = [weakref.ref(Node()) for _ in range(5 * new * often)]
 
     assert sum(reference() is not None for reference in left) < 2 * new * often
+
+
+@pytest.mark.usefixtures("_new_only")
+@in_virtual_time
+async def test_new_objects_in_the_place_of_frozen_ones_do_not_add_up() -> None:
+    new, often, _ = gc.get_threshold()
+    kept: list[list[int]] = [[] for _ in range(20 * new)]
+    gc.freeze()
+    counting = asyncio.create_task(collector.keep_few_new())
+    counts = []
+    for start in range(0, len(kept), new):
+        for index in range(start, start + new):
+            kept[index] = []
+        await asyncio.sleep(0.1)
+        counts.append(len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1)))
+    counting.cancel()
+    assert max(counts) < 2 * new * (often + 1)
