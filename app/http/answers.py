@@ -47,6 +47,7 @@ class AnswerModel:
         self._adapter: TypeAdapter[Any] | None = None
         if self._field is not None:
             self._adapter = TypeAdapter(self._type)
+            self._to_json = self._adapter.serializer.to_json
             if not isinstance(route.response_class, DefaultPlaceholder):
                 raise Unsupported("a model in a response class of its own: return the response")
         elif not _is_response(route.endpoint) and _has_body(route.status_code or 200):
@@ -75,7 +76,7 @@ class AnswerModel:
             value, wrong = self._field.validate(value, {}, loc=("response",))
             if wrong:
                 raise ResponseValidationError(wrong)
-        return self._adapter.dump_json(value, **self._options)
+        return self._to_json(value, **self._options)
 
 
 def _has_body(status_code: int) -> bool:

@@ -52,6 +52,26 @@ def prompt(endpoint: F) -> F:
     return endpoint
 
 
+def plain_body(read: Callable[[bytes], object]) -> Callable[[F], F]:
+    """Declare how the bodies that most requests of an operation have are read without its model.
+
+    Args:
+        read: returns what the model would say, or None: then the model reads the body, or says what
+            is wrong with it.
+    """
+
+    def declare(endpoint: F) -> F:
+        endpoint.__dict__["read_plain"] = read
+        return endpoint
+
+    return declare
+
+
+def _never_plain(content: bytes) -> object:
+    del content
+    return None
+
+
 class CompiledOperation:
     """An operation, compiled: its parameters, its dependencies and its answer.
 
@@ -93,6 +113,9 @@ class CompiledOperation:
         self._content_types = {text.encode() for text in self._media_types or ()}
         self._body: Any = route.body_field
         self._body_name = self._body and route.dependant.body_params[0].name
+        self._read_plain: Callable[[bytes], object] = getattr(
+            route.endpoint, "read_plain", _never_plain
+        )
         self._known_of_url = frozenset({TICKET} if self.needs.by_url else ())
 
     def __str__(self) -> str:
@@ -116,16 +139,16 @@ class CompiledOperation:
         await request.arrive()
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
-        body = _NOTHING
-        if self._body is not None and request.content:
-            body = body_of(request.content)
+        plain, body = self._read(request.content)
         errors: Errors = []
         answer = OpenAnswer()
         if parameters.has_async:
             values = await parameters.values_awaited(request, answer, errors)
         else:
             values = parameters.values(request, answer, errors)
-        if self._body is not None:
+        if plain is not None:
+            values[self._body_name] = plain
+        elif self._body is not None:
             self._take_body(body, values, errors)
         if errors:
             _forget_traces(errors)
@@ -146,6 +169,13 @@ class CompiledOperation:
             check_query(request, query_names | self._known_of_url)
         if request.sent.get(b"content-type") not in self._content_types:
             check_media_type(request, media_types)
+
+    def _read(self, content: bytes) -> tuple[object, object]:
+        """Return the body as it is without the model, and as its JSON for the model."""
+        if self._body is None or not content:
+            return None, _NOTHING
+        plain = self._read_plain(content)
+        return plain, _NOTHING if plain is not None else body_of(content)
 
     def _take_body(self, body: Any, values: dict[str, Any], errors: Errors) -> None:
         """Put the body among the values, or what is wrong with it among the errors."""

@@ -37,6 +37,7 @@ from headgate.app.http.operation import (
     WholeRequest,
     media_type_of,
     path_of,
+    plain_body,
     prompt,
 )
 from headgate.app.http.parameters import pure
@@ -46,6 +47,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.encoding import entry_wire, gap_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, problem_of, responses
 from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Entry
 from headgate.app.wire.schemas.reads import Entries, Read, StreamsRead
@@ -190,11 +192,12 @@ def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 )
 @needs(Verb.APPEND)
 @prompt
+@plain_body(plain_entry)
 async def append_entry(
     request: Request,
     access: AccessDep,
     stream: StreamDep,
-    entry: Append,
+    entry: Append,  # or what `plain_entry` makes of its body
     expected: ExpectedDep,
     key: WriterKeyDep,
     response: Response,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headgate.app.wire.structure import MEMBERS_MAX
+from headgate.app.wire.structure import DENSE_BYTES_MIN, MEMBERS_MAX
 from headgate.engine.entry import Draft, make_draft
 
 
@@ -24,6 +24,18 @@ class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknow
     rid: str | None = None
 
 
+class PlainEntry(NamedTuple):
+    """The body of an append that says nothing but the fields, which are text."""
+
+    draft: Draft
+    trim: None = None
+    create_stream: bool = True
+
+    def to_draft(self) -> Draft:
+        """Return the engine's form."""
+        return self.draft
+
+
 class PlainAppend(NamedTuple):
     """A frame that appends plain entries."""
 
@@ -32,6 +44,7 @@ class PlainAppend(NamedTuple):
     drafts: list[Draft]
 
 
+_entry = msgspec.json.Decoder(_PlainEntry).decode
 _frame = msgspec.json.Decoder(_PlainAppend).decode
 _lines = msgspec.json.Decoder(_PlainEntry).decode_lines
 _array = msgspec.json.Decoder(list[_PlainEntry]).decode
@@ -54,6 +67,17 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
         return _drafts(entries)
     except _NOT_PLAIN:
         return None
+
+
+def plain_entry(body: bytes) -> PlainEntry | None:
+    """Return what a body appends; None, unless it is one plain entry that is as it should be."""
+    if len(body) > DENSE_BYTES_MIN:
+        return None
+    try:
+        drafts = _drafts([_entry(body)])
+    except _NOT_PLAIN:
+        return None
+    return PlainEntry(drafts[0]) if drafts else None
 
 
 def plain_append(text: str, entries_max: int) -> PlainAppend | None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from headgate.app.http.operation import json_of
-from headgate.app.wire.plain import plain_drafts
+from headgate.app.wire.plain import plain_drafts, plain_entry
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas.entries import EntryInput
+from headgate.app.wire.schemas.entries import Append, EntryInput
 from headgate.engine.entry import Draft
 
 _model = TypeAdapter(list[EntryInput])
@@ -74,3 +74,32 @@ def test_whatever_else_is_left_to_the_models(line: bytes) -> None:
 def test_an_entry_of_too_many_fields_is_left_to_the_models() -> None:
     fields = {str(number): "" for number in range(1025)}
     assert plain_drafts(json.dumps([{"fields": fields}]).encode(), is_lines=False) is None
+
+
+APPENDS = st.one_of(
+    ENTRIES,
+    st.fixed_dictionaries(
+        {"fields": FIELDS}, optional={"create_stream": VALUES, "trim": VALUES, "id": VALUES}
+    ),
+)
+
+
+@given(APPENDS)
+@example({"fields": {"a": "\ud800"}})
+@example({"fields": {}})
+@example({"fields": {str(number): "" for number in range(1025)}})
+def test_one_entry_is_what_its_model_makes_of_it(body: Any) -> None:
+    content = json.dumps(body).encode()
+    plain = plain_entry(content)
+    if plain is not None:
+        model = Append.model_validate(json_of(content))
+        assert plain.to_draft() == model.to_draft()
+        assert (plain.create_stream, plain.trim) == (model.create_stream, model.trim)
+
+
+def test_one_entry_with_fields_of_text_is_plain() -> None:
+    plain = plain_entry(b'{"fields":{"a":"1","b":"\\u00e9"}}')
+    assert plain is not None
+    assert plain.to_draft() == Draft(None, (b"a", b"1", b"b", "é".encode()))
+    assert plain_entry(b'{"fields":{"a":"1"},"trim":null}') is None
+    assert plain_entry(b'{"fields":{"a":"%b"}}' % (b"x" * 2**20)) is None
