@@ -82,6 +82,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._arriving: Exchange | None = None  # whose body comes next
         self._begun: Exchange | None = None  # is answered once all that was read is parsed
         self._under_way: Exchange | None = None  # is being answered
+        self._answered_at_s = 0.0
 
     def connection_made(self, transport: Any) -> None:
         """Begin to read."""
@@ -182,6 +183,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Go on as a WebSocket."""
         self._expect_no_more()
+        self._unset_keepalive_if_required()
         super().handle_websocket_upgrade()
         self.parser = None  # type: ignore[assignment]  # as when the connection is lost
         self._flow.forget()
@@ -209,6 +211,31 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
     def _is_answered(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or wait for one."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._answered_at_s = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        """Close a connection without a request for too long, or look again when it may be.
+
+        One timer looks now and then. To set one for each request would take longer.
+        """
+        self.timeout_keep_alive_task = None
+        left_s = self._answered_at_s + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left_s, self._end_if_idle)
+        elif self._is_answered() and not self._is_arriving:
+            self.transport.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         """Begin to answer the next request, as the one before it has just been answered."""
@@ -269,7 +296,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
     def _feed(self, data: Any) -> None:
         """Parse a portion."""
-        self._unset_keepalive_if_required()
         self._header_bytes += len(data)
         try:
             self.parser.feed_data(data)

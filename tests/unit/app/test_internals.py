@@ -101,7 +101,8 @@ CALLS: dict[Any, dict[str, str]] = {
 
 ATTRIBUTES: dict[Any, str] = {
     HttpToolsProtocol: "access_log app app_state connections cycle expect_100_continue flow "
-    "headers loop parser pipeline scope server_state tasks transport url",
+    "headers loop parser pipeline scope server_state tasks timeout_keep_alive "
+    "timeout_keep_alive_task transport url",
     FlowControl: "read_paused write_paused",
     WebSocketsSansIOProtocol: "app_state close_sent close_timer conn curr_msg_data_type "
     "disconnected loop queue read_paused request response transport writable",

@@ -45,9 +45,10 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(app: App) -> AsyncIterator[Client]:
+async def serving(app: App, *, idle_s: float = 5) -> AsyncIterator[Client]:
     config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False)
     config.load()
+    config.timeout_keep_alive = idle_s  # type: ignore[assignment]  # less than a second
     state = ServerState()
     sockets = Sockets(100, arriving_bytes_max=2**20, unsent_bytes_max=2**20)
     shared = {"gateway": SimpleNamespace(sockets=sockets)}
@@ -275,3 +276,29 @@ async def test_a_server_that_stops_waits_for_those_without_a_task_and_can_end_th
         assert seen
         assert not client.state.tasks
         assert (await client.answer())[0].startswith(b"HTTP/1.1 500 ")
+
+
+async def test_a_connection_without_a_request_for_long_is_closed() -> None:
+    async with serving(echo, idle_s=0.02) as client:
+        client.writer.write(GET % b"a" + GET % b"b")
+        assert [await client.body() for _ in range(2)] == [b"/a ", b"/b "]
+        assert await client.reader.read() == b""
+
+
+async def test_a_connection_is_not_idle_while_a_request_is_answered() -> None:
+    completion, begun = Completion[None](), asyncio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/slow":
+            begun.set()
+            await completion
+        await echo(scope, receive, send)
+
+    async with serving(wait, idle_s=0.02) as client:
+        client.writer.write(GET % b"quick" + GET % b"slow")
+        assert await client.body() == b"/quick "
+        await begun.wait()
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.06, completion.succeed, None)
+        assert await client.body() == b"/slow "
+        assert await client.reader.read() == b""
