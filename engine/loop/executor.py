@@ -7,7 +7,7 @@ so each command is atomic without a lock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -115,9 +115,17 @@ class Executor:
         self.now_ms()
         return self._watch.steady_ms()
 
-    async def run(self, decision: Decision[T]) -> T:
-        """Carry out a decision, with other requests between its parts; return the durable reply."""
+    def run(self, decision: Decision[T]) -> Coroutine[Any, Any, T]:
+        """Carry out a decision, with other requests between its parts; return the durable reply.
+
+        The first part is carried out before this returns. Most decisions have no other.
+        """
         self.carry_out(decision)
+        if decision.next_part is None and decision.look is None:
+            return self.durable(decision.reply)
+        return self._run_on(decision)
+
+    async def _run_on(self, decision: Decision[T]) -> T:
         while decision.next_part is not None:
             await asyncio.sleep(0)  # let other requests run
             decision = decision.next_part(self.current(), self.now_ms())
