@@ -209,8 +209,7 @@ class Exchange:
         status, headers = message["status"], message.get("headers", ())
         if connection.access_log:
             self._note(status)
-        lines = [STATUS_LINE[status]]
-        _add_lines(lines, connection.server_state.default_headers)
+        lines = [STATUS_LINE[status], _defaults.lines_of(connection.server_state.default_headers)]
         values = _add_lines(lines, headers)
         if b"connection" in values and b"close" in values[b"connection"].lower():
             self.keep_alive = False
@@ -263,6 +262,25 @@ class Exchange:
         scope: Any = self.scope
         place = get_client_addr(scope), scope["method"], get_path_with_query_string(scope)
         access_log.info('%s - "%s %s HTTP/%s" %d', *place, scope["http_version"], status)
+
+
+class _Defaults:
+    """The headers of all answers, as lines of their heads; uvicorn makes them anew each second."""
+
+    def __init__(self) -> None:
+        self._headers: object = None
+        self._lines = b""
+
+    def lines_of(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+        """Return the lines, which are made once."""
+        if headers is not self._headers:
+            lines: list[bytes] = []
+            _add_lines(lines, headers)
+            self._headers, self._lines = headers, b"".join(lines)
+        return self._lines
+
+
+_defaults = _Defaults()
 
 
 def _add_lines(lines: list[bytes], headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
