@@ -10,7 +10,6 @@ with a parameter must come after a path that is literal there.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Self
 
 from fastapi import FastAPI, Response
@@ -69,8 +68,10 @@ class Dispatch:
             access: Access | None = scope.get("access")
             if access is not None and access.usage.is_rated:
                 answer.headers.update(access.usage.headers())
-            with suppress(ClientDisconnect):  # the client has gone
+            try:  # `suppress` takes ten times as long
                 await answer(scope, receive, send)
+            except ClientDisconnect:  # the client has gone
+                return
 
     def _find(self, scope: Scope) -> CompiledOperation | None:
         at: _Segment | None = self._root

@@ -331,11 +331,12 @@ class WholeRequest(Request):
             GatewayError: it is too large, or too many bytes are on their way; the remaining body is
             not read. ClientDisconnect: the client has gone.
         """
-        if not self.has_body():
+        declared_bytes = self._declared_bytes()
+        if not declared_bytes and b"transfer-encoding" not in self.sent:
             return
         gateway = gateway_of(self)
         limit_bytes = gateway.limits.body_bytes_max
-        if self._declared_bytes() > limit_bytes:
+        if declared_bytes > limit_bytes:
             raise _too_large(limit_bytes)
         chunks: list[bytes] = []
         here_bytes, noted_bytes, more = 0, 0, True
@@ -354,7 +355,8 @@ class WholeRequest(Request):
                     gateway.sockets.arrive(len(chunk))
                     noted_bytes += len(chunk)
         finally:
-            gateway.sockets.arrived(noted_bytes)
+            if noted_bytes:
+                gateway.sockets.arrived(noted_bytes)
         self.content = b"".join(chunks)
         if here_bytes > DENSE_BYTES_MIN:  # joining it takes long, and so does reading it
             await asyncio.sleep(0)
