@@ -84,6 +84,7 @@ async def _serve(
         keeping = tasks.create_task(
             collector.keep_low(lambda: sum(backend.memory_bytes().values()))
         )
+        counting = tasks.create_task(collector.keep_few_new())
         tasks.create_task(backend.run())
         if is_first:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
@@ -98,6 +99,7 @@ async def _serve(
         with suppress(asyncio.CancelledError):
             await serving
         keeping.cancel()
+        counting.cancel()
         await backend.close()
         measuring.cancel()
 
