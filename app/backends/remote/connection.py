@@ -33,7 +33,7 @@ from headgate.app.backends.remote.messages import (
     error_of,
 )
 from headgate.engine.eager import Completion
-from headgate.engine.errors import Disconnected, Draining
+from headgate.engine.errors import Disconnected, Draining, Invalid
 from headgate.engine.replies import Takeover
 
 log = logging.getLogger("headgate")
@@ -150,7 +150,10 @@ class EngineConnection(FrameProtocol):
             StreamError: the call failed.
             ConnectionLost: the connection has ended; the call may have been carried out.
         """
-        self.send(message)
+        try:
+            self.send(message)
+        except OverflowError as error:
+            raise Invalid(str(error)) from None
         pending = self._pending[number] = _Pending(decode, on_late, waits=waits)
         try:
             return await pending.answered
@@ -200,6 +203,10 @@ class EngineConnection(FrameProtocol):
 
     def _note_refusal(self, message: TurnedAway) -> None:
         self.refusal = message.why
+
+    def unsent(self, message: Any, error: OverflowError) -> None:
+        """Fail the call that cannot be sent."""
+        self._pending.pop(message.number).fail(Invalid(str(error)))
 
     def lost(self) -> None:
         """End all calls; those that are made again need another connection."""

@@ -20,6 +20,11 @@ log = logging.getLogger("headgate")
 FRAME_BYTES_MAX = 2**30 + 2**26
 """A longer frame cannot be meant: it has at most an entry of the greatest size, and a little."""
 
+MESSAGE_BYTES_MAX = FRAME_BYTES_MAX - 2**20
+"""What is longer is not sent. It would end the connection, and all other calls with it."""
+
+_TOO_LONG = "this is too much to cross to the engine's process at once"
+
 _FRAME_BYTES = 256 * 1024
 """A frame ends behind the message with which it is larger than this."""
 
@@ -61,6 +66,10 @@ class FrameProtocol(asyncio.BufferedProtocol):
         """Take the messages of a frame."""
         raise NotImplementedError
 
+    def unsent(self, message: Any, error: OverflowError) -> None:
+        """Note that a message that had to wait cannot be sent."""
+        raise NotImplementedError
+
     def lost(self) -> None:
         """Note that the connection has ended."""
         raise NotImplementedError
@@ -88,7 +97,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         """Send a message at the end of this turn of the loop, if the connection is open.
 
         Raises:
-            OverflowError, TypeError: the message has a value that cannot be sent.
+            OverflowError: the message is too long, or has a number of more than 64 bits.
         """
         if self._transport is None:
             return
@@ -98,6 +107,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         size_bytes = len(self._out)
         try:
             _encode_into(message, self._out, -1)
+            if len(self._out) - size_bytes > MESSAGE_BYTES_MAX:
+                raise OverflowError(_TOO_LONG)  # noqa: TRY301
         except BaseException:
             del self._out[size_bytes:]
             raise
@@ -127,7 +138,11 @@ class FrameProtocol(asyncio.BufferedProtocol):
         """Go on to send."""
         self.is_paused = False
         while self._unencoded and not self.is_paused:
-            self.send(self._unencoded.popleft())
+            message = self._unencoded.popleft()
+            try:
+                self.send(message)
+            except OverflowError as error:
+                self.unsent(message, error)
 
     # Receiving
 

@@ -48,7 +48,7 @@ from headgate.app.backends.remote.messages import (
 )
 from headgate.app.live.subscriber import remove_stranded
 from headgate.engine.eager import EagerCall
-from headgate.engine.errors import NotSupported, StreamError, Unavailable
+from headgate.engine.errors import Invalid, NotSupported, StreamError, Unavailable
 from headgate.engine.journal.journal import Journal
 from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.takeover_feed import TakeoverFeed
@@ -271,7 +271,7 @@ class WorkerSession(FrameProtocol):
         """Send what is durable of what was carried out, and wait for the remainder."""
         unsent, durable_position = self._unsent, self._backend.engine.durable_position
         while unsent and unsent[0][0] <= durable_position:
-            self.send(unsent.popleft()[1])
+            self._send_answer(unsent.popleft()[1])
         if unsent and not self._is_waiting:
             self._is_waiting = True
             EagerCall(self._wait_for(unsent[-1][0]), self._end_waiting).start()
@@ -286,7 +286,7 @@ class WorkerSession(FrameProtocol):
             while unsent and unsent[0][0] <= position:
                 at, message = unsent.popleft()
                 is_durable = at <= durable_position
-                self.send(message if is_durable else Failed(message.number, failed))
+                self._send_answer(message if is_durable else Failed(message.number, failed))
 
     def _end_waiting(self, _: EagerCall) -> None:
         self._is_waiting = False
@@ -385,7 +385,17 @@ class WorkerSession(FrameProtocol):
             log.exception("a request has failed")
             self.send(Failed(number, facts_of(Unavailable(_FAILED))))
         else:
-            self.send(Answer(number, reply))
+            self._send_answer(Answer(number, reply))
+
+    def _send_answer(self, message: Answer[Any] | Failed) -> None:
+        try:
+            self.send(message)
+        except OverflowError as error:
+            self.unsent(message, error)
+
+    def unsent(self, message: Any, error: OverflowError) -> None:
+        """Say that the reply to a call cannot be sent."""
+        self.send(Failed(message.number, facts_of(Invalid(str(error)))))
 
     def _note_end(self, number: int, *, waits: bool) -> None:
         del self._running[number]

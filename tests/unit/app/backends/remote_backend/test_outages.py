@@ -21,9 +21,9 @@ from headgate.app.backends.remote.backend import RemoteBackend
 from headgate.app.backends.remote.messages import Hello, OfEngine, TurnedAway
 from headgate.app.backends.remote.server import EngineServer, WorkerSession
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.errors import AnswerLost, Disconnected
+from headgate.engine.errors import AnswerLost, Disconnected, Invalid
 from headgate.engine.requests.deliveries import ReadGroup
-from headgate.engine.requests.entries import Add
+from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
 from tests.behind_socket import listening, options_of, running
 from tests.contract.calls import (
@@ -285,6 +285,23 @@ async def test_large_requests_and_replies_pass() -> None:
         await backend.perform(Add(S, [large]))
         assert len(await numbers(backend)) == 10_001
         assert len(await read_after(backend, MIN_ID)) == 10_001
+
+
+async def test_what_cannot_cross_is_refused_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with worker_of_engine() as (backend, engine):
+        monkeypatch.setattr("headgate.app.backends.remote.frames.MESSAGE_BYTES_MAX", 10_000)
+        [waiting] = await blocked(backend, read_after(backend, MIN_ID, None))
+        with pytest.raises(Invalid, match="too much"):
+            await backend.perform(Add(S, [Draft(None, (b"n", b"x" * 20_000))]))
+        with pytest.raises(Invalid, match="int"):
+            await backend.perform(Range(S, limit=2**70))
+        await engine.perform(Add(b"large", [Draft(None, (b"n", b"x" * 20_000))]))
+        with pytest.raises(Invalid, match="too much"):
+            await backend.perform(Range(b"large"))
+        await backend.perform(Add(S, drafts(1)))
+        assert await waiting == [1]
 
 
 async def test_readers_alike_ask_the_engine_once() -> None:
