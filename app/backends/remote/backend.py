@@ -210,7 +210,9 @@ class RemoteJournal:
         connection = await self._link.connection()
         number = connection.next_number()
         try:
-            rewriting: Rewriting = await connection.ask(number, Rewrite(number), _decode_rewriting)
+            rewriting: Rewriting = await connection.ask(
+                number, [Rewrite(number)], _decode_rewriting
+            )
         except ConnectionLost:
             raise AnswerLost("the connection to the engine has ended") from None
         self._link.state = rewriting.state

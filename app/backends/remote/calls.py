@@ -10,11 +10,11 @@ import msgspec
 from headgate.app.backends.remote.connection import ConnectionLost, Link, OnLate
 from headgate.app.backends.remote.messages import (
     REPLY_TYPES,
-    Call,
     PerformedRequest,
     Transaction,
     error_of,
 )
+from headgate.app.backends.remote.portions import in_portions
 from headgate.engine.errors import AnswerLost, StreamError
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import LastCommit, PlanRead, SplitRange
@@ -114,7 +114,7 @@ class Calls:
             number = connection.next_number()
             try:
                 reply: T = await connection.ask(
-                    number, Call(number, request), decode, on_late, waits=waits
+                    number, in_portions(number, request), decode, on_late, waits=waits
                 )
             except ConnectionLost:
                 if kind not in _REPEATABLE:
@@ -132,7 +132,7 @@ class Calls:
         number = connection.next_number()
         try:
             outcomes: list[PerformedRequest[Any]] = await connection.ask(
-                number, Transaction(number, list(requests)), _decode_outcomes
+                number, [Transaction(number, list(requests))], _decode_outcomes
             )
         except ConnectionLost:
             raise AnswerLost(_LOST) from None

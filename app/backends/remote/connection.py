@@ -131,7 +131,7 @@ class EngineConnection(FrameProtocol):
     async def ask(
         self,
         number: int,
-        message: Message,
+        messages: Sequence[Message],
         decode: Decode,
         on_late: OnLate | None = None,
         *,
@@ -141,7 +141,7 @@ class EngineConnection(FrameProtocol):
 
         Args:
             number: of the call.
-            message: what is sent.
+            messages: what is sent; the last one is answered.
             decode: reads the reply.
             on_late: is called with a reply that comes after the caller was cancelled.
             waits: the call may wait in the engine, and `end_waiting` ends it.
@@ -151,8 +151,10 @@ class EngineConnection(FrameProtocol):
             ConnectionLost: the connection has ended; the call may have been carried out.
         """
         try:
-            self.send(message)
+            for message in messages:
+                self.send(message)
         except OverflowError as error:
+            self.send(Cancel(number))  # what was sent of it is of no use
             raise Invalid(str(error)) from None
         pending = self._pending[number] = _Pending(decode, on_late, waits=waits)
         try:
@@ -206,7 +208,10 @@ class EngineConnection(FrameProtocol):
 
     def unsent(self, message: Any, error: OverflowError) -> None:
         """Fail the call that cannot be sent."""
-        self._pending.pop(message.number).fail(Invalid(str(error)))
+        pending = self._pending.get(message.number)
+        if pending is not None and not pending.is_abandoned:
+            self._abandon(message.number, pending)
+            pending.answered.fail(Invalid(str(error)))
 
     def lost(self) -> None:
         """End all calls; those that are made again need another connection."""

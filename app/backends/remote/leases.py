@@ -56,7 +56,7 @@ class WorkerLeases:
         self._held[holding] += 1
         number = connection.next_number()
         with suppress(ConnectionLost):  # the next connection begins with all that is held
-            await connection.ask(number, Hold(number, holding), _decode)
+            await connection.ask(number, [Hold(number, holding)], _decode)
 
     async def unregister(self, holding: Holding) -> None:
         """Note that a connection has ended, and has released what it held.
@@ -70,7 +70,7 @@ class WorkerLeases:
             del self._held[holding]
         number = connection.next_number()
         with suppress(ConnectionLost):
-            await connection.ask(number, Unhold(number, holding), _decode)
+            await connection.ask(number, [Unhold(number, holding)], _decode)
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
         """Release what a connection held, and unregister it, once the engine is there again."""

@@ -17,7 +17,7 @@ import msgspec
 
 from headgate.app.backends.port import Holding
 from headgate.engine import errors
-from headgate.engine.entry import EntryId, PartialId
+from headgate.engine.entry import Draft, EntryId, PartialId
 from headgate.engine.errors import Location
 from headgate.engine.replies import JournalStatus, Takeover
 from headgate.engine.requests import (
@@ -106,6 +106,15 @@ class Call(Message, frozen=True):
 
     number: int
     request: AnyRequest  # type: ignore[valid-type]
+    portion_count: int = 0  # of its entries, which came before it
+
+
+class DraftPortion(Message, frozen=True):
+    """Some of the entries of the call that follows under this number."""
+
+    number: int
+    stream: bytes
+    drafts: list[Draft]
 
 
 class Transaction(Message, frozen=True):
@@ -220,7 +229,9 @@ class Rewriting(NamedTuple):
     state: EngineState
 
 
-OfWorker = Hello | Call | Transaction | Cancel | Hold | Unhold | Follow | Unfollow | Rewrite
+OfWorker = (
+    Hello | Call | DraftPortion | Transaction | Cancel | Hold | Unhold | Follow | Unfollow | Rewrite
+)
 OfEngine = Welcome | TurnedAway | Answer[msgspec.Raw] | Failed | Cancelled | Taken | Changed
 
 

@@ -28,6 +28,7 @@ from headgate.app.backends.remote.messages import (
     Cancel,
     Cancelled,
     Changed,
+    DraftPortion,
     EngineState,
     Failed,
     Follow,
@@ -46,6 +47,7 @@ from headgate.app.backends.remote.messages import (
     facts_of,
     version_of_messages,
 )
+from headgate.app.backends.remote.portions import put_together
 from headgate.app.live.subscriber import remove_stranded
 from headgate.engine.eager import EagerCall
 from headgate.engine.errors import Invalid, NotSupported, StreamError, Unavailable
@@ -161,6 +163,7 @@ class WorkerSession(FrameProtocol):
         self._backend = server.backend
         self._name = ""
         self._messages: deque[Any] = deque()  # that are not begun yet
+        self._portions: dict[int, list[DraftPortion]] = {}  # of calls that have not arrived yet
         self._is_working = False
         self._running: dict[int, EagerCall] = {}
         self._all_ended: asyncio.Event | None = None  # once the connection is lost
@@ -172,6 +175,7 @@ class WorkerSession(FrameProtocol):
         self._held: Counter[Holding] = Counter()
         self._does: Mapping[type[Any], Callable[[Any], None]] = {
             Call: self._call,
+            DraftPortion: self._keep,
             Transaction: self._transact,
             Cancel: self._cancel,
             Hold: self._hold,
@@ -252,6 +256,8 @@ class WorkerSession(FrameProtocol):
         request: Request[Any] = message.request
         number, engine = message.number, self._backend.engine
         try:
+            if message.portion_count:
+                request = put_together(message, self._portions.pop(number, ()))
             begun = engine.begin(request)
         except Unavailable as error:
             self.send(Failed(number, facts_of(error)))
@@ -266,6 +272,9 @@ class WorkerSession(FrameProtocol):
                 self._begin(number, engine.perform(request), waits=waits)
             else:
                 self._unsent.append((begun.position, Answer(number, begun.reply)))
+
+    def _keep(self, message: DraftPortion) -> None:
+        self._portions.setdefault(message.number, []).append(message)
 
     def _send_durable(self) -> None:
         """Send what is durable of what was carried out, and wait for the remainder."""
@@ -306,6 +315,7 @@ class WorkerSession(FrameProtocol):
         ]
 
     def _cancel(self, message: Cancel) -> None:
+        self._portions.pop(message.number, None)
         call = self._running.get(message.number)
         if call is not None:
             call.cancel()

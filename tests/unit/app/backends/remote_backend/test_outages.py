@@ -22,6 +22,7 @@ from headgate.app.backends.remote.messages import Hello, OfEngine, TurnedAway
 from headgate.app.backends.remote.server import EngineServer, WorkerSession
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import AnswerLost, Disconnected, Invalid
+from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
@@ -285,6 +286,18 @@ async def test_large_requests_and_replies_pass() -> None:
         await backend.perform(Add(S, [large]))
         assert len(await numbers(backend)) == 10_001
         assert len(await read_after(backend, MIN_ID)) == 10_001
+
+
+async def test_a_long_batch_crosses_in_portions_and_is_appended_as_a_whole() -> None:
+    async with worker_of_engine() as (backend, _):
+        batch = {b"a": drafts(*range(1, 2_501)), b"b": drafts(7), b"c": drafts(*range(5, 1_700))}
+        committed = await backend.perform(CommitBatch(b"w", 1, batch))
+        assert [(each.stream, each.entries) for each in committed.streams] == [
+            (b"a", 2_500),
+            (b"b", 1),
+            (b"c", 1_695),
+        ]
+        assert await numbers(backend, b"a") == list(range(1, 2_501))
 
 
 async def test_what_cannot_cross_is_refused_and_ends_nothing(
