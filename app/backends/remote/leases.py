@@ -18,7 +18,7 @@ from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.connection import ConnectionLost, Link
 from headgate.app.backends.remote.messages import Hold, Unhold
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import Draining, StreamError, Unavailable
 from headgate.engine.requests.deliveries import GiveBack
 from headgate.engine.requests.groups import DeleteConsumer
 
@@ -82,7 +82,10 @@ class WorkerLeases:
         while True:
             await self._has_unreleased.wait()
             while self._unreleased:
-                await self._link.connection(is_patient=True)
+                try:
+                    await self._link.connection(is_patient=True)
+                except Draining:
+                    return  # the engine releases what this worker holds when the worker has ended
                 with suppress(Unavailable):
                     await self._release(*self._unreleased[0])
                     self._unreleased.popleft()
