@@ -33,7 +33,7 @@ from tests.crash.consumers import (
     consumers,
     listeners,
 )
-from tests.crash.gateway import WORKERS, Gateway
+from tests.crash.gateway import Gateway
 from tests.crash.history import Id, id_of
 from tests.crash.ledger import DeadLetter, Ledger, Left
 from tests.crash.wire import Wire
@@ -143,7 +143,7 @@ class Chaos:
     async def operate(self) -> None:
         """Restart the gateway as the work goes on, gently and not."""
         kinds = ["SIGKILL", "SIGTERM"] * (self._restart_count // 2)
-        if WORKERS > 1:
+        if Gateway.worker_count > 1:
             kinds += [*OF_PROCESSES] * (self._restart_count // 4)
         self.random.shuffle(kinds)
         for number, kind in enumerate(kinds, 1):
@@ -161,15 +161,16 @@ class Chaos:
         before = self._gateway.process_ids()
         if kind == "SIGHUP":
             self._gateway.signal(signal.SIGHUP)
-            replaced = {name for name in before if name != "engine"}
+            replaced = {name: pid for name, pid in before.items() if name != "engine"}
         else:
-            replaced = {self.random.choice([name for name in before if name.startswith(kind)])}
-            for name in replaced:
-                os.kill(before[name], signal.SIGKILL)
+            name = self.random.choice([name for name in before if name.startswith(kind)])
+            replaced = {name: before[name]}
+            os.kill(before[name], signal.SIGKILL)
 
         def is_over() -> bool:
             now = self._gateway.process_ids()
-            return all(now.get(name, before[name]) != before[name] for name in replaced)
+            is_whole = self._gateway.process_count() == len(before)
+            return is_whole and all(now.get(name, pid) != pid for name, pid in replaced.items())
 
         await until(is_over, RELOAD_S_MAX)
         self.note_restart()

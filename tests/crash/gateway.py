@@ -43,6 +43,7 @@ class Gateway:
     """One life of `headgate serve` on a directory."""
 
     running: ClassVar[set[Gateway]] = set()
+    worker_count: ClassVar[int] = WORKERS
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.url = ""
@@ -77,7 +78,7 @@ class Gateway:
             if files_max is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
 
-        chosen = {"port": 0, "workers": WORKERS, **servers_for(data_dir)}
+        chosen = {"port": 0, "workers": cls.worker_count, **servers_for(data_dir)}
         chosen |= {**CREDENTIALS.settings, **(settings or {})}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -112,11 +113,18 @@ class Gateway:
     def process_id(self) -> int:
         return self._process.pid
 
+    def process_count(self) -> int:
+        """Return how many other processes the gateway has, those that are about to end as well."""
+        return len(self._children())
+
+    def _children(self) -> list[str]:
+        main = self._process.pid
+        return Path(f"/proc/{main}/task/{main}/children").read_text().split()
+
     def process_ids(self) -> dict[str, int]:
         """Return the ids of the other processes of the gateway: `engine`, `worker 1` and so on."""
-        main = self._process.pid
         ids = {}
-        for child in Path(f"/proc/{main}/task/{main}/children").read_text().split():
+        for child in self._children():
             with suppress(OSError):  # it ends at this very moment
                 words = Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")
                 if "headgate.app.workers" in words:
