@@ -36,6 +36,7 @@ class Place:
     publish: str
     wrap: bytes  # around the entry's fields
     has_credit: bool
+    publishers: int = PUBLISHERS
 
     def message(self, seq: int) -> bytes:
         return self.wrap % (b'{"temp":"21.37","hum":"64","seq":"%09d"}' % seq)
@@ -46,7 +47,7 @@ def measure() -> list[Figure]:
     with serving("headgate", fsync="everysec") as port, peers.nchan() as nchan_port:
         places = {"headgate": gateway(port)}
         if nchan_port is not None:
-            places["nchan"] = Place(nchan_port, "/subscribe", "/publish", b"%s", has_credit=False)
+            places["nchan"] = nchan(nchan_port)
         turns = [gateway(port, stream) for stream in ("one", "other")]
         rates: dict[str, list[float]] = {name: [] for name in [*places, "in turn"]}
         took_ms: dict[str, list[list[float]]] = {name: [] for name in places}
@@ -70,6 +71,22 @@ def gateway(port: int, stream: str = "bench") -> Place:
     publisher.close()
     path = f"/v1/streams/{stream}/ws?credit={_CREDIT}"
     return Place(port, path, "/v1/ws", append, has_credit=True)
+
+
+def nchan(port: int) -> Place:
+    """Return a channel of nchan at this port, whose subscribers get what comes."""
+    return Place(port, "/subscribe?id=bench", "/publish?id=bench", b"%s", has_credit=False)
+
+
+def new_nchan(port: int, name: str) -> Place:
+    """Return a channel of nchan whose subscribers get all that was ever published in it.
+
+    With several workers nobody knows when a subscription has begun in all of them. A message is
+    lost if another worker has published one of the next second ("a message from the past"). So
+    there is one publisher.
+    """
+    paths = f"/subscribe-all?id={name}", f"/publish?id={name}"
+    return Place(port, *paths, b"%s", has_credit=False, publishers=1)
 
 
 def _figures(rates: dict[str, list[float]], took_ms: dict[str, list[list[float]]]) -> list[Figure]:
@@ -167,10 +184,20 @@ def _check_all_get_all(place: Place) -> None:
 
 
 def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
+    """Return how many entries all subscribers got, each second. See `deliver`."""
+    count, elapsed_s = deliver(places, seconds)
+    return count / elapsed_s
+
+
+def deliver(
+    places: Sequence[Place], seconds: float, subscribers: int = SUBSCRIBERS
+) -> tuple[int, float]:
     """Publish at all places in turn, as fast as everybody reads; the subscribers share them.
 
+    The more subscribers there are, the fewer entries is the slowest of them behind.
+
     Returns:
-        How many entries all of them got, each second.
+        How many entries all of them got together, and how many seconds that took.
     """
     readers: list[_Reader] = []
 
@@ -178,16 +205,17 @@ def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
         readers.append(_Reader(subscriber, places[0].has_credit))
         return readers[-1].take
 
+    ahead_max = AHEAD_MAX * SUBSCRIBERS // subscribers // len(places)
     with Watch() as watch:
         scenes = [_Scene(place, watch) for place in places]
         for scene in scenes:
-            scene.open_publishers(PUBLISHERS // len(places))
-            scene.subscribe(reader_of, SUBSCRIBERS // len(places))
+            scene.open_publishers(max(scene.place.publishers // len(places), 1))
+            scene.subscribe(reader_of, subscribers // len(places))
         started = time.perf_counter()
         published = 0  # at each of the places
         while time.perf_counter() < started + seconds:
             slowest = min(reader.count for reader in readers)
-            for _ in range(slowest + AHEAD_MAX // len(places) - published):
+            for _ in range(slowest + ahead_max - published):
                 for scene in scenes:
                     scene.publish()
                 published += 1
@@ -196,7 +224,7 @@ def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
             watch.take_ready(0.1)
         elapsed_s = time.perf_counter() - started
         assert {reader.count for reader in readers} == {published}
-    return published * len(readers) / elapsed_s
+    return published * len(readers), elapsed_s
 
 
 def delays_ms(place: Place, seconds: float) -> list[float]:

@@ -50,10 +50,15 @@ def redis() -> Iterator[Redis | None]:
         yield None
         return
     with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as server:
-        pid = re.search(rb"process_id:(\d+)", server.run([b"INFO", b"server"]))
-        if pid is not None:
-            pin_to_server_core(int(pid[1]))
+        pin_to_server_core(process_id(server))
         yield server
+
+
+def process_id(server: Redis) -> int:
+    """Return the id of the process of a Redis."""
+    match = re.search(rb"process_id:(\d+)", server.run([b"INFO", b"server"]))
+    assert match is not None
+    return int(match[1])
 
 
 def redis_bytes_per_entry(server: Redis, drafts: Iterable[Draft]) -> float:
@@ -86,9 +91,9 @@ def _nchan_module() -> Path | None:
 
 
 _NCHAN = """
-daemon off; master_process off; pid nginx.pid; error_log error.log;
+daemon off; {processes}; pid nginx.pid; error_log error.log;
 load_module {module};
-events {{ worker_connections 1024; }}
+events {{ worker_connections 4096; }}
 http {{
     access_log off;
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
@@ -96,11 +101,16 @@ http {{
     nchan_message_buffer_length 10000;
     server {{
         listen 127.0.0.1:{port};
-        location = /publish {{ nchan_publisher websocket; nchan_channel_id bench; }}
+        location = /publish {{ nchan_publisher websocket; nchan_channel_id $arg_id; }}
         location = /subscribe {{
             nchan_subscriber websocket;
-            nchan_channel_id bench;
+            nchan_channel_id $arg_id;
             nchan_subscriber_first_message newest;
+        }}
+        location = /subscribe-all {{
+            nchan_subscriber websocket;
+            nchan_channel_id $arg_id;
+            nchan_subscriber_first_message oldest;
         }}
     }}
 }}
@@ -108,15 +118,21 @@ http {{
 
 
 @contextmanager
-def nchan() -> Iterator[int | None]:
-    """Run nginx with nchan, one process, if it is there; yields its port."""
+def nchan(workers: int = 0) -> Iterator[int | None]:
+    """Run nginx with nchan, if it is there; yields its port.
+
+    Args:
+        workers: how many processes serve; 0: one process does everything.
+    """
     module = _nchan_module()
     if module is None:
         yield None
         return
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "nginx.conf").write_text(_NCHAN.format(module=module, port=port))
+        processes = f"worker_processes {workers}; user root" if workers else "master_process off"
+        settings = _NCHAN.format(module=module, port=port, processes=processes)
+        (Path(folder) / "nginx.conf").write_text(settings)
         with running(["nginx", "-p", folder, "-c", "nginx.conf", "-e", "error.log"], port):
             yield port
 
@@ -129,7 +145,7 @@ def webdis(redis: Redis | None) -> Iterator[int | None]:
 
 
 @contextmanager
-def webdis_process(redis: Redis | None) -> Iterator[tuple[int, int] | None]:
+def webdis_process(redis: Redis | None, threads: int = 1) -> Iterator[tuple[int, int] | None]:
     """Run Webdis as `webdis` does; yields its port and process id."""
     path = shutil.which("webdis")
     if path is None or redis is None:
@@ -145,7 +161,7 @@ def webdis_process(redis: Redis | None) -> Iterator[tuple[int, int] | None]:
                     "redis_port": redis.port,
                     "http_host": "127.0.0.1",
                     "http_port": port,
-                    "threads": 1,
+                    "threads": threads,
                     "daemonize": False,
                     "logfile": str(Path(folder) / "webdis.log"),
                 }

@@ -38,6 +38,7 @@ NOT_RUN = {
     "make bench": "minutes, and what it prints is no promise",
     "make bench ARGS=engine": "the same",
     "make bench ARGS=cluster": "the same",
+    "make bench ARGS=workers": "the same",
     "make bench ARGS=flames": "the same",
     "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",
