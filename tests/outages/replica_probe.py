@@ -58,7 +58,7 @@ class ReplicaProbe:
                 pipe.set(f"{{{self._key}}}probe", "")
                 pipe.wait(1, WAIT_MS_MAX)
                 _, replica_count = pipe.execute()
-        except RedisError:
+        except (RedisError, LookupError):
             if self._client is not None:
                 self._client.close()
             self._client = None  # another one is the primary, or none is at the moment

@@ -117,7 +117,10 @@ class FailingCluster(Cluster):
             flush(server)
 
     def _owner(self, slot: int) -> Node:
-        return next(node for node in self.nodes() if node.owns(slot))
+        owners = [node for node in self.nodes() if node.owns(slot)]
+        if not owners:  # no `StopIteration`: a thread could not hand that on
+            raise LookupError(f"no server has slot {slot} at the moment")
+        return owners[0]
 
     def _running(self) -> Server:
         return next(server for server in self.servers if server.is_running)
