@@ -65,6 +65,7 @@ class GatewayLeases:
         self._lease_ms = client.options.lease_ms
         self._gateway = token_hex(8).encode()
         self._held: Counter[Holding] = Counter()
+        self._is_member = False  # has a lease, so that others notice when it dies
         self._is_registered = False  # the servers know all that is held here
         self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
         self._missing: frozenset[bytes] = frozenset()  # had no lease at the last look
@@ -78,6 +79,8 @@ class GatewayLeases:
         self._held[holding] += 1
         key = self._key(b"holdings", self._gateway)
         try:
+            if not self._is_member:  # or nobody would release the holding if this gateway died now
+                await self._join()
             await self._at(key, (b"HSET", key, _encode(holding), b"1"))
         except MemoryFull:  # whoever reads makes room
             self._is_registered = False
@@ -121,13 +124,12 @@ class GatewayLeases:
 
         To renew it takes no memory, so the lease lasts while the servers have none left.
         """
-        lease, members = self._key(b"lease", self._gateway), self._index(b"gateways")
+        lease = self._key(b"lease", self._gateway)
         [is_there] = await self._at(lease, (b"PEXPIRE", lease, self._lease_ms))
-        if is_there and self._is_registered:
+        if is_there and self._is_member and self._is_registered:
             return
-        self._is_registered = False
-        await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms))
-        await self._at(members, (b"SADD", members, self._gateway))  # a member has a lease
+        self._is_member = self._is_registered = False
+        await self._join()
         self._is_registered = True  # unless a connection begins meanwhile, and finds no memory
         key = self._key(b"holdings", self._gateway)
         fields = [part for holding in self._held for part in (_encode(holding), b"1")]
@@ -137,6 +139,13 @@ class GatewayLeases:
         except BaseException:
             self._is_registered = False
             raise
+
+    async def _join(self) -> None:
+        """Become a member, which has a lease."""
+        lease, members = self._key(b"lease", self._gateway), self._index(b"gateways")
+        await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms))
+        await self._at(members, (b"SADD", members, self._gateway))
+        self._is_member = True
 
     async def _release_all(self) -> None:
         """Release what connections could not, and what dead gateways held."""

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.local_cluster.server import Server
 from headgate.app.backends.port import Holding
+from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
@@ -47,6 +48,20 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
         assert [(each.id.ms, each.delivered_before) for each in deliveries] == [(1, 0), (2, 0)]
         mine = await other.perform(DescribeConsumer(S, G, consumer))
         assert (mine is None) == is_temporary
+
+
+async def test_a_gateway_that_dies_before_its_first_renewal_leaves_no_consumer_behind(
+    server: Server, tmp_path: Path
+) -> None:
+    async with running(server, tmp_path, lease_ms=LEASE_MS) as other, asyncio.timeout(20):
+        await filled(other, 1)
+        dying = GatewayLeases(other.client, other.perform)  # it never runs
+        await dying.register(Holding(S, G, TEMPORARY, is_temporary=True))
+        await taken(other, take(TEMPORARY))
+        [delivery] = await taken(other, take(BEN, claim_idle_ms=3_600_000), None)
+        assert delivery.delivered_before == 0
+        while await other.perform(DescribeConsumer(S, G, TEMPORARY)) is not None:
+            await asyncio.sleep(LEASE_MS / 10_000)
 
 
 async def test_a_gateway_that_lives_keeps_what_it_holds(server: Server, tmp_path: Path) -> None:
