@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import mimetypes
+import os
 import random
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -400,6 +401,7 @@ def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBac
             has_journal=options.data_dir is not None,
             waiters_max=-(-settings.waiters_max // process_count),
             reply=options.reply,
+            name=f"process {os.getpid()}",
         )
     )
 

@@ -431,9 +431,8 @@ class WorkerSession(FrameProtocol):
             server.holdings.remove(holding)
         self._held.clear()
         if server.tasks is not None and self._name:
-            log.warning(
-                "a worker has gone", extra={"worker": self._name, "consumers": len(holdings)}
-            )
+            facts = {"worker": self._name, "consumers": len(holdings)}
+            log.log(logging.WARNING if holdings else logging.INFO, "a worker has gone", extra=facts)
             server.tasks.create_task(self._release(self._all_ended, holdings))
 
     async def _release(self, all_ended: asyncio.Event, holdings: set[Holding]) -> None:
