@@ -287,12 +287,19 @@ def _gateway(
     sockets = Sockets(
         sockets_max_of(limits.sockets_max),
         count_max_together=limits.sockets_max,
-        arriving_bytes_max=max(limits.arriving_bytes_max // process_count, limits.body_bytes_max),
+        arriving_bytes_max=_share(
+            limits.arriving_bytes_max, process_count, at_least=limits.body_bytes_max
+        ),
         unsent_bytes_max=limits.unsent_bytes_max // process_count,
     )
     sockets.watch(metrics.registry)
     auth = credentials.authenticator(backend)
     return Gateway(backend, limits, metrics, sockets, auth, credentials, random.Random(), siblings)
+
+
+def _share(limit: int, process_count: int, *, at_least: int) -> int:
+    """Return what each process may take of what all may take together."""
+    return min(limit, max(limit // process_count, at_least))
 
 
 def _check_declared() -> None:
