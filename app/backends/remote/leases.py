@@ -38,6 +38,7 @@ class WorkerLeases:
         self._link = link
         self._calls = calls
         self._held: Counter[Holding] = Counter()
+        self._refused: Counter[Holding] = Counter()  # not registered, and not unregistered yet
         self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
         self._has_unreleased = asyncio.Event()
 
@@ -52,7 +53,11 @@ class WorkerLeases:
         Raises:
             Disconnected: the engine is not there.
         """
-        connection = await self._link.connection()
+        try:
+            connection = await self._link.connection()
+        except BaseException:
+            self._refused[holding] += 1
+            raise
         self._held[holding] += 1
         number = connection.next_number()
         with suppress(ConnectionLost):  # the next connection begins with all that is held
@@ -61,9 +66,15 @@ class WorkerLeases:
     async def unregister(self, holding: Holding) -> None:
         """Note that a connection has ended, and has released what it held.
 
+        A connection that could not be registered ends as well. It must not take away what another
+        one of the same consumer has registered.
+
         Raises:
             Disconnected: the engine is not there.
         """
+        if self._refused[holding]:
+            self._refused -= Counter([holding])
+            return
         connection = await self._link.connection()
         self._held[holding] -= 1
         if self._held[holding] <= 0:
