@@ -54,6 +54,7 @@ class SharedUsage:
         while True:
             while self._changed:
                 await self._siblings.announce(TOPIC, self._reports())
+                await asyncio.sleep(0)  # there may be many more
             await asyncio.sleep(SHARE_INTERVAL_S)
 
     def _reports(self) -> bytes:
