@@ -31,7 +31,7 @@ from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers.child import StartFailed
 from headgate.app.workers.engine_socket import InUse
-from headgate.app.workers.slot import HopelessError
+from headgate.app.workers.slot import RestartFailed
 from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError
@@ -109,7 +109,7 @@ def serve_with_workers(
         url = url_of(settings, sockets[0].getsockname()[1])
         try:
             asyncio.run(Supervisor(plan, partial(greet, settings, url)).run())
-        except (StartFailed, HopelessError, InUse, OSError) as error:
+        except (StartFailed, RestartFailed, InUse, OSError) as error:
             raise click.ClickException(str(error)) from None
 
 

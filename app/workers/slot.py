@@ -25,8 +25,8 @@ STARTS_MAX: Final = 5
 """So many starts that fail in a row are no chance."""
 
 
-class HopelessError(Exception):
-    """A process cannot be started. The text says why."""
+class RestartFailed(Exception):
+    """A process that has ended cannot be started anew. The text says why."""
 
 
 class Slot:
@@ -69,7 +69,7 @@ class Slot:
         """Start a process anew whenever it has ended, until cancelled.
 
         Raises:
-            HopelessError: that does not work, and nothing is served.
+            RestartFailed: that does not work, and nothing is served.
         """
         loop, quick_ends = asyncio.get_running_loop(), 0
         while True:
@@ -103,12 +103,12 @@ class Slot:
             self._filled.set()
         if before is not None:
             before.stop(is_replaced=True)
-            leaving = asyncio.create_task(self._see_off(before))
+            leaving = asyncio.create_task(self._end_in_time(before))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
         return True
 
-    async def _see_off(self, child: Child) -> None:
+    async def _end_in_time(self, child: Child) -> None:
         """Wait until a process that was replaced has ended."""
         try:
             async with asyncio.timeout(self._replaced_s_max):
@@ -129,5 +129,5 @@ class Slot:
                 failures += 1
                 log.error("process does not start", extra={"reason": str(error)})  # noqa: TRY400
                 if failures >= STARTS_MAX and self._is_needed():
-                    raise HopelessError(str(error)) from None
+                    raise RestartFailed(str(error)) from None
         self.restart_count += 1

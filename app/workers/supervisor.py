@@ -35,7 +35,7 @@ from headgate.app.workers.child import Child, Role, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.hub import Hub
-from headgate.app.workers.slot import HopelessError, Slot
+from headgate.app.workers.slot import RestartFailed, Slot
 
 log = logging.getLogger("headgate")
 
@@ -106,7 +106,7 @@ class Supervisor:
 
         Raises:
             StartFailed: a process cannot start.
-            HopelessError: a process has ended, and cannot be started anew.
+            RestartFailed: a process has ended, and cannot be started anew.
             InUse: another gateway uses the data directory.
             OSError: there is no place for the engine's socket, or the system starts no process.
         """
@@ -121,7 +121,7 @@ class Supervisor:
         try:
             with suppress(asyncio.CancelledError):
                 await self._serving
-        except* HopelessError as errors:
+        except* RestartFailed as errors:
             raise _first(errors) from None
         finally:
             self._is_stopping = True
@@ -230,7 +230,7 @@ class Supervisor:
         await _ended(workers, WORKERS_END_S_MAX)
         engines = [child for role, child in self._children.values() if role is Role.ENGINE]
         if not await _ended(engines, ENGINE_END_S_MAX):
-            raise HopelessError("the engine process did not end, and was killed")
+            raise RestartFailed("the engine process did not end, and was killed")
 
 
 async def _ended(children: Sequence[Child], within_s: float) -> bool:
@@ -263,7 +263,7 @@ async def _all_or_first_error(starts: Sequence[Coroutine[Any, Any, None]]) -> No
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _first(errors: BaseExceptionGroup[HopelessError]) -> BaseException:
+def _first(errors: BaseExceptionGroup[RestartFailed]) -> BaseException:
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
