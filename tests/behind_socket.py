@@ -8,25 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.backends.port import Ability, Backend
+from headgate.app.backends.port import Ability
 from headgate.app.backends.remote.backend import RemoteOptions
 from headgate.app.backends.remote.server import EngineServer
-
-B = TypeVar("B", bound=Backend)
-
-
-@asynccontextmanager
-async def running(backend: B) -> AsyncIterator[B]:
-    """Let a backend do its work while the context lasts."""
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
-        try:
-            yield backend
-        finally:
-            await backend.close()
 
 
 @contextmanager

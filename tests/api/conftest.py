@@ -23,8 +23,8 @@ from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_documented
-from tests.behind_socket import running as keeping_running
 from tests.behind_socket import served
+from tests.running import running as keeping_running
 from tests.servers.chosen import is_behind_socket, over_servers
 
 

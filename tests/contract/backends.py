@@ -14,7 +14,8 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.app.backends.remote.backend import RemoteBackend
 from headgate.app.main import open_backend
 from headgate.app.settings import MEMORY, Settings
-from tests.behind_socket import running, served
+from tests.behind_socket import served
+from tests.running import running
 
 SURVIVES = "survives"
 """What it holds is there when it is opened again. The port does not say so: who opens it knows."""

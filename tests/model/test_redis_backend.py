@@ -13,11 +13,9 @@ Replies and errors are compared. These differences are meant, and `comparable` l
 - what is wrong whatever the state is comes first: a draft without fields before a missing stream.
 """
 
-import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +89,7 @@ from headgate.engine.requests.streams import (
     ListStreams,
     UpdateStream,
 )
+from tests.running import running
 
 HISTORIES = int(os.environ.get("HEADGATE_REDIS_HISTORIES", "6"))
 STEPS = 150
@@ -389,16 +388,6 @@ async def outcome(backend: Backend, request: Request[Any]) -> Any:
     if isinstance(request, TimeToLive) and reply is not None:
         return _rough(reply)
     return comparable(reply)
-
-
-@asynccontextmanager
-async def running(backend: Backend) -> AsyncIterator[Backend]:
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
-        try:
-            yield backend
-        finally:
-            await backend.close()
 
 
 @pytest.fixture(params=["redis_7", "valkey_9"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import uuid4
@@ -14,6 +13,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.main import open_backend
 from headgate.app.settings import Settings
+from tests.running import running as running_backend
 from tests.servers.failures import FailingCluster
 
 NODE_TIMEOUT_MS = 1000
@@ -54,11 +54,7 @@ def running(prefix: str) -> Running:
         backend = open_backend(
             Settings(backend=SecretStr(url), redis_prefix=prefix, redis_durability=durability)
         )
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(backend.run())
-            try:
-                yield backend
-            finally:
-                await backend.close()
+        async with running_backend(backend):
+            yield backend
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,6 +16,7 @@ from headgate.app.settings import Settings
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add
+from tests.running import running as running_backend
 
 ADD = Add(b"orders", [Draft(None, (b"n", b"1"))])
 
@@ -29,12 +29,8 @@ async def running(server: Server, level: str) -> AsyncIterator[Backend]:
         redis_durability=DurabilityLevel(level),
     )
     backend = open_backend(settings)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
-        try:
-            yield backend
-        finally:
-            await backend.close()
+    async with running_backend(backend):
+        yield backend
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.state.bounds import KeyspaceBounds
+from tests.running import running as running_backend
 from tests.servers.failures import FailingCluster
 
 
@@ -23,19 +23,8 @@ async def running(url: str, prefix: bytes, **bounds: int) -> AsyncIterator[Redis
     """Run a gateway's backend over some servers."""
     keyspace = KeyspaceBounds(**bounds)
     options = ClientOptions(read_url(url), prefix=prefix, keyspace=keyspace)
-    async with open_while(RedisBackend(options)) as backend:
+    async with running_backend(RedisBackend(options)) as backend:
         yield backend
-
-
-@asynccontextmanager
-async def open_while(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
-    """Run a backend while the context lasts."""
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
-        try:
-            yield backend
-        finally:
-            await backend.close()
 
 
 @pytest.fixture

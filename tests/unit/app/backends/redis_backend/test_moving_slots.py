@@ -13,8 +13,8 @@ from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.streams import CreateStream, DescribeStream
+from tests.running import running
 from tests.servers.failures import FailingCluster, SlotMove
-from tests.unit.app.backends.redis_backend.conftest import open_while
 
 S = b"orders"
 ENTRY = [Draft(None, (b"n", b"1"))]
@@ -26,7 +26,7 @@ async def test_what_is_asked_while_a_slot_moves_is_done_once_it_has_moved(
     valkey_cluster: FailingCluster, prefix: bytes
 ) -> None:
     options = ClientOptions(read_url(valkey_cluster.url), prefix=prefix, patience_ms=60_000)
-    async with open_while(RedisBackend(options)) as backend:
+    async with running(RedisBackend(options)) as backend:
         await backend.perform(CreateStream(S, CONFIG))
         await backend.perform(Add(S, ENTRY, KEY))
         await backend.perform(CommitBatch(b"loader", 1, {S: ENTRY}))

@@ -13,6 +13,7 @@ from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
+from tests.running import running as running_backend
 
 
 @pytest.fixture(params=["redis_7", "valkey_9"])
@@ -48,10 +49,5 @@ async def running(
     server: Server, place: Path, lease_ms: int = 10_000
 ) -> AsyncIterator[RedisBackend]:
     """Run a backend over a server."""
-    backend = made(server, place, lease_ms)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(backend.run())
-        try:
-            yield backend
-        finally:
-            await backend.close()
+    async with running_backend(made(server, place, lease_ms)) as backend:
+        yield backend

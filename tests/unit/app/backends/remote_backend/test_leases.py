@@ -12,7 +12,8 @@ from headgate.app.backends.remote.leases import WorkerLeases
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Disconnected
 from headgate.engine.requests.streams import ListStreams
-from tests.behind_socket import running, served
+from tests.behind_socket import served
+from tests.running import running
 
 
 async def test_a_worker_that_ends_without_an_engine_has_not_failed(tmp_path: Path) -> None:

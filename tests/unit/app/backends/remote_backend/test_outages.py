@@ -26,7 +26,7 @@ from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
-from tests.behind_socket import listening, options_of, running
+from tests.behind_socket import listening, options_of
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -41,6 +41,7 @@ from tests.contract.calls import (
     read_after,
     take,
 )
+from tests.running import running
 
 
 @asynccontextmanager
