@@ -15,8 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
@@ -27,11 +27,15 @@ from headgate.app.backends.port import Holding
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.node import Words
-from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.errors import MemoryFull, StreamError, Unavailable
-from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import GiveBack, ListPending
-from headgate.engine.requests.groups import DeleteConsumer
+from headgate.app.backends.releasing import (
+    Perform,
+    delete_consumer,
+    give_back,
+    ignoring_what_is_gone,
+    release_pending,
+)
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import MemoryFull, Unavailable
 
 log = logging.getLogger("headgate")
 
@@ -41,13 +45,8 @@ _RENEWALS = 3
 _RETRY_S = 1.0
 """Before the lease is renewed if the servers were not there: others look whether it is."""
 
-_PAGE = 1_000
-"""Pending entries that are released at once."""
-
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.Decoder(Holding).decode
-
-Perform = Callable[[Request[Any]], Coroutine[Any, Any, Any]]
 
 
 class GatewayLeases:
@@ -177,12 +176,7 @@ class GatewayLeases:
         return bool(is_there)
 
     async def _give_back(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        names = holding.stream, holding.group, holding.consumer
-        with _of_what_is_gone():
-            if counts:
-                await self._perform(GiveBack(*names, counts))
-            if holding.is_temporary:
-                await self._perform(DeleteConsumer(*names, release=True))
+        await give_back(self._perform, holding, counts)
         await self.unregister(holding)
 
     async def _end(self, gateway: bytes, alive: Sequence[bytes]) -> None:
@@ -200,7 +194,7 @@ class GatewayLeases:
         )
         for field in fields:
             if not await self._is_held(field, alive):
-                with _of_what_is_gone():
+                with ignoring_what_is_gone():
                     await self._release(_decode(field))
             await self._at(key, (b"HDEL", key, field))
         await self._forget(gateway)
@@ -222,19 +216,10 @@ class GatewayLeases:
 
         What was delivered since the gateway died stays: the consumer reads elsewhere, too.
         """
-        names = holding.stream, holding.group
         idle_ms = 0 if holding.is_temporary else self._lease_ms // 2
-        start: EntryId | None = MIN_ID
-        while start is not None:
-            pending = await self._perform(
-                ListPending(*names, start, MAX_ID, _PAGE, holding.consumer, idle_ms)
-            )
-            if pending:
-                counts = {item.id: item.delivery_count for item in pending}
-                await self._perform(GiveBack(*names, holding.consumer, counts))
-            start = pending[-1].id.next() if len(pending) == _PAGE else None
+        await release_pending(self._perform, holding, idle_ms)
         if holding.is_temporary:
-            await self._perform(DeleteConsumer(*names, holding.consumer, release=True))
+            await delete_consumer(self._perform, holding)
 
     async def _forget(self, gateway: bytes) -> None:
         members = self._index(b"gateways")
@@ -265,14 +250,3 @@ async def _again(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
             await work()
             is_done = True
         await asyncio.sleep(pause_s if is_done else min(pause_s, _RETRY_S))
-
-
-@contextmanager
-def _of_what_is_gone() -> Iterator[None]:
-    """Suppress errors that say that there is nothing to release any more."""
-    try:
-        yield
-    except Unavailable:
-        raise
-    except StreamError:
-        pass

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from headgate.app.backends.port import Holding
-from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.app.backends.releasing import Perform, delete_consumer, release_pending
 from headgate.engine.errors import StreamError
-from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import GiveBack, ListPending
-from headgate.engine.requests.groups import DeleteConsumer
-
-_PAGE = 1_000
-"""Pending entries that are released at once."""
-
-Perform = Callable[[Request[Any]], Coroutine[Any, Any, Any]]
 
 
 class Holdings:
@@ -58,16 +49,7 @@ class Holdings:
                     await self._release(holding)
 
     async def _release(self, holding: Holding) -> None:
-        stream, group, consumer, is_temporary = holding
-        if is_temporary:
-            await self._perform(DeleteConsumer(stream, group, consumer, release=True))
-            return
-        start: EntryId | None = MIN_ID
-        while start is not None:
-            pending = await self._perform(
-                ListPending(stream, group, start, MAX_ID, _PAGE, consumer)
-            )
-            if pending:
-                counts = {item.id: item.delivery_count for item in pending}
-                await self._perform(GiveBack(stream, group, consumer, counts))
-            start = pending[-1].id.next() if len(pending) == _PAGE else None
+        if holding.is_temporary:
+            await delete_consumer(self._perform, holding)
+        else:
+            await release_pending(self._perform, holding)

@@ -14,13 +14,12 @@ from contextlib import suppress
 import msgspec
 
 from headgate.app.backends.port import Holding
+from headgate.app.backends.releasing import give_back
 from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.connection import ConnectionLost, Link
 from headgate.app.backends.remote.messages import Hold, Unhold
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import Draining, StreamError, Unavailable
-from headgate.engine.requests.deliveries import GiveBack
-from headgate.engine.requests.groups import DeleteConsumer
+from headgate.engine.errors import Draining, Unavailable
 
 _decode = msgspec.msgpack.Decoder(None).decode
 
@@ -103,14 +102,5 @@ class WorkerLeases:
             self._has_unreleased.clear()
 
     async def _release(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        stream, group, consumer, is_temporary = holding
-        try:
-            if counts:
-                await self._calls.perform(GiveBack(stream, group, consumer, counts))
-            if is_temporary:
-                await self._calls.perform(DeleteConsumer(stream, group, consumer, release=True))
-        except Unavailable:
-            raise
-        except StreamError:
-            pass  # with the group all that was pending is gone
+        await give_back(self._calls.perform, holding, counts)
         await self.unregister(holding)
