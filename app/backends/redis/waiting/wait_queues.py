@@ -146,13 +146,14 @@ class Watch:
 class _Queue(WaitQueue[QueuedRead[Any]]):
     """The blocked reads of a stream or of a group, and whether they are to be run again."""
 
-    __slots__ = ("due", "has_signal", "serving")
+    __slots__ = ("due", "due_at_s", "has_signal", "serving")
 
     def __init__(self) -> None:
         super().__init__()
         self.has_signal = False
         self.serving: asyncio.Task[None] | None = None
-        self.due: asyncio.TimerHandle | None = None  # when something becomes claimable
+        self.due: asyncio.Handle | None = None  # the signal when something becomes claimable
+        self.due_at_s = 0.0  # a handle of uvloop does not tell when it is due, if that is now
 
 
 class WaitQueues:
@@ -471,10 +472,10 @@ class WaitQueues:
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(delay_ms, 1) / 1000
         if queue.due is not None and not queue.due.cancelled():
-            if loop.time() < queue.due.when() <= at_s:
+            if loop.time() < queue.due_at_s <= at_s:
                 return
             queue.due.cancel()
-        queue.due = loop.call_at(at_s, self.signal, key)
+        queue.due, queue.due_at_s = loop.call_at(at_s, self.signal, key), at_s
 
 
 def _end_in_turns(reads: Iterator[QueuedRead[Any]]) -> None:

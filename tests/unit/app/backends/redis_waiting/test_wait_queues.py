@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,14 @@ from headgate.engine.loop.wait_queue import QueueKey
 
 KEY = QueueKey(b"orders", b"billing")
 READS = 1_000
+
+
+class CoarseLoop(asyncio.SelectorEventLoop):
+    """Makes no timer for what is due within a millisecond, as uvloop, which rounds times."""
+
+    def call_at(self, when: float, *call: Any, **context: Any) -> Any:  # type: ignore[override]
+        is_now = when - self.time() <= 0.001
+        return (self.call_soon if is_now else partial(super().call_at, when))(*call, **context)
 
 
 @pytest.fixture
@@ -69,3 +79,29 @@ async def test_a_drain_ends_many_reads_with_other_work_in_between() -> None:
         ends = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(end) for end in ends} == {Draining}
     assert len(many) == 0
+
+
+def test_what_becomes_claimable_twice_at_once_is_read() -> None:
+    async def scenario() -> list[int] | None:
+        claimable: list[int] = []
+
+        async def attempt() -> list[int] | None:
+            return claimable or None
+
+        queues = WaitQueues(KeyNames(b"headgate:"), 10, lambda: True)
+        serving = asyncio.create_task(queues.run())
+        await asyncio.sleep(0)
+        read: QueuedRead[list[int] | None] = QueuedRead([KEY], None, attempt, lambda _: None)
+        with queues.watching([KEY]) as watch:
+            waiting = asyncio.create_task(queues.block(read, None, watch))
+            await asyncio.sleep(0)
+            claimable.append(1)
+            for _ in range(2):
+                queues.due_in(KEY, 1)
+            returned = await waiting
+        serving.cancel()
+        await asyncio.wait({serving})
+        return returned
+
+    with asyncio.Runner(loop_factory=CoarseLoop) as runner:
+        assert runner.run(scenario()) == [1]
