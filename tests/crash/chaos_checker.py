@@ -38,7 +38,8 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     6. One owner at a time: while somebody holds a later delivery of an entry, neither an ack nor a
        nack of an earlier owner has an effect. It may be held no more after a nack, or where any
        connection has ended since: a third may have had it, and lost it with its connection. While
-       servers fail, gateways end connections, and those who hold it notice that later.
+       servers fail, gateways end connections, and those who hold it notice that later. Nor may
+       anybody else hold it where the earlier owner has been given it again, and that is unread.
 
     The stream
 
@@ -219,6 +220,7 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
                     and _lasts(other.at, settling, nacked[other.channel.consumer, entry_id])
                     and not ledger.delivery_is_undone(other, before=_answered_at(settling))
                     and not _may_be_cut_off(ledger, other, settling)
+                    and not _may_have_it_again(ledger, other, settling)
                 ):
                     yield f"6: {settling.consumer} settled {entry_id}, which {other} held"
 
@@ -228,6 +230,31 @@ def _may_be_cut_off(ledger: Ledger, delivery: Delivery, settling: Settling) -> b
     return delivery.channel.ended_at is not None and any(
         first < _answered_at(settling) and delivery.at < last for first, last in ledger.failures
     )
+
+
+def _may_have_it_again(ledger: Ledger, delivery: Delivery, settling: Settling) -> bool:
+    """Tell whether who settled may own an entry again, by a delivery after another one's.
+
+    A slow reader has not read it yet, and never does if its connection ends. What it has read last
+    shows how far it came.
+    """
+    answered_at = _answered_at(settling)
+    return any(
+        channel.consumer == settling.consumer
+        and not channel.is_read
+        and channel.opened_at < answered_at
+        and (channel.ended_at is None or delivery.sent_after < channel.ended_at)
+        and not any(
+            read.channel is channel and _appended_after(ledger, read.entry_id, answered_at)
+            for read in ledger.deliveries
+        )
+        for channel in ledger.channels
+    )
+
+
+def _appended_after(ledger: Ledger, entry_id: Id, at: int) -> bool:
+    sent_at, _ = ledger.append_spans.get(entry_id, (0, 0))
+    return at < sent_at
 
 
 def _acks(ledger: Ledger) -> dict[Id, list[Settling]]:

@@ -168,6 +168,7 @@ class Poller(Consumer):
                     self.die()
                 entries = (await self.wire.answer())["entries"]
                 self.deliver(entries, channel, channel.opened_at)
+                channel.is_read = True
                 self.channels.remove(channel)  # answered: it cannot end any more
                 for kind, ids in (await self.look(entries)).items() if entries else ():
                     await self.post(self.wire, kind, ids, name)

@@ -19,6 +19,7 @@ class Channel:
     consumer: str
     opened_at: int
     ended_at: int | None = None  # the consumer dropped it, or found it gone
+    is_read: bool = False  # nothing that was sent through it can be unread
 
 
 class Delivery(NamedTuple):

@@ -23,6 +23,7 @@ def sound() -> tuple[Ledger, Left]:
         channel = ledger.open(consumer)
         for entry_id in (GOOD, BAD):
             ledger.deliver(entry_id, number, channel, channel.opened_at)
+        channel.is_read = True
         settle(ledger, consumer, "nack", BAD, "released")
     settle(ledger, "b", "ack", GOOD, "acked")
     settle(ledger, "a", "ack", GOOD, "not_pending")
@@ -134,6 +135,18 @@ def test_a_connection_may_end_before_its_consumer_notices_while_servers_fail(
     assert rules_broken(ledger, left) == rules
 
 
+def test_an_earlier_owner_may_own_an_entry_again_and_not_have_read_that() -> None:
+    ledger, left = sound()
+    settled_by_an_earlier_owner(ledger)
+    [own, _] = ledger.channels
+    own.is_read = False
+    assert rules_broken(ledger, left) == set()
+    ledger.append({LATE: "v"}, ledger.tick())
+    ledger.deliver(LATE, 1, own, own.opened_at)
+    settle(ledger, "a", "ack", LATE, "acked")
+    assert rules_broken(ledger, left) == {"6"}
+
+
 def receipts() -> Ledger:
     """One entry that was followed by something, and one that was not: its connection broke."""
     ledger = Ledger(appended={GOOD: "v", BAD: "v"})
@@ -194,6 +207,7 @@ def without(left: Left, *entry_ids: Id) -> Left:
 def again(ledger: Ledger, entry_id: Id) -> None:
     channel = ledger.open("d")
     ledger.deliver(entry_id, 1, channel, channel.opened_at)
+    channel.is_read = True
     settle(ledger, "d", "ack", entry_id, "acked")
 
 
