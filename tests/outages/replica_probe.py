@@ -13,6 +13,8 @@ from tests.servers.failures import FailingCluster
 
 LOOK_S = 0.01
 WAIT_MS_MAX = 100
+ANSWER_S_MAX = 2.0
+"""A primary that steps down while it holds writes back may never answer."""
 
 
 class ReplicaProbe:
@@ -53,7 +55,8 @@ class ReplicaProbe:
     def _reaches_replica(self) -> bool:
         try:
             if self._client is None:
-                self._client = Redis(HOST, self._cluster.primary_of(self._key).port)
+                port = self._cluster.primary_of(self._key).port
+                self._client = Redis(HOST, port, socket_timeout=ANSWER_S_MAX)
             with self._client.pipeline(transaction=False) as pipe:
                 pipe.set(f"{{{self._key}}}probe", "")
                 pipe.wait(1, WAIT_MS_MAX)
