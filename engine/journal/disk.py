@@ -14,13 +14,13 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeVar
 
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.descriptors import SpareDescriptors
+from headgate.engine.journal.threads import Threads
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ class SystemDisk:
         self._is_closed = False
         self._reserved_bytes = self._size_of_reserve()
         # Two: a sync that takes long must not hold up the writes behind it.
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="disk")
+        self._threads = Threads(2, "disk")
 
     def names(self) -> list[str]:
         """Return the names of all files but the lock and the reserve, in order."""
@@ -208,7 +208,7 @@ class SystemDisk:
 
     async def in_thread(self, act: Callable[[], T]) -> T:
         """Call a function in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, act)
+        return await self._threads.call(act)
 
     async def wait_idle(self) -> None:
         """Return when no thread works on this disk any more; no call may begin from here on.
