@@ -36,10 +36,11 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     5. A delivery is counted: an entry comes with the same count again only if the connection it
        came through before has ended, and never twice through one.
     6. One owner at a time: while somebody holds a later delivery of an entry, neither an ack nor a
-       nack of an earlier owner has an effect. It may be held no more after a nack, or where any
-       connection has ended since: a third may have had it, and lost it with its connection. While
-       servers fail, gateways end connections, and those who hold it notice that later. Nor may
-       anybody else hold it where the earlier owner has been given it again, and that is unread.
+       nack of an earlier owner has an effect. It may be held no more after a nack of whoever has
+       been given it since, or where any connection has ended since: a third may have had it, and
+       lost it with its connection. While servers fail, gateways end connections, and those who
+       hold it notice that later. Nor may anybody else hold it where the earlier owner has been
+       given it again, and that is unread.
 
     The stream
 
@@ -197,27 +198,32 @@ def _not_counted(ledger: Ledger) -> Iterator[str]:
 
 def _two_owners(ledger: Ledger) -> Iterator[str]:
     deliveries: dict[Id, list[Delivery]] = defaultdict(list)
+    counts: dict[tuple[str, Id], int] = defaultdict(int)  # of the last delivery to a consumer
     for delivery in ledger.deliveries:
         deliveries[delivery.entry_id].append(delivery)
-    nacked: dict[tuple[str, Id], list[int]] = defaultdict(list)
+        to = delivery.channel.consumer, delivery.entry_id
+        counts[to] = max(counts[to], delivery.delivery_count)
+    nacks: dict[Id, list[Settling]] = defaultdict(list)
     for settling in ledger.settlings:
         for entry_id in settling.ids if settling.kind == "nack" else ():
-            nacked[settling.consumer, entry_id].append(settling.sent_at)
+            nacks[entry_id].append(settling)
     ends = sorted(
         [channel.ended_at for channel in ledger.channels if channel.ended_at] + ledger.restarts
     )
     for settling in ledger.settlings:
         for entry_id in _effective(settling, "acked", "released"):
-            own = [
-                delivery for delivery in deliveries[entry_id] if _is_to(delivery, settling.consumer)
-            ]
-            count = max(delivery.delivery_count for delivery in own)
+            count = counts[settling.consumer, entry_id]
             for other in deliveries[entry_id]:
+                if other.delivery_count <= count:
+                    continue
+                nacked = [
+                    nack.sent_at
+                    for nack in nacks[entry_id]
+                    if other.delivery_count <= counts[nack.consumer, entry_id]
+                ]
                 if (
-                    not _is_to(other, settling.consumer)
-                    and other.delivery_count > count
-                    and _lasts(other.at, settling, ends)
-                    and _lasts(other.at, settling, nacked[other.channel.consumer, entry_id])
+                    _lasts(other.at, settling, ends)
+                    and _lasts(other.at, settling, nacked)
                     and not ledger.delivery_is_undone(other, before=_answered_at(settling))
                     and not _may_be_cut_off(ledger, other, settling)
                     and not _may_have_it_again(ledger, other, settling)
@@ -285,7 +291,3 @@ def _lasts(at: int, settling: Settling, ends: list[int]) -> bool:
 
 def _effective(settling: Settling, *outcomes: str) -> list[Id]:
     return [entry_id for entry_id, outcome in settling.outcomes.items() if outcome in outcomes]
-
-
-def _is_to(delivery: Delivery, consumer: str) -> bool:
-    return delivery.channel.consumer == consumer

@@ -147,6 +147,25 @@ def test_an_earlier_owner_may_own_an_entry_again_and_not_have_read_that() -> Non
     assert rules_broken(ledger, left) == {"6"}
 
 
+def test_an_earlier_owner_may_settle_what_a_later_one_has_nacked() -> None:
+    ledger, left = sound()
+    ledger.settlings[-2:] = []
+    later = ledger.open("c")
+    ledger.deliver(GOOD, 3, later, later.opened_at)
+    later.is_read = True
+    settle(ledger, "c", "nack", GOOD, "released")
+    settle(ledger, "a", "ack", GOOD, "acked")
+    assert rules_broken(ledger, left) == set()
+
+
+def test_a_nack_of_an_earlier_owner_releases_nothing() -> None:
+    ledger, left = sound()
+    ledger.settlings[-2:] = []
+    settle(ledger, "a", "nack", GOOD, "released")
+    settle(ledger, "a", "ack", GOOD, "acked")
+    assert rules_broken(ledger, left) == {"6"}
+
+
 def receipts() -> Ledger:
     """One entry that was followed by something, and one that was not: its connection broke."""
     ledger = Ledger(appended={GOOD: "v", BAD: "v"})
