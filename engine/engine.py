@@ -27,6 +27,7 @@ from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeover_feed import TakeoverFeed
+from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup
@@ -147,7 +148,10 @@ class Engine:
             StreamError: one of the errors that the request lists.
             Unavailable: the storage does not accept the changes.
         """
-        executor, perform = self._executor, self._performers.get(type(request))
+        executor, kind = self._executor, type(request)
+        perform = self._performers.get(kind)
+        if kind is not Add:
+            self._appends.decide_gathered()
         try:
             if perform is None:
                 decision = decide(executor.current(), request, executor.now_ms())
@@ -179,6 +183,7 @@ class Engine:
             Unavailable: the storage does not accept the changes.
         """
         executor, kind = self._executor, type(request)
+        self._appends.decide_gathered()
         if kind is Add:
             decision: Decision[Any] | None = self._appends.decide(cast("Add", request))
         elif kind in self._performers:
@@ -188,6 +193,16 @@ class Engine:
         if decision is None or decision.next_part is not None:
             return None
         return Begun(executor.settle(decision), executor.storage.position)
+
+    def begin_appends(self, requests: Sequence[Add]) -> list[Added | Exception]:
+        """Carry out plain appends (`is_plain`) as `begin` does; many at once take far less time.
+
+        Returns:
+            The reply to each of them, or what `begin` raises. Everything recorded until now has to
+            be durable before anybody gets them.
+        """
+        self._appends.decide_gathered()
+        return self._appends.add_all(requests)
 
     async def until_durable(self, position: int) -> None:
         """Return as soon as what `begin` has carried out is durable, up to a position.
@@ -215,6 +230,7 @@ class Engine:
             Unavailable: the storage does not accept the changes.
         """
         await self._executor.waiters.wait_turn()
+        self._appends.decide_gathered()
         steps = [partial(_decide, request) for request in requests]
         return await self._executor.run_all(steps)
 

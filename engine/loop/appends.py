@@ -1,20 +1,48 @@
-"""Appends: a long batch is packed before it is decided, with other requests in between."""
+"""Appends: those of one turn of the loop are decided together, and a long batch is packed before.
+
+Most appends are of one entry and ask for nothing else. To decide a hundred of them at once takes a
+fifth of the time, and none is answered later: all of them wait for the journal.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, entries, writes
+from headgate.engine.eager import Completion, EagerCall
 from headgate.engine.entry import Draft
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added, Committed
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
+
+
+class _Gathered:
+    """An append that is decided at the end of this turn of the loop."""
+
+    __slots__ = ("answered", "outcome", "position", "request")
+
+    def __init__(self, request: Add) -> None:
+        self.request = request
+        self.answered = Completion[Added]()
+        self.outcome: Added | Exception = Added([], is_repeat=False)  # until it is decided
+        self.position = 0  # of the record that has to be durable first
+
+    def answer(self, failure: Unavailable | None) -> None:
+        if failure is not None:
+            self.answered.fail(failure)
+        elif isinstance(self.outcome, Added):
+            self.answered.succeed(self.outcome)
+        else:
+            self.answered.fail(self.outcome)
 
 
 class Appends:
@@ -23,25 +51,110 @@ class Appends:
     def __init__(self, executor: Executor) -> None:
         """Use this executor to change the state."""
         self._executor = executor
+        self._gathered: list[_Gathered] = []
+        self._decided: list[_Gathered] = []  # and not answered
 
     async def add(self, request: Add) -> Added:
         """Append entries (XADD). A repeat under the same idempotency key appends nothing."""
+        if is_plain(request):
+            return await self._gather(request)
+        self.decide_gathered()
         executor = self._executor
         if is_worth_packing(request.drafts):
             request = replace(request, drafts=await self._packed(request.drafts))
-        adding = executor.run(self._decided(request))
+        adding = executor.run(self._decided_on(request))
         del request  # free it while the task waits for the disk
         return await adding
 
     def decide(self, request: Add) -> Decision[Added] | None:
         """Return the decision about an append; None if it is to be packed first."""
-        return None if is_worth_packing(request.drafts) else self._decided(request)
+        return None if is_worth_packing(request.drafts) else self._decided_on(request)
 
-    def _decided(self, request: Add) -> Decision[Added]:
+    def _decided_on(self, request: Add) -> Decision[Added]:
         # Ids follow the wall clock even when it is set. Only keys depend on the time that passed.
         executor, has_key = self._executor, request.idempotent is not None
         now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
         return entries.add(executor.current(), request, now_ms)
+
+    # Plain appends
+
+    def _gather(self, request: Add) -> Completion[Added]:
+        gathered = _Gathered(request)
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._gathered.append(gathered)
+        return gathered.answered
+
+    def decide_gathered(self) -> None:
+        """Decide the appends that were gathered, before anything else that was asked for later."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            outcomes = self.add_all([each.request for each in gathered])
+            for each, outcome in zip(gathered, outcomes, strict=True):
+                each.outcome, each.position = outcome, self._executor.storage.position
+            self._decided += gathered
+
+    def add_all(self, requests: Sequence[Add]) -> list[Added | Exception]:
+        """Carry out plain appends; returns the reply to each of them, or its error.
+
+        The entries of a stream keep their order. They are one decision and one record, unless the
+        stream is trimmed as it grows: a read that waits is to see each entry before it goes.
+        """
+        if len(requests) == 1:
+            return [self._added(requests[0])]
+        places: dict[bytes, list[int]] = defaultdict(list)
+        for place, request in enumerate(requests):
+            places[request.stream].append(place)
+        outcomes: list[Added | Exception] = [_NOTHING] * len(requests)
+        for name, taken in places.items():
+            alike = [requests[place] for place in taken]
+            for place, outcome in zip(taken, self._added_to(name, alike), strict=True):
+                outcomes[place] = outcome
+        return outcomes
+
+    def _added_to(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:
+        stream = self._executor.current().find(name)
+        if stream is None:  # the first one creates it
+            return [self._added(requests[0]), *self._added_to_existing(name, requests[1:])]
+        if stream.config.retains:
+            return list(map(self._added, requests))
+        return self._added_to_existing(name, requests)
+
+    def _added_to_existing(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:
+        if len(requests) > 1:
+            together = self._added(Add(name, [request.drafts[0] for request in requests]))
+            if isinstance(together, Added):
+                return [Added([entry_id], is_repeat=False) for entry_id in together.ids]
+            if not isinstance(together, StreamError):
+                return [together] * len(requests)
+        return list(map(self._added, requests))  # what cannot be fails alone
+
+    def _added(self, request: Add) -> Added | Exception:
+        try:
+            return self._executor.settle(self._decided_on(request))
+        except Exception as error:  # noqa: BLE001 it is raised where the append waits
+            return error.with_traceback(None)
+
+    def _end_turn(self) -> None:
+        self.decide_gathered()
+        if self._decided:
+            decided, self._decided = self._decided, []
+            EagerCall(self._answer(decided), lambda _: None).start()
+
+    async def _answer(self, decided: list[_Gathered]) -> None:
+        """Answer appends as soon as they are durable."""
+        why = ""
+        try:
+            await self._executor.until_durable(decided[-1].position)
+            durable_position = decided[-1].position
+        except Unavailable as error:
+            why, durable_position = str(error), self._executor.storage.durable_position
+        for number, each in enumerate(decided, 1):
+            each.answer(None if each.position <= durable_position else Unavailable(why))
+            if number % SERVED_AT_ONCE_MAX == 0:
+                await asyncio.sleep(0)
+
+    # Long batches
 
     async def commit_batch(self, request: CommitBatch) -> Committed:
         """Append a writer's batch. A repeat of the same batch appends nothing."""
@@ -63,3 +176,18 @@ class Appends:
                 await asyncio.sleep(0)
             return PackedDrafts(drafts, chunks)
         return drafts
+
+
+_NOTHING = Added([], is_repeat=False)
+
+
+def is_plain(request: Add) -> bool:
+    """Tell whether an append is of one entry, whose id is made here, and asks for nothing else."""
+    return (
+        len(request.drafts) == 1
+        and request.drafts[0].id is None
+        and request.idempotent is None
+        and request.trim is None
+        and request.expected_last_id is None
+        and request.create_stream
+    )
