@@ -100,8 +100,9 @@ class Appends:
         The entries of a stream keep their order. They are one decision and one record, unless the
         stream is trimmed as it grows: a read that waits is to see each entry before it goes.
         """
-        if len(requests) == 1:
-            return [self._added(requests[0])]
+        names = {request.stream for request in requests}
+        if len(names) == 1:
+            return self._added_to(names.pop(), requests)
         places: dict[bytes, list[int]] = defaultdict(list)
         for place, request in enumerate(requests):
             places[request.stream].append(place)
@@ -122,7 +123,8 @@ class Appends:
 
     def _added_to_existing(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:
         if len(requests) > 1:
-            together = self._added(Add(name, [request.drafts[0] for request in requests]))
+            drafts = [draft for request in requests for draft in request.drafts]
+            together = self._added(Add(name, drafts))
             if isinstance(together, Added):
                 return [Added([entry_id], is_repeat=False) for entry_id in together.ids]
             if not isinstance(together, StreamError):

@@ -173,8 +173,9 @@ class WorkerSession(FrameProtocol):
         self._running: dict[int, EagerCall] = {}
         self._all_ended: asyncio.Event | None = None  # once the connection is lost
         self._prompt_count = 0
-        # Answers that are sent when the journal is durable up to a position.
-        self._unsent: deque[tuple[int, Answer[Any] | Failed]] = deque()
+        # Answers that are sent when the journal is durable up to a position, and how many.
+        self._unsent: deque[tuple[int, list[Answer[Any] | Failed]]] = deque()
+        self._unsent_count = 0
         self._is_waiting = False
         self._followed: dict[int, TakeoverFeed] = {}
         self._held: Counter[Holding] = Counter()
@@ -239,7 +240,7 @@ class WorkerSession(FrameProtocol):
 
     @property
     def _may_begin(self) -> bool:
-        return self._prompt_count + len(self._unsent) < _PROMPT_MAX
+        return self._prompt_count + self._unsent_count < _PROMPT_MAX
 
     def _go_on(self) -> None:
         """Begin what had to wait, now that something has ended."""
@@ -279,7 +280,7 @@ class WorkerSession(FrameProtocol):
                 waits = isinstance(request, _MAY_WAIT) and request.wait_ms != 0
                 self._begin(number, engine.perform(request), waits=waits)
             else:
-                self._unsent.append((begun.position, Answer(number, begun.reply)))
+                self._send_later(begun.position, [Answer(number, begun.reply)])
 
     def _append(self, calls: list[Call]) -> None:
         """Carry out plain appends at once, and forget them; they are answered as other calls."""
@@ -288,11 +289,13 @@ class WorkerSession(FrameProtocol):
         engine = self._backend.engine
         outcomes = engine.begin_appends([call.request for call in calls])
         position = engine.storage.position
+        answers: list[Answer[Any] | Failed] = []
         for call, outcome in zip(calls, outcomes, strict=True):
             if isinstance(outcome, Added):
-                self._unsent.append((position, Answer(call.number, outcome)))
+                answers.append(Answer(call.number, outcome))
             else:
                 self._fail(call.number, position, outcome)
+        self._send_later(position, answers)
         calls.clear()
 
     def _fail(self, number: int, position: int, error: Exception) -> None:
@@ -300,7 +303,7 @@ class WorkerSession(FrameProtocol):
         if isinstance(error, Unavailable):
             self.send(Failed(number, facts_of(error)))
         elif isinstance(error, StreamError):
-            self._unsent.append((position, Failed(number, facts_of(error))))
+            self._send_later(position, [Failed(number, facts_of(error))])
         else:
             log.error("a request has failed", exc_info=error)
             self.send(Failed(number, facts_of(Unavailable(_FAILED))))
@@ -308,14 +311,23 @@ class WorkerSession(FrameProtocol):
     def _keep(self, message: DraftPortion) -> None:
         self._portions.setdefault(message.number, []).append(message)
 
+    def _send_later(self, position: int, answers: list[Answer[Any] | Failed]) -> None:
+        self._unsent.append((position, answers))
+        self._unsent_count += len(answers)
+
     def _send_durable(self) -> None:
         """Send what is durable of what was carried out, and wait for the remainder."""
         unsent, durable_position = self._unsent, self._backend.engine.durable_position
         while unsent and unsent[0][0] <= durable_position:
-            self._send_answer(unsent.popleft()[1])
+            self._send_answers(unsent.popleft()[1])
         if unsent and not self._is_waiting:
             self._is_waiting = True
             EagerCall(self._wait_for(unsent[-1][0]), self._end_waiting).start()
+
+    def _send_answers(self, answers: Sequence[Answer[Any] | Failed]) -> None:
+        self._unsent_count -= len(answers)
+        for answer in answers:
+            self._send_answer(answer)
 
     async def _wait_for(self, position: int) -> None:
         try:
@@ -325,9 +337,10 @@ class WorkerSession(FrameProtocol):
             unsent, durable_position = self._unsent, self._backend.engine.durable_position
             failed = facts_of(error)
             while unsent and unsent[0][0] <= position:
-                at, message = unsent.popleft()
-                is_durable = at <= durable_position
-                self._send_answer(message if is_durable else Failed(message.number, failed))
+                at, answers = unsent.popleft()
+                if at > durable_position:
+                    answers = [Failed(answer.number, failed) for answer in answers]
+                self._send_answers(answers)
 
     def _end_waiting(self, _: EagerCall) -> None:
         self._is_waiting = False
