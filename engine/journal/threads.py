@@ -39,7 +39,7 @@ class Threads:
         """
         self._acts: SimpleQueue[_Act | None] = SimpleQueue()
         self._threads = [
-            Thread(target=self._run, name=f"{name}-{number}", daemon=True)
+            Thread(target=self._run, name=f"{name}_{number}", daemon=True)
             for number in range(count)
         ]
         self._is_started = self._is_over = False

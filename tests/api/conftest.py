@@ -135,7 +135,7 @@ async def _behind_socket(
     settings: Settings, backend: Backend | None
 ) -> AsyncIterator[Backend | None]:
     """Yield the backend of a gateway; HEADGATE_TEST_BACKEND may put its engine behind a socket."""
-    if not is_behind_socket() or backend is not None:
+    if not is_behind_socket() or backend is not None or settings.backend is not None:
         yield backend
         return
     engine = await asyncio.to_thread(open_backend, settings)

@@ -10,6 +10,7 @@ from deploy.local_cluster.server import Server
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, running
 from tests.api.operations.test_operations import sample
+from tests.servers.chosen import is_behind_socket
 
 EMBEDDED = pytest.mark.embedded("servers bound and count their memory themselves")
 SMALL = Settings(memory_bytes_max=2**20)
@@ -46,6 +47,7 @@ async def test_an_append_is_answered_507_until_something_goes() -> None:
 
 
 @EMBEDDED
+@pytest.mark.skipif(is_behind_socket(), reason="its process tells that, and not the worker")
 async def test_what_the_streams_take_is_told() -> None:
     async with running(SMALL) as live:
         await live.append("s", "1")
