@@ -234,7 +234,7 @@ class Executor:
             if timer is not None:
                 timer.cancel()
             self.waiters.remove(waiter)
-            waiter.forget()
+            waiter.leave()
 
     def hide(self, decision: Decision[Any]) -> None:
         """Hide the pending entries that no read can claim, so that later searches skip them."""

@@ -60,6 +60,13 @@ class BlockedRead(Generic[T]):
         if not self.served.done():
             self.served.set_result(None)
 
+    def leave(self) -> None:
+        """Note that nobody waits any more: who is about to serve it passes over it.
+
+        A task that is cancelled before its first turn does not cancel what it waits for.
+        """
+        self.served.cancel()
+
     def forget_error(self) -> None:
         """Drop the error that ended the wait, because its traceback refers to the read."""
         self.served = asyncio.get_running_loop().create_future()
@@ -94,8 +101,9 @@ class Waiter(BlockedRead[T]):
         )
         self.attempt = attempt
 
-    def forget(self) -> None:
-        """Drop the attempt, which may refer to the waiter (a reference cycle)."""
+    def leave(self) -> None:
+        """Note that nobody waits any more, and drop what refers to the waiter (a cycle)."""
+        super().leave()
         del self.attempt
 
 

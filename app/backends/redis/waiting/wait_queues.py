@@ -271,6 +271,7 @@ class WaitQueues:
             if timer is not None:
                 timer.cancel()
             self._remove(read)
+            read.leave()
 
     async def wait_turn(self, keys: Iterable[QueueKey]) -> None:
         """Return once the reads that block in these queues have been run again.

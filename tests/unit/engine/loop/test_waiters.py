@@ -1,13 +1,16 @@
 """Blocked reads: who is woken, when exactly, and what is left behind when one goes away."""
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import MIN_ID
+from headgate.engine.eager import EagerCall
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import (
     Draining,
     GroupNotFound,
@@ -15,9 +18,21 @@ from headgate.engine.errors import (
     StreamNotFound,
     Unavailable,
 )
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.replies import GroupRead
 from headgate.engine.requests.deliveries import Ack, Claim, Extend, Nack, NackMode
-from headgate.engine.requests.entries import Delete, From, Range, References, Trim, TrimTo
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    From,
+    Range,
+    Read,
+    References,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.groups import (
     CreateGroup,
     DeleteConsumer,
@@ -797,3 +812,26 @@ async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
     await asyncio.sleep(2)
     assert await length_of(engine, S) == 0
     await cancelled(task)
+
+
+async def test_a_read_that_goes_as_it_blocks_is_not_run_again() -> None:
+    failed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, facts: failed.append(facts))
+    engine = Engine(MemoryStorage())
+    engine.begin(Add(S, [Draft(None, (b"f", b"v"))]))
+    blocking = Read([StreamCursor(S, From.NOW)], wait_ms=None)
+    served = [asyncio.create_task(engine.perform(blocking)) for _ in range(2 * SERVED_AT_ONCE_MAX)]
+    await asyncio.sleep(0)
+
+    async def read() -> None:
+        await engine.perform(blocking)
+
+    going = EagerCall(read(), lambda _: None)
+    going.start()
+    engine.begin(Add(S, [Draft(None, (b"f", b"v"))]))  # serves the first ones in this turn
+    going.cancel()
+    await asyncio.gather(*served)
+    await settle()
+    gc.collect()
+    assert failed == []
+    assert engine.waiter_count == 0
