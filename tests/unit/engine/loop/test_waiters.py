@@ -830,6 +830,7 @@ async def test_a_read_that_goes_as_it_blocks_is_not_run_again() -> None:
     going.start()
     engine.begin(Add(S, [Draft(None, (b"f", b"v"))]))  # serves the first ones in this turn
     going.cancel()
+    del going
     await asyncio.gather(*served)
     await settle()
     gc.collect()
