@@ -113,6 +113,11 @@ class Gateway:
     def process_id(self) -> int:
         return self._process.pid
 
+    @property
+    def engine_id(self) -> int:
+        """Return the id of the process that keeps the streams."""
+        return self.process_ids().get("engine", self.process_id)
+
     def process_count(self) -> int:
         """Return how many other processes the gateway has, those that are about to end as well."""
         return len(self._children())

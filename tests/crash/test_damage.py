@@ -268,7 +268,7 @@ async def test_who_comes_second_is_told_who_holds_the_directory(tmp_path: Path) 
     for words in (["serve", "--port", "0"], ["check"], ["check", "--repair"]):
         refused = headgate(*words, "--data-dir", tmp_path / "data")
         assert (refused.returncode, refused.stdout) == (1, "")
-        holder = rf"in use by process {gateway.process_id} on \S+"
+        holder = rf"in use by process {gateway.engine_id} on \S+"
         assert re.fullmatch(rf"Error: {tmp_path}/data: {holder}\n", refused.stderr)
     await gateway.stop()
     assert headgate("check", "--data-dir", tmp_path / "data").returncode == 0

@@ -17,7 +17,7 @@ from tests.crash.wire import Wire, connected
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="time is read from /proc")
 
 FILES_MAX = 160
-LEFT_MAX = FILES_MAX - 64
+LEFT_MAX = (FILES_MAX - 64) * Gateway.worker_count
 CALLERS = 400
 BUSY_SHARE_MAX = 0.5
 
@@ -30,8 +30,11 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 
 
 def _busy_s(gateway: Gateway) -> float:
-    fields = Path(f"/proc/{gateway.process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    ticks = 0
+    for process_id in (gateway.process_id, *gateway.process_ids().values()):
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def _is_open(end: socket) -> bool:
@@ -52,7 +55,8 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
 
     ends = await asyncio.gather(*(connected(gateway.url) for _ in range(CALLERS)))
     served = await asyncio.gather(*map(_is_open, ends))
-    assert sum(served) == LEFT_MAX - 1
+    # A worker that is full refuses connections that another one would have taken.
+    assert (LEFT_MAX - 1) // Gateway.worker_count <= sum(served) <= LEFT_MAX - 1
 
     for number in range(50):
         await wire.request("POST", "/v1/streams/orders/entries", {"fields": {"v": str(number)}})
@@ -76,5 +80,5 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
     end.close()
     wire.close()
     complaints = [line for line in gateway.log_lines if "too many connections" in line]
-    assert len(complaints) == 1
+    assert len(complaints) == Gateway.worker_count
     assert not any("Traceback" in line or "ERROR" in line for line in gateway.log_lines)

@@ -52,7 +52,7 @@ def is_running(process: Path) -> bool:
 async def rewriter_of(gateway: Gateway) -> Path:
     """Return the process that rewrites, once it is there."""
     async with asyncio.timeout(10):
-        while not (children := children_of(gateway.process_id)):
+        while not (children := children_of(gateway.engine_id)):
             await asyncio.sleep(0.001)
     return children[0]
 
@@ -67,7 +67,7 @@ async def begun(gateway: Gateway) -> dict[str, Any]:
 
 def names(directory: Path) -> list[str]:
     names = {path.name for path in directory.iterdir()}
-    return sorted(names - {"lock", "reserve", "ticket-secret"})
+    return sorted(names - {"engine.sock", "lock", "reserve", "ticket-secret"})
 
 
 async def test_a_rewrite_leaves_a_snapshot_and_an_empty_segment(
