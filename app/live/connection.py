@@ -22,7 +22,6 @@ from headgate.app.http.dependencies import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
 from headgate.app.live.followed import Ended, Followed, GroupBatch, StreamBatch
-from headgate.app.live.frames import Welcome
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
     AckIntent,
@@ -122,7 +121,7 @@ class Connection:
         anonymous = gateway.auth.anonymous(socket.scope)
         self._access = (access or anonymous).slowed()  # another principal may take its place
         is_known = access is not None or bool(anonymous.principal.verbs)
-        self._session = Session(Welcome.of(name, self._limits), is_known=is_known)
+        self._session = Session(name, self._limits, is_known=is_known)
         self._first: Callable[[], SubscribeIntent] | None = None
         self._forget_credential: Callable[[], None] = _nothing
         self._held: Usage | None = None  # what counts this connection

@@ -91,6 +91,7 @@ from headgate.app.wire.encoding import deliveries_frame, entries_frame, settled_
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, Problem, place_drafts, problem_of
+from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.app.wire.schemas.reads import Gap
 from headgate.engine import errors
 from headgate.engine.entry import EntryId
@@ -131,15 +132,16 @@ class Session:
 
     __slots__ = ("_answers", "_bad_count", "_is_known", "_known", "_limits", "_welcome")
 
-    def __init__(self, welcome: Welcome, *, is_known: bool = True) -> None:
+    def __init__(self, name: str, limits: ConnectionLimits, *, is_known: bool = True) -> None:
         """Begin.
 
         Args:
-            welcome: the first frame, whose limits hold.
+            name: of the connection, which the first frame tells.
+            limits: what the connection is held to.
             is_known: it is known who is there.
         """
-        self._limits = welcome.limits
-        self._welcome: Welcome | None = welcome
+        self._limits = limits  # of all connections: the frame has a copy, which takes a kilobyte
+        self._welcome: Welcome | None = Welcome.of(name, limits)
         self._is_known = False
         self._known: dict[str, _Known] = {}
         self._answers = OrderedAnswers()

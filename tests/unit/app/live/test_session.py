@@ -16,7 +16,7 @@ from headgate.app.live.followed import (
     StateName,
     StreamBatch,
 )
-from headgate.app.live.frames import ConnectionLimits, Entries, Welcome
+from headgate.app.live.frames import Entries
 from headgate.app.live.held import Held
 from headgate.app.live.intents import (
     AckIntent,
@@ -31,6 +31,7 @@ from headgate.app.live.intents import (
 from headgate.app.live.session import Session
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
+from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Invalid, StreamError, StreamNotFound, Unavailable
 from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
@@ -57,7 +58,7 @@ LIMITS = ConnectionLimits(
 
 def new_session() -> Session:
     """Return a conversation whose first frame is sent."""
-    session = Session(Welcome(connection="1", heartbeat_ms=1, limits=LIMITS))
+    session = Session("1", LIMITS)
     session.frames_to_send()
     return session
 
