@@ -42,7 +42,7 @@ class Threads:
             Thread(target=self._run, name=f"{name}_{number}", daemon=True)
             for number in range(count)
         ]
-        self._is_started = self._is_over = False
+        self._are_started = self._is_over = False
 
     async def call(self, act: Callable[[], T]) -> T:
         """Call a function in a thread. It is called also if this is cancelled.
@@ -52,10 +52,11 @@ class Threads:
         """
         if self._is_over:
             raise RuntimeError("the threads have ended")
-        if not self._is_started:
-            self._is_started = True
+        if not self._are_started:
             for thread in self._threads:
-                thread.start()
+                if thread.ident is None:  # the system may have refused the second one
+                    thread.start()
+            self._are_started = True
         done = Completion[T]()
         self._acts.put(_Act(act, done, asyncio.get_running_loop()))
         return await done
@@ -63,11 +64,11 @@ class Threads:
     def shutdown(self) -> None:
         """Return when everything is done. No call may begin from here on."""
         self._is_over = True
-        if self._is_started:
-            for _ in self._threads:
-                self._acts.put(None)
-            for thread in self._threads:
-                thread.join()
+        started = [thread for thread in self._threads if thread.ident is not None]
+        for _ in started:
+            self._acts.put(None)
+        for thread in started:
+            thread.join()
 
     def _run(self) -> None:
         while (taken := self._acts.get()) is not None:

@@ -24,6 +24,9 @@ from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
 
+_NOTHING = Added([], is_repeat=False)
+"""Stands for the reply to an append that is not decided yet."""
+
 
 class _Gathered:
     """An append that is decided at the end of this turn of the loop."""
@@ -33,7 +36,7 @@ class _Gathered:
     def __init__(self, request: Add) -> None:
         self.request = request
         self.answered = Completion[Added]()
-        self.outcome: Added | Exception = Added([], is_repeat=False)  # until it is decided
+        self.outcome: Added | Exception = _NOTHING
         self.position = 0  # of the record that has to be durable first
 
     def answer(self, failure: Unavailable | None) -> None:
@@ -124,12 +127,13 @@ class Appends:
     def _added_to_existing(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:
         if len(requests) > 1:
             drafts = [draft for request in requests for draft in request.drafts]
-            together = self._added(Add(name, drafts))
+            together = None if is_worth_packing(drafts) else self._added(Add(name, drafts))
             if isinstance(together, Added):
                 return [Added([entry_id], is_repeat=False) for entry_id in together.ids]
-            if not isinstance(together, StreamError):
+            if together is not None and not isinstance(together, StreamError):
                 return [together] * len(requests)
-        return list(map(self._added, requests))  # what cannot be fails alone
+        # Large entries are no record together, and what cannot be fails alone.
+        return list(map(self._added, requests))
 
     def _added(self, request: Add) -> Added | Exception:
         try:
@@ -178,9 +182,6 @@ class Appends:
                 await asyncio.sleep(0)
             return PackedDrafts(drafts, chunks)
         return drafts
-
-
-_NOTHING = Added([], is_repeat=False)
 
 
 def is_plain(request: Add) -> bool:

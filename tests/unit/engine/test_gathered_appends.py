@@ -60,6 +60,15 @@ async def test_appends_at_once_keep_their_order_and_get_their_own_ids(
         assert [[entry.id] for entry in entries] == [replies[number].ids for number in numbers]
 
 
+async def test_large_entries_are_records_of_their_own(engine: Engine, journal: Journal) -> None:
+    await engine.perform(plain(b"first"))
+    before = journal.position
+    large = [bytes([number]) * 200_000 for number in range(3)]
+    await asyncio.gather(*(engine.perform(plain(value)) for value in large))
+    assert journal.position - before == len(large)
+    assert (await values_in(engine))[1:] == large
+
+
 async def test_what_is_asked_for_later_comes_later(engine: Engine) -> None:
     appending = asyncio.create_task(engine.perform(plain(b"1")))
     counting = asyncio.create_task(engine.perform(Range(S)))
