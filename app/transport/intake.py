@@ -48,7 +48,9 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was read, and send nothing any more."""
         self._unparsed.clear()
-        self.disconnected = True
+        # As uvicorn does it, but before the turn of the connection comes: the application may end
+        # until then, and that would be logged as an error if the handshake were not over.
+        self.disconnected = self.handshake_complete = True
         super().connection_lost(exc)
 
     def leave(self, exc: Exception | None) -> None:
