@@ -55,7 +55,7 @@ class Appends:
         """Use this executor to change the state."""
         self._executor = executor
         self._gathered: list[_Gathered] = []
-        self._decided: list[_Gathered] = []  # and not answered
+        self._unanswered: list[_Gathered] = []  # and decided
 
     async def add(self, request: Add) -> Added:
         """Append entries (XADD). A repeat under the same idempotency key appends nothing."""
@@ -65,15 +65,15 @@ class Appends:
         executor = self._executor
         if is_worth_packing(request.drafts):
             request = replace(request, drafts=await self._packed(request.drafts))
-        adding = executor.run(self._decided_on(request))
+        adding = executor.run(self._decided(request))
         del request  # free it while the task waits for the disk
         return await adding
 
     def decide(self, request: Add) -> Decision[Added] | None:
         """Return the decision about an append; None if it is to be packed first."""
-        return None if is_worth_packing(request.drafts) else self._decided_on(request)
+        return None if is_worth_packing(request.drafts) else self._decided(request)
 
-    def _decided_on(self, request: Add) -> Decision[Added]:
+    def _decided(self, request: Add) -> Decision[Added]:
         # Ids follow the wall clock even when it is set. Only keys depend on the time that passed.
         executor, has_key = self._executor, request.idempotent is not None
         now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
@@ -95,7 +95,7 @@ class Appends:
             outcomes = self.add_all([each.request for each in gathered])
             for each, outcome in zip(gathered, outcomes, strict=True):
                 each.outcome, each.position = outcome, self._executor.storage.position
-            self._decided += gathered
+            self._unanswered += gathered
 
     def add_all(self, requests: Sequence[Add]) -> list[Added | Exception]:
         """Carry out plain appends; returns the reply to each of them, or its error.
@@ -137,14 +137,14 @@ class Appends:
 
     def _added(self, request: Add) -> Added | Exception:
         try:
-            return self._executor.settle(self._decided_on(request))
+            return self._executor.settle(self._decided(request))
         except Exception as error:  # noqa: BLE001 it is raised where the append waits
             return error.with_traceback(None)
 
     def _end_turn(self) -> None:
         self.decide_gathered()
-        if self._decided:
-            decided, self._decided = self._decided, []
+        if self._unanswered:
+            decided, self._unanswered = self._unanswered, []
             EagerCall(self._answer(decided), lambda _: None).start()
 
     async def _answer(self, decided: list[_Gathered]) -> None:

@@ -50,14 +50,14 @@ from random import Random
 from typing import Any
 
 from headgate.engine.engine import Engine
-from headgate.engine.entry import Entry
+from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
 from headgate.engine.journal import recovery, snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Loaded
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
-from headgate.engine.replies import GroupRead, StreamRead
+from headgate.engine.replies import Added, GroupRead, StreamRead
 from headgate.engine.state.keyspace import Keyspace
 from tests.model import snapshot as model
 from tests.simulation.disk import Faults, SimulatedDisk
@@ -124,11 +124,28 @@ def answered(history: History, journal: Journal, request: Request, reply: Any) -
         position <= durable,
         f"{request.name} was answered out of record {position}, and {durable} is durable",
     )
-    ensure(len(request.added_at) <= 1, f"{request.name} added entries in more than one record")
+    added = [history.records_of.get(each, set()) for each in _added_ids(reply)]
+    ensure(
+        not added or not all(added) or bool(set.intersection(*added)),
+        f"{request.name} added entries in more than one record",
+    )
     return position
 
 
+def _added_ids(reply: Any) -> list[EntryId]:
+    """Return the ids of entries that a request has added; a repeat adds none."""
+    items = reply if isinstance(reply, list) else [reply]
+    return [
+        entry_id
+        for item in items
+        if isinstance(item, Added) and not item.is_repeat
+        for entry_id in item.ids
+    ]
+
+
 def _positions(history: History, request: Request, reply: Any) -> Iterator[int]:
+    for entry_id in _added_ids(reply):
+        yield min(history.records_of.get(entry_id, {0}))
     for item in reply if isinstance(reply, list) else ():
         match item:
             case Entry():

@@ -25,7 +25,6 @@ class Request:
         self.asked_at = position
         self.position = position
         self.reader = reader
-        self.added_at: set[int] = set()  # positions of records in which it added entries
         self.task: asyncio.Task[Any] | None = None
 
 
@@ -44,6 +43,7 @@ class History:
         self.safe = 0  # the highest position that was recovered, or synced
         self.is_over = False  # a crash came: what is still said is heard by nobody
         self.added_at: dict[Entry, int] = {}  # no two entries have the same fields
+        self.records_of: dict[EntryId, set[int]] = {}  # streams may have the same ids
         self.delivered_at: dict[DeliveryKey, list[int]] = {}
         self.answers: list[tuple[float, int]] = []  # in this life: when, and what `answer` notes
         self.open_requests: set[Request] = set()
@@ -62,11 +62,6 @@ class History:
         # A timer that a request has set runs on its behalf too, and is no part of its reply.
         if request is not None and request.task is asyncio.current_task():
             request.position = position
-            kinds = {type(command) for command in record}
-            if (
-                c.EntriesAdded in kinds and c.EntriesAcked not in kinds
-            ):  # dead letters are of who is served by it
-                request.added_at.add(position)
         for command in record:
             self._index(position, command)
 
@@ -82,7 +77,7 @@ class History:
             return
         assert self.acknowledged <= position, "what was promised is not given up"
         del self.records[position:]
-        self.added_at = {key: at for key, at in self.added_at.items() if at <= position}
+        self._forget_added(position)
         for key, places in self.delivered_at.items():
             self.delivered_at[key] = [at for at in places if at <= position]
         for request in self.open_requests:
@@ -95,7 +90,7 @@ class History:
         self.safe = self.acknowledged = position
         self.is_over = False
         self.answers.clear()
-        self.added_at = {key: at for key, at in self.added_at.items() if at <= position}
+        self._forget_added(position)
         self.delivered_at.clear()
         for record in self.records[self._replayed_position :]:
             for command in c.decode(record):
@@ -112,11 +107,19 @@ class History:
                 keyspace.apply(command)
         return keyspace
 
+    def _forget_added(self, position: int) -> None:
+        """Forget the entries that were added behind a position."""
+        self.added_at = {key: at for key, at in self.added_at.items() if at <= position}
+        self.records_of.clear()
+        for entry, at in self.added_at.items():
+            self.records_of.setdefault(entry.id, set()).add(at)
+
     def _index(self, position: int, command: Command) -> None:
         match command:
             case c.EntriesAdded(_, entries):
                 for entry in entries:
                     self.added_at[entry] = position
+                    self.records_of.setdefault(entry.id, set()).add(position)
             case c.EntriesDelivered(stream, group, consumer, claimed=claimed, delivered=delivered):
                 for entry_id in [*claimed, *delivered]:
                     key = stream, group, consumer, entry_id
