@@ -105,7 +105,7 @@ ATTRIBUTES: dict[Any, str] = {
     "timeout_keep_alive_task transport url",
     FlowControl: "read_paused write_paused",
     WebSocketsSansIOProtocol: "app_state close_sent close_timer conn curr_msg_data_type "
-    "disconnected loop queue read_paused request response transport writable",
+    "disconnected handshake_complete loop queue read_paused request response transport writable",
     ServerProtocol: "available_extensions close_sent parser parser_exc",
     PerMessageDeflate: "local_max_window_bits local_no_context_takeover remote_max_window_bits "
     "remote_no_context_takeover",
