@@ -7,7 +7,7 @@ fifth of the time, and none is answered later: all of them wait for the journal.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -56,6 +56,8 @@ class Appends:
         self._executor = executor
         self._gathered: list[_Gathered] = []
         self._unanswered: list[_Gathered] = []  # and decided
+        # What is durable, or given up and why; all of it is told in turns.
+        self._due: deque[tuple[_Gathered, Unavailable | None]] = deque()
 
     async def add(self, request: Add) -> Added:
         """Append entries (XADD). A repeat under the same idempotency key appends nothing."""
@@ -145,20 +147,32 @@ class Appends:
         self.decide_gathered()
         if self._unanswered:
             decided, self._unanswered = self._unanswered, []
-            EagerCall(self._answer(decided), lambda _: None).start()
+            EagerCall(self._wait_for(decided), lambda _: None).start()
 
-    async def _answer(self, decided: list[_Gathered]) -> None:
-        """Answer appends as soon as they are durable."""
+    async def _wait_for(self, decided: list[_Gathered]) -> None:
+        """Wait until appends are durable, and see to it that they are answered."""
         why = ""
         try:
             await self._executor.until_durable(decided[-1].position)
             durable_position = decided[-1].position
         except Unavailable as error:
             why, durable_position = str(error), self._executor.storage.durable_position
-        for number, each in enumerate(decided, 1):
-            each.answer(None if each.position <= durable_position else Unavailable(why))
-            if number % SERVED_AT_ONCE_MAX == 0:
-                await asyncio.sleep(0)
+        if not self._due:
+            asyncio.get_running_loop().call_soon(self._answer_in_turns)
+        for each in decided:
+            failure = None if each.position <= durable_position else Unavailable(why)
+            self._due.append((each, failure))
+
+    def _answer_in_turns(self) -> None:
+        """Answer some of those that are due, and the others in the next turns of the event loop.
+
+        Many turns may have waited for one sync.
+        """
+        for _ in range(min(len(self._due), SERVED_AT_ONCE_MAX)):
+            gathered, failure = self._due.popleft()
+            gathered.answer(failure)
+        if self._due:
+            asyncio.get_running_loop().call_soon(self._answer_in_turns)
 
     # Long batches
 

@@ -8,14 +8,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from headgate.engine.config import StreamConfig
+from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Invalid
 from headgate.engine.journal.journal import FsyncPolicy, Journal
+from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add, From, Range, Read, StreamCursor
 from headgate.engine.requests.streams import CreateStream
 from tests.memory_disk import MemoryDisk
+from tests.slow_storage import SlowStorage
 
 S, OTHER = b"orders", b"returns"
 
@@ -109,3 +112,24 @@ async def test_an_append_whose_caller_has_gone_is_made_or_not(engine: Engine) ->
     assert (await values_in(engine))[-1] == b"2"
     with pytest.raises(asyncio.CancelledError):
         await going
+
+
+async def test_those_of_many_turns_that_wait_for_one_sync_are_answered_in_turns() -> None:
+    storage = SlowStorage()
+    engine = Engine(storage)
+    ended: list[EagerCall] = []
+
+    async def append() -> None:
+        await engine.perform(plain(b"v"))
+
+    for _ in range(20):
+        for _ in range(20):
+            EagerCall(append(), ended.append).start()
+        await asyncio.sleep(0)
+    storage.settle()
+    steps = []
+    while len(ended) < 400:
+        before = len(ended)
+        await asyncio.sleep(0)
+        steps.append(len(ended) - before)
+    assert max(steps) == SERVED_AT_ONCE_MAX
