@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from pydantic_core import to_json
 
-from headgate.app.backends.port import Reply, Status
+from headgate.app.backends.port import NullArray, Reply, Status
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
@@ -82,6 +82,8 @@ class Answers:
             if self._is_base64:
                 return base64.b64encode(reply).decode()
             return reply.decode(errors="replace")
+        if isinstance(reply, NullArray):
+            return None
         return [self._shape(item) for item in reply]
 
     def _write(self, part: bytes) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import UNSET
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
     CommandTable,
@@ -269,7 +269,7 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 def _xreadgroup_reply(request: ReadGroup, reads: Sequence[GroupRead]) -> Reply:
     is_claiming = request.claim_idle_ms is not None
-    reply: list[Reply] = []
+    reply = KeyedArrays()
     for cursor, read in zip(request.cursors, reads, strict=True):
         is_history = cursor.after is not None
         is_claiming = is_claiming and not is_history  # Redis: after a history, no claiming
@@ -278,11 +278,11 @@ def _xreadgroup_reply(request: ReadGroup, reads: Sequence[GroupRead]) -> Reply:
         ]
         if entries or is_history:
             reply.append([cursor.stream, entries])
-    return reply or None
+    return reply or NULL_ARRAY
 
 
 def _delivery_reply(delivery: Delivery, *, is_claiming: bool) -> Reply:
-    fields = None if delivery.fields is None else list(delivery.fields)
+    fields = NULL_ARRAY if delivery.fields is None else list(delivery.fields)
     reply: list[Reply] = [str(delivery.id).encode(), fields]
     return [*reply, delivery.idle_ms, delivery.delivered_before] if is_claiming else reply
 
@@ -413,7 +413,7 @@ def _pending_reply(items: Sequence[PendingItem]) -> Reply:
 
 def _summary_reply(summary: PendingSummary) -> Reply:
     if summary.min_id is None:
-        return [0, None, None, None]
+        return [0, None, None, NULL_ARRAY]
     if summary.holder_count > DESCRIBED_MAX:
         raise CommandError(
             f"ERR more than {DESCRIBED_MAX} consumers hold entries: use XPENDING - +"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import Pairs, Reply
 from headgate.app.redis_syntax.command import ANY_RIGHT, LargeReply, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.groups import no_such_group
 from headgate.app.redis_syntax.help import help_
@@ -72,25 +72,29 @@ def _stream(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 def _short_reply(stream: StreamInspection) -> Reply:
     first, last = stream.first, stream.last
-    return [
-        *_head(stream),
-        b"groups",
-        stream.info.group_count,
-        b"first-entry",
-        None if first is None else entry_reply(first),
-        b"last-entry",
-        None if last is None else entry_reply(last),
-    ]
+    return Pairs(
+        [
+            *_head(stream),
+            b"groups",
+            stream.info.group_count,
+            b"first-entry",
+            None if first is None else entry_reply(first),
+            b"last-entry",
+            None if last is None else entry_reply(last),
+        ]
+    )
 
 
 def _full_reply(stream: StreamInspection) -> Reply:
-    return [
-        *_head(stream),
-        b"entries",
-        [entry_reply(entry) for entry in stream.entries],
-        b"groups",
-        [_full_group(group) for group in stream.groups],
-    ]
+    return Pairs(
+        [
+            *_head(stream),
+            b"entries",
+            [entry_reply(entry) for entry in stream.entries],
+            b"groups",
+            [_full_group(group) for group in stream.groups],
+        ]
+    )
 
 
 def _full_count(words: Sequence[bytes]) -> int | None:
@@ -143,40 +147,47 @@ def _check_described(count: int, limit: int) -> None:
 
 def _full_group(group: GroupInspection) -> Reply:
     info = group.info
-    return [
-        b"name",
-        info.name,
-        b"last-delivered-id",
-        _id(info.last_id),
-        b"entries-read",
-        info.entries_read,
-        b"lag",
-        info.lag,
-        b"pel-count",
-        info.pending_count,
-        b"nacked-count",
-        info.nacked_count,
-        b"pending",
-        [[_id(pending.id), pending.consumer or b"", *_times(pending)] for pending in group.pending],
-        b"consumers",
-        [_full_consumer(consumer) for consumer in group.consumers],
-    ]
+    return Pairs(
+        [
+            b"name",
+            info.name,
+            b"last-delivered-id",
+            _id(info.last_id),
+            b"entries-read",
+            info.entries_read,
+            b"lag",
+            info.lag,
+            b"pel-count",
+            info.pending_count,
+            b"nacked-count",
+            info.nacked_count,
+            b"pending",
+            [
+                [_id(pending.id), pending.consumer or b"", *_times(pending)]
+                for pending in group.pending
+            ],
+            b"consumers",
+            [_full_consumer(consumer) for consumer in group.consumers],
+        ]
+    )
 
 
 def _full_consumer(consumer: ConsumerInspection) -> Reply:
     active_at_ms = consumer.active_at_ms
-    return [
-        b"name",
-        consumer.name,
-        b"seen-time",
-        consumer.seen_at_ms,
-        b"active-time",
-        -1 if active_at_ms is None else active_at_ms,
-        b"pel-count",
-        consumer.pending_count,
-        b"pending",
-        [[_id(pending.id), *_times(pending)] for pending in consumer.pending],
-    ]
+    return Pairs(
+        [
+            b"name",
+            consumer.name,
+            b"seen-time",
+            consumer.seen_at_ms,
+            b"active-time",
+            -1 if active_at_ms is None else active_at_ms,
+            b"pel-count",
+            consumer.pending_count,
+            b"pending",
+            [[_id(pending.id), *_times(pending)] for pending in consumer.pending],
+        ]
+    )
 
 
 def _times(pending: PendingInspection) -> list[Reply]:
@@ -189,20 +200,22 @@ def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     def shape(infos: Sequence[GroupInfo]) -> Reply:
         _check_described(len(infos), limit)
         return [
-            [
-                b"name",
-                info.name,
-                b"consumers",
-                info.consumer_count,
-                b"pending",
-                info.pending_count,
-                b"last-delivered-id",
-                _id(info.last_id),
-                b"entries-read",
-                info.entries_read,
-                b"lag",
-                info.lag,
-            ]
+            Pairs(
+                [
+                    b"name",
+                    info.name,
+                    b"consumers",
+                    info.consumer_count,
+                    b"pending",
+                    info.pending_count,
+                    b"last-delivered-id",
+                    _id(info.last_id),
+                    b"entries-read",
+                    info.entries_read,
+                    b"lag",
+                    info.lag,
+                ]
+            )
             for info in infos
         ]
 
@@ -215,16 +228,18 @@ def _consumers(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     def shape(infos: Sequence[ConsumerInfo]) -> Reply:
         _check_described(len(infos), limit)
         return [
-            [
-                b"name",
-                info.name,
-                b"pending",
-                info.pending_count,
-                b"idle",
-                info.idle_ms,
-                b"inactive",
-                -1 if info.inactive_ms is None else info.inactive_ms,
-            ]
+            Pairs(
+                [
+                    b"name",
+                    info.name,
+                    b"pending",
+                    info.pending_count,
+                    b"idle",
+                    info.idle_ms,
+                    b"inactive",
+                    -1 if info.inactive_ms is None else info.inactive_ms,
+                ]
+            )
             for info in infos
         ]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Reply, Status
+from headgate.app.backends.port import Pairs, Reply, Status
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.words import (
@@ -273,7 +273,7 @@ def _config_get(patterns: Sequence[bytes]) -> AnyPlan:
     matchers = [matcher(pattern.lower()) for pattern in patterns]
 
     def shape(defaults: StreamDefaults) -> Reply:
-        reply: list[Reply] = []
+        reply = Pairs()
         for name, setting in _SETTINGS.items():
             if any(matches(name) for matches in matchers):
                 value = getattr(defaults, setting.field) // setting.factor

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import Reply, Verbatim
 from headgate.app.redis_syntax import keys
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.performer import Performer
@@ -113,7 +113,7 @@ class ServerCommands:
                 if name in names
                 for lines in [about(keyspace)]
             ]
-            return "\r\n".join(sections).encode()
+            return Verbatim("\r\n".join(sections).encode())
 
         return Plan(DescribeKeyspace(), shape)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
@@ -256,7 +256,7 @@ def _range(
 
     def shape(entries: Sequence[Entry]) -> Reply:
         # Redis: COUNT 0 gives a null array, but a missing key gives an empty one.
-        return None if limit == 0 else [entry_reply(entry) for entry in entries]
+        return NULL_ARRAY if limit == 0 else [entry_reply(entry) for entry in entries]
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, ReplyTooLarge):  # a reply that is cut would be wrong
@@ -407,12 +407,12 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 
 def _xread_reply(reads: Sequence[StreamRead]) -> Reply:
-    reply: list[Reply] = [
+    reply = KeyedArrays(
         [read.stream, [entry_reply(entry) for entry in read.entries]]
         for read in reads
         if read.entries
-    ]
-    return reply or None
+    )
+    return reply or NULL_ARRAY
 
 
 def _xread_error(name: bytes) -> CommandError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.app.backends.port import Ability, Backend, Reply
+from headgate.app.backends.port import NULL_ARRAY, Ability, Backend, Reply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.engine.errors import StreamError
 from tests.contract.backends import Kind
@@ -96,7 +96,7 @@ async def test_a_transaction_is_one_step(backend: Backend) -> None:
         "ERR The ID specified in XADD is equal or smaller than the target stream top item",
         1,
         [[b"{s}a", [[b"1-1", [b"a", b"b"]]]], [b"{s}b", [[b"1-1", [b"a", b"b"]]]]],
-        None,
+        NULL_ARRAY,
         "PONG",
         1,
         0,
@@ -119,7 +119,7 @@ async def test_a_transaction_delivers_and_settles(backend: Backend) -> None:
     ) == [
         "OK",
         [[b"s", [[b"1-1", [b"a", b"b"]]]]],
-        None,
+        NULL_ARRAY,
         [1, b"1-1", b"1-1", [[b"ana", b"1"]]],
         1,
         [],

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from headgate.app.backends.port import NULL_ARRAY
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
@@ -196,7 +197,9 @@ class Ours:
 def plain(reply: Any) -> Any:
     if isinstance(reply, StreamError):
         return RedisError(error_text(reply))
-    return [plain(item) for item in reply] if isinstance(reply, list | tuple) else reply
+    if isinstance(reply, list | tuple):
+        return [plain(item) for item in reply]
+    return None if reply is NULL_ARRAY else reply  # clients have one null
 
 
 class Pair:

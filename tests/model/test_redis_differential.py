@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from headgate.app.backends.port import Commands
+from headgate.app.backends.port import NULL_ARRAY, Commands
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
@@ -278,7 +278,9 @@ def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
 
 
 def plain(reply: Any) -> Any:
-    return [plain(item) for item in reply] if isinstance(reply, list | tuple) else reply
+    if isinstance(reply, list | tuple):
+        return [plain(item) for item in reply]
+    return None if reply is NULL_ARRAY else reply  # clients have one null
 
 
 def run_ours(loop: asyncio.AbstractEventLoop, runner: Commands, command: Words) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.clock import Clock
@@ -110,7 +110,9 @@ def _shown(reply: Reply) -> Any:
         return reply.decode(errors="backslashreplace")
     if isinstance(reply, Sequence) and not isinstance(reply, str):
         return [_shown(item) for item in reply]
-    return reply if reply is None or isinstance(reply, int) else str(reply)
+    if reply is None or reply is NULL_ARRAY:
+        return None
+    return reply if isinstance(reply, int) else str(reply)
 
 
 def _picked(reply: Any, names: Sequence[str]) -> Any:
