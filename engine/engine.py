@@ -17,7 +17,7 @@ from headgate.engine import commands as c
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.table import decide
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.loop.appends import Appends
@@ -227,12 +227,17 @@ class Engine:
         record, so a crash leaves either all of them or none.
 
         Raises:
+            StreamsChanged: the first request is `IfUnchanged`, and does not hold. Nothing is done.
             Unavailable: the storage does not accept the changes.
         """
         await self._executor.waiters.wait_turn()
         self._appends.decide_gathered()
         steps = [partial(_decide, request) for request in requests]
-        return await self._executor.run_all(steps)
+        try:
+            return await self._executor.run_all(steps)
+        except StreamsChanged:
+            await self._executor.durable(None)
+            raise
 
     def claims(self, stream: bytes, group: bytes, consumer: bytes) -> TakeoverFeed:
         """Return a feed of what other consumers take over from this consumer.

@@ -12,6 +12,7 @@
     │   ├── IdsExhausted
     │   ├── LastIdMismatch
     │   ├── IdempotencyMismatch
+    │   ├── StreamsChanged
     │   ├── WrongType
     │   └── LimitReached
     ├── Invalid
@@ -256,6 +257,13 @@ class IdempotencyMismatch(Conflict):
     def __init__(self, key: bytes) -> None:
         super().__init__("the idempotency key was used for another request")
         self.key = key
+
+
+class StreamsChanged(Conflict):
+    """Streams have changed since somebody looked (Redis: WATCH)."""
+
+    def __init__(self) -> None:
+        super().__init__("streams that were watched have changed")
 
 
 class WrongType(Conflict):

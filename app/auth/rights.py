@@ -134,6 +134,10 @@ def _count(request: keyspace.CountStreams) -> Collection[Need]:
     return [Need(_ANY, stream, is_shared=True) for stream in request.streams or ()]
 
 
+def _watch(request: keyspace.GetRevisions | keyspace.IfUnchanged) -> Collection[Need]:
+    return [Need(_ANY, stream, is_shared=True) for stream in request.streams]
+
+
 def _rename(request: keyspace.RenameStream) -> Collection[Need]:
     names = request.stream, request.to
     return *(Need(_MANAGE, name) for name in names), Need(_READ, request.stream)  # to be read there
@@ -188,6 +192,8 @@ _RULES: dict[type[Request[Any]], Rule] = {
     keyspace.CountStreams: _count,
     keyspace.RequireGroups: _require_groups,
     keyspace.InspectStream: _on_stream(Verb.READ),
+    keyspace.GetRevisions: _watch,
+    keyspace.IfUnchanged: _watch,
     keyspace.DeleteStreams: _on_streams(Verb.MANAGE),
     keyspace.DeleteAll: _on_all(Verb.ADMIN),
     keyspace.RenameStream: _rename,

@@ -39,6 +39,7 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
 from headgate.engine.requests import Request
+from headgate.engine.requests.keyspace import IfUnchanged
 
 T = TypeVar("T")
 
@@ -298,12 +299,27 @@ class Commands(Protocol):
         """
         ...
 
-    async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
+    async def watch(self, streams: Sequence[bytes]) -> IfUnchanged:
+        """Return the condition that streams do not change from now on (WATCH).
+
+        Raises:
+            StreamError: the caller has no right for one of the streams, or there are too many.
+        """
+        ...
+
+    async def run_all(
+        self, commands: Sequence[Sequence[bytes]], condition: IfUnchanged | None = None
+    ) -> list[Reply | StreamError]:
         """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
 
         A command that fails does not stop the commands after it.
 
+        Args:
+            commands: the commands.
+            condition: what has to hold for any of them to be run; see `watch`.
+
         Raises:
+            StreamsChanged: the condition does not hold. In this case no command is run.
             StreamError: a command is unknown or has a wrong number of words. In this case no
                 command is run.
         """

@@ -23,7 +23,11 @@ class Performer(Protocol):
         ...
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between, and return their replies or errors."""
+        """Carry out requests with nothing in between, and return their replies or errors.
+
+        Raises:
+            StreamsChanged: the first of them is `IfUnchanged`, and does not hold.
+        """
         ...
 
     @property

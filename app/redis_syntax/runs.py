@@ -15,8 +15,9 @@ from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, faili
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import Code, GatewayError
 from headgate.engine.errors import SeveralSlots, StreamError
-from headgate.engine.limits import COMMAND_WORDS_MAX
+from headgate.engine.limits import COMMAND_WORDS_MAX, QUEUES_MAX
 from headgate.engine.requests import Request
+from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 
 T = TypeVar("T")
 
@@ -99,13 +100,30 @@ class CommandRunner:
             del plan
             raise error.with_traceback(None) from None
 
-    async def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Reply | StreamError]:
+    async def watch(self, streams: Sequence[bytes]) -> IfUnchanged:
+        """Return the condition that streams do not change from now on (WATCH).
+
+        Raises:
+            StreamError: the caller has no right for one of the streams, or there are too many.
+        """
+        if len(streams) > QUEUES_MAX:
+            raise CommandError(f"ERR one watch takes at most {QUEUES_MAX} keys")
+        return IfUnchanged(streams, await self._perform(GetRevisions(streams)))
+
+    async def run_all(
+        self, commands: Sequence[Sequence[bytes]], condition: IfUnchanged | None = None
+    ) -> list[Reply | StreamError]:
         """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
 
         A command that fails does not stop the commands after it. All replies together keep within
         the bounds of one reply.
 
+        Args:
+            commands: the commands.
+            condition: what has to hold for any of them to be run; see `watch`.
+
         Raises:
+            StreamsChanged: the condition does not hold. In this case no command is run.
             CommandError: a command is unknown or has a wrong number of words. In this case no
                 command is run.
         """
@@ -128,7 +146,10 @@ class CommandRunner:
         try:
             requests = [self._admitted(plan.request) for plan in plans]
             self._charge(requests)
-            outcomes = await self._engine.perform_all(requests)
+            if condition is None:
+                outcomes = await self._engine.perform_all(requests)
+            else:
+                outcomes = (await self._engine.perform_all([condition, *requests]))[1:]
         except (CommandError, SeveralSlots) as error:
             raise _aborted(error) from None
         if self.caller is not None:

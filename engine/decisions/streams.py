@@ -1,8 +1,8 @@
-"""Decisions about streams: list, describe, create, change, delete."""
+"""Decisions about streams: list, describe, create, change, delete, watch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from headgate.engine.commands import (
@@ -22,8 +22,9 @@ from headgate.engine.decisions.name_ranges import (
     shown_by,
 )
 from headgate.engine.decisions.trims import retention_cuts, trim_command
-from headgate.engine.errors import StreamExists
+from headgate.engine.errors import StreamExists, StreamsChanged
 from headgate.engine.replies import Created, StreamInfo
+from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,
@@ -140,7 +141,27 @@ def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
     return min(due_times, default=None)
 
 
+def get_revisions(keyspace: Keyspace, request: GetRevisions, now_ms: int) -> Decision[list[bytes]]:
+    """Reply with a revision for each of the streams (WATCH)."""
+    del now_ms
+    return Decision(_revisions(keyspace, request.streams), [])
+
+
+def if_unchanged(keyspace: Keyspace, request: IfUnchanged, now_ms: int) -> Decision[None]:
+    """Raise `StreamsChanged` unless each of the streams still has its revision."""
+    del now_ms
+    if _revisions(keyspace, request.streams) != list(request.revisions):
+        raise StreamsChanged
+    return Decision(None, [])
+
+
+def _revisions(keyspace: Keyspace, streams: Sequence[bytes]) -> list[bytes]:
+    return [keyspace.revisions.of(name, keyspace.find(name)) for name in streams]
+
+
 DECISIONS: Decisions = {
+    GetRevisions: get_revisions,
+    IfUnchanged: if_unchanged,
     ListStreams: list_streams,
     DescribeStream: describe_stream,
     CreateStream: create_stream,

@@ -16,7 +16,7 @@ from headgate.engine.clock import Clock, StepWatch
 from headgate.engine.decisions import Decision, Step, trims
 from headgate.engine.decisions import keyspace as keyspace_decisions
 from headgate.engine.decisions.group_reads import claimable_at
-from headgate.engine.errors import Invalid, MemoryFull, StreamError, Unavailable
+from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import takes_room
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import MAKING_ROOM_MAX
@@ -70,6 +70,7 @@ class Executor:
         """Replace the current state by another one."""
         keyspace.dispose = self.disposal.take
         keyspace.bounds = self._bounds
+        keyspace.revisions.begin(f"{self.clock.monotonic_ms()}.{self.storage.position}")
         self.keyspace = keyspace
 
     async def until_broken(self) -> None:
@@ -146,6 +147,9 @@ class Executor:
         1. Decide each step on the state that the steps before it have left.
         2. Stage its commands as a part of the next record, then apply them.
         3. Finish the record after the last step. A crash leaves either the whole record or nothing.
+
+        Raises:
+            StreamsChanged: the first step is a condition, and it does not hold. No other is done.
         """
         keyspace, now_ms = self.current(), self.now_ms()
         replies: list[T | StreamError] = []
@@ -158,6 +162,8 @@ class Executor:
                         raise Invalid(_TOO_MUCH)
                     self._check_memory(decision.commands)
                     self.storage.stage(decision.commands)
+                except StreamsChanged:  # the condition of all
+                    raise
                 except StreamError as error:
                     replies.append(error.with_traceback(None))  # or its frames lead back to it
                 else:

@@ -78,6 +78,31 @@ class InspectStream(Request[StreamInspection], frozen=True):
     size_bytes_max: int | None = None
 
 
+class GetRevisions(Request[list[bytes]], frozen=True):
+    """Return a revision for each of the streams, whether it exists or not (WATCH).
+
+    A revision changes when entries of the stream come or go, when the stream comes, goes or gets
+    another name, and when its expiry changes; what happens in its groups does not count. It has no
+    other meaning, and is never that of an earlier run.
+    """
+
+    streams: Sequence[bytes]
+
+
+class IfUnchanged(Request[None], frozen=True):
+    """Raise `StreamsChanged` unless each of the streams still has its revision (EXEC after WATCH).
+
+    As the first request of a transaction it is the condition of all: if it fails, none of them is
+    carried out, and the transaction raises the error.
+
+    Raises:
+        StreamsChanged: a stream has changed.
+    """
+
+    streams: Sequence[bytes]
+    revisions: Sequence[bytes]  # as many
+
+
 class DeleteStreams(Request[int], frozen=True):
     """Delete streams with their groups (DEL); the reply is how many existed."""
 

@@ -21,6 +21,7 @@ from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.dismantling import Pieces, free
 from headgate.engine.state.group import Group
 from headgate.engine.state.memory import Memory
+from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
 
@@ -41,6 +42,7 @@ class Keyspace:
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
         self.writers = Writers()
+        self.revisions = Revisions()  # of streams, for those who watch them; never recorded
         self.epoch = 0  # the greatest of all streams ever made
         # Deliveries, rests, consumers, keys and writers have steady times: see `clock`.
         self.clock_set_ms = 0  # by how much the wall clock was set, all in all
@@ -164,6 +166,7 @@ class Keyspace:
         assert command.stream not in self.streams
         name, epoch, config = command.stream, command.epoch, command.config
         self.streams[name] = Stream(name, epoch, config, self.memory)
+        self._note_change(name)
         self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
         self._note_aging(command.stream, command.config)
 
@@ -175,16 +178,21 @@ class Keyspace:
     def _delete_stream(self, command: c.StreamDeleted) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
+        self.revisions.note_gone(stream.name)
         stream.leave()
         self.dispose(stream.dismantle())
 
     def _flush(self, _: c.AllDeleted) -> None:
         self.memory = Memory()
+        self.revisions.note_all_gone(self.streams.keys())
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
         self.keyed, self.aging = set(), set()
         self.governed, self.expiring = SortedSet(), SortedSet()
         self.unplanned = {}
+
+    def _note_change(self, stream: bytes) -> None:
+        self.streams[stream].revision = self.revisions.next()
 
     def _forget(self, stream: Stream) -> None:
         self.aging.discard(stream.name)
@@ -224,11 +232,13 @@ class Keyspace:
 
     def _trim(self, command: c.StreamTrimmed) -> None:
         self.streams[command.stream].trim(command.through)
+        self._note_change(command.stream)
 
     def _delete(self, command: c.EntriesDeleted) -> None:
         stream = self.streams[command.stream]
         for entry_id in command.ids:
             stream.delete(entry_id)
+        self._note_change(command.stream)
 
     def _create_group(self, command: c.GroupCreated) -> None:
         stream = self.streams[command.stream]
@@ -306,6 +316,7 @@ class Keyspace:
         stream = self.streams[command.stream]
         for entry_id in command.ids:
             stream.evict(entry_id)
+        self._note_change(command.stream)
 
     def _remember(self, command: c.KeyRemembered) -> None:
         keys = self.streams[command.stream].keys
@@ -336,8 +347,10 @@ class Keyspace:
     def _rename_stream(self, command: c.StreamRenamed) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
+        self.revisions.note_gone(command.stream)
         stream.rename(command.name)
         self.adopt(stream)
+        self._note_change(command.name)
 
     def _set_expiry(self, command: c.ExpirySet) -> None:
         stream = self.streams[command.stream]
@@ -346,6 +359,7 @@ class Keyspace:
         stream.expires_at_ms = command.at_ms
         if command.at_ms is not None:
             self.expiring.add((command.at_ms, stream.name))
+        self._note_change(command.stream)
 
     def _set_defaults(self, command: c.DefaultsSet) -> None:
         self.defaults = command.defaults

@@ -39,6 +39,7 @@ class Stream:
         "log",
         "max_deleted_id",
         "name",
+        "revision",
         "trimmed_through",
     )
 
@@ -49,6 +50,7 @@ class Stream:
         self._memory = memory or Memory()
         self._memory.streams_bytes += STREAM_BYTES + len(name)
         self.name = name
+        self.revision = 0  # of the last change that `Revisions` has numbered
         self.epoch = epoch  # identity of this life of the name: greater in every later life
         self.config = config
         self.log = Log(self._memory)

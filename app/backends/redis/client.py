@@ -34,7 +34,9 @@ from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library
 from headgate.app.backends.redis.node import Node, Words
 from headgate.app.backends.redis.topology import Topology, discover
+from headgate.engine.errors import StreamsChanged
 from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.requests.keyspace import IfUnchanged
 from headgate.engine.state.bounds import KeyspaceBounds
 
 log = logging.getLogger("headgate")
@@ -43,6 +45,9 @@ _REDIRECTS_MAX = 8
 """Redirects that are followed at once. After that a command waits before it is sent again."""
 
 _ASKING: tuple[Words, ...] = ((b"ASKING",),)
+_CHANGED = b"changed"
+"""The kind of a side key that is watched, and changed if a condition does not hold."""
+
 _ABSENT = b"absent"
 """The kind of a side key that never exists. Each function names the one of its stream as its last
 key. So while a slot is on its way to another server, in which case some keys of a stream may be
@@ -140,12 +145,9 @@ class Client:
         *args: bytes | str | int,
     ) -> Any:
         """Run one of our operations on streams of one slot. See `call`."""
-        first = keys[0]
-        words: list[bytes | str | int] = [len(keys) + 1, *(each.key for each in keys)]
-        words += [first.side(_ABSENT)]
-        words += [operation, first.head, first.tail, *args]
+        words = _words(operation, keys, *args)
         reply = await self.send(
-            first.slot, lambda: [self._calling(effect, words)], effect is not Effect.READ
+            keys[0].slot, lambda: [self._calling(effect, words)], effect is not Effect.READ
         )
         if isinstance(reply[0], ResponseError):
             raise fault_of(reply[0]) or reply[0]
@@ -192,20 +194,36 @@ class Client:
         client.send = send
         return client
 
-    async def transact(self, slot: int, make: Callable[[], Sequence[Words]]) -> list[Any]:
+    async def transact(
+        self,
+        slot: int,
+        make: Callable[[], Sequence[Words]],
+        condition: IfUnchanged | None = None,
+    ) -> list[Any]:
         """Carry out commands on a slot with nothing in between (MULTI, EXEC).
 
-        The replies include errors. See `call` for what else it raises.
+        The condition is checked before them, between WATCH and EXEC: if it does not hold, a key
+        that is watched is changed. The replies include errors. See `call` for what else it raises.
+
+        Args:
+            slot: of the streams.
+            make: returns the commands.
+            condition: what has to hold; it is about streams of this slot.
 
         Raises:
+            StreamsChanged: it does not hold, so none of the commands was carried out.
             ResponseError: none of the commands was carried out.
         """
         reply = None
         for _ in range(2):
             replies = await self._attempt(
-                slot, lambda: [(b"MULTI",), *make(), (b"EXEC",)], changes=True
+                slot,
+                lambda: [*self._checking(condition), (b"MULTI",), *make(), (b"EXEC",)],
+                changes=True,
             )
             reply = replies[-1]
+            if reply is None:
+                raise StreamsChanged
             if isinstance(reply, Exception):
                 raise next(filter(_is_error, replies))
             if not any(_is_error(each) and _lacks_library(each) for each in reply):
@@ -227,6 +245,18 @@ class Client:
         """
         await self._until_known()
         return self._topology.primaries
+
+    def _checking(self, condition: IfUnchanged | None) -> list[Words]:
+        """Return what comes before a transaction, so that it is carried out on a condition."""
+        if condition is None:
+            return []
+        keys = list(map(self.names.of, condition.streams))
+        watched = [part for each in keys for part in (each.key, each.side(_CHANGED))]
+        checks = [
+            self._calling(Effect.FREE, _words(b"if_unchanged", [each], revision))
+            for each, revision in zip(keys, condition.revisions, strict=True)
+        ]
+        return [(b"WATCH", *watched), *checks]
 
     def _calling(self, effect: Effect, words: Sequence[bytes | str | int]) -> Words:
         if self._uses_scripts:
@@ -453,6 +483,15 @@ class Client:
     def is_cluster(self) -> bool:
         """Tell whether streams are spread over the slots of a cluster."""
         return self.options.servers.arrangement is Arrangement.CLUSTER
+
+
+def _words(
+    operation: bytes, keys: Sequence[StreamKeys], *args: bytes | str | int
+) -> list[bytes | str | int]:
+    """Return the words that call an operation on streams of one slot, behind the function."""
+    first = keys[0]
+    words: list[bytes | str | int] = [len(keys) + 1, *(each.key for each in keys)]
+    return [*words, first.side(_ABSENT), operation, first.head, first.tail, *args]
 
 
 def _ignore(primaries: Sequence[Address]) -> None:

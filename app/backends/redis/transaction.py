@@ -17,6 +17,7 @@ from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.node import Words
 from headgate.engine.errors import Invalid, SeveralSlots, StreamError
 from headgate.engine.requests import Request
+from headgate.engine.requests.keyspace import IfUnchanged
 
 Perform = Callable[[Client, Request[Any]], Coroutine[Any, Any, Any]]
 
@@ -80,29 +81,38 @@ async def perform_together(
     Args:
         client: sends the commands.
         perform: performs one request with a client, and does not wait.
-        requests: the requests, for streams of one slot.
+        requests: the requests, for streams of one slot. The first may be a condition.
 
     Raises:
+        StreamsChanged: the condition does not hold.
         SeveralSlots: the streams are in several slots of a cluster.
         StreamError: the server carried out none of the requests.
     """
     with as_stream_errors(b""):
         await client.known()
+    condition = requests[0] if requests and isinstance(requests[0], IfUnchanged) else None
+    if condition is not None:
+        requests = requests[1:]
     steps = [_Step(perform, client, request) for request in requests]
     try:
         for step in steps:
             await step.until_held()
         held = [each for step in steps for each in step.send()]
-        slots = {each.slot for each in held}
-        if client.is_cluster and len(slots) > 1:
+        slots = [each.slot for each in held]
+        if condition is not None:
+            slots += [client.names.of(stream).slot for stream in condition.streams]
+        if client.is_cluster and len(set(slots)) > 1:
             raise SeveralSlots("transactions")
-        if held:
+        if slots:
             with as_stream_errors(b""):
                 replies = await client.transact(
-                    held[0].slot, lambda: [words for each in held for words in each.commands]
+                    slots[0],
+                    lambda: [words for each in held for words in each.commands],
+                    condition,
                 )
             _give_out(held, replies)
-        return [await step.task for step in steps]
+        outcomes = [await step.task for step in steps]
+        return outcomes if condition is None else [None, *outcomes]
     finally:
         for step in steps:
             step.task.cancel()

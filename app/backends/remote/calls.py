@@ -30,6 +30,8 @@ from headgate.engine.requests.keyspace import (
     CountStreams,
     DescribeKeyspace,
     GetDefaults,
+    GetRevisions,
+    IfUnchanged,
     InspectStream,
     ListNames,
     RequireGroups,
@@ -52,7 +54,9 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         DescribeStream,
         DetailStream,
         GetDefaults,
+        GetRevisions,
         GiveBack,  # what was given back once stays as it is
+        IfUnchanged,
         InspectStream,
         LastCommit,
         ListConsumers,
@@ -126,6 +130,7 @@ class Calls:
         """Carry out requests with nothing in between, and return their replies or errors.
 
         Raises:
+            StreamsChanged: the first of them is `IfUnchanged`, and does not hold.
             Unavailable: as for `perform`.
         """
         connection = await self._link.connection()

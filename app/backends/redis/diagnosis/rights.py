@@ -47,6 +47,7 @@ SET {side} value
 TIME
 TYPE {key}
 UNLINK {key}
+WATCH {key}
 XACK {key} group 1-1
 XADD {key} * name value
 XAUTOCLAIM {key} group consumer 0 0-0

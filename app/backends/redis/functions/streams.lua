@@ -304,4 +304,34 @@ do
     )
     return 1
   end
+
+  -- What tells a stream from what it was before: its epoch, and facts of which one changes with
+  -- every change of its entries. Counters grow, so no later state has all of them again.
+  local function revision(call)
+    local present = described(call, true)
+    if not present then
+      return ''
+    end
+    local newest = stream_info(call)['last-entry']
+    return table.concat({
+      present[1], present[6], newest and newest[1] or '', present[8], present[9],
+      present[10], string.format('%.0f', present[12]),
+      string.format('%.0f', redis.call('PEXPIRETIME', call.key)),
+    }, '/')
+  end
+
+  -- Reply with the revision of the stream, whether it exists or not.
+  operations.revision = function(call)
+    return revision(call)
+  end
+
+  -- Change a side key that is watched unless the stream has a revision: EXEC then does nothing.
+  operations.if_unchanged = function(call)
+    local is_stream, present = pcall(revision, call)
+    if not is_stream or present ~= call.args[1] then
+      redis.call('SET', call.side('changed'), '')
+      redis.call('DEL', call.side('changed'))
+    end
+    return 1
+  end
 end

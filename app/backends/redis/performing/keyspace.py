@@ -10,13 +10,21 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import now_ms, ttl_ms
-from headgate.engine.errors import Invalid, NotSupported, SeveralSlots, StreamNotFound
+from headgate.engine.errors import (
+    Invalid,
+    NotSupported,
+    SeveralSlots,
+    StreamNotFound,
+    StreamsChanged,
+)
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import (
     ChangeDefaults,
     ExpireStream,
     GetDefaults,
+    GetRevisions,
+    IfUnchanged,
     PersistStream,
     RenameStream,
     RequireGroups,
@@ -37,6 +45,17 @@ async def require_groups(client: Client, request: RequireGroups) -> None:
     for stream in request.streams:
         with as_stream_errors(stream, request.group):
             await client.call(Effect.READ, b"require_group", stream, request.group)
+
+
+async def get_revisions(client: Client, request: GetRevisions) -> list[bytes]:
+    """Return a revision for each of the streams (WATCH)."""
+    return [await client.call(Effect.FREE, b"revision", stream) for stream in request.streams]
+
+
+async def if_unchanged(client: Client, request: IfUnchanged) -> None:
+    """Raise `StreamsChanged` unless each of the streams still has its revision."""
+    if await get_revisions(client, GetRevisions(request.streams)) != list(request.revisions):
+        raise StreamsChanged
 
 
 async def rename_stream(client: Client, request: RenameStream) -> None:
@@ -109,6 +128,8 @@ async def change_defaults(client: Client, request: ChangeDefaults) -> None:
 PERFORMERS: Performers = {
     TellTime: tell_time,
     RequireGroups: require_groups,
+    GetRevisions: get_revisions,
+    IfUnchanged: if_unchanged,
     RenameStream: rename_stream,
     ExpireStream: expire_stream,
     PersistStream: persist_stream,

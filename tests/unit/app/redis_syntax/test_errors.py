@@ -31,6 +31,7 @@ ERRORS: list[errors.StreamError] = [
     errors.IdsExhausted(),
     errors.LastIdMismatch(expected=MIN_ID, last_id=LAST),
     errors.IdempotencyMismatch(b"k"),
+    errors.StreamsChanged(),
     errors.LimitReached("streams", 3),
     errors.Invalid("limit is 0 or more"),
     errors.InvalidId("x"),
