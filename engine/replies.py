@@ -318,6 +318,8 @@ class JournalStatus(NamedTuple):
     is_rewriting: bool
     rewrite_count: int
     rewrite_failure: str | None  # why the last rewrite did not work
+    synced_position: int = 0  # up to there a crash of the machine takes nothing away
+    rewritten_s: float | None = None  # when the last rewrite was done, by the clock of event loops
 
 
 class Deletion(StrEnum):

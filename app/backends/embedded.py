@@ -11,7 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.backends.port import Ability, ClaimFeed, Durable, Leases
+from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.engine import Engine
 from headgate.engine.journal import recovery
@@ -78,10 +80,13 @@ class EmbeddedBackend:
         self.durable = durable
         self.perform = engine.perform
         self.claim_feed: ClaimFeed | None = engine
-        self.commands: CommandRunner | None = CommandRunner(engine, reply)
         self.leases: Leases | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
+        store = Store(durable, self.journal, self.memory_bytes)
+        self.commands: CommandRunner | None = CommandRunner(
+            engine, reply, ServerCommands(engine, store)
+        )
         self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
 
     @property

@@ -29,12 +29,13 @@ by looking at the value.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
@@ -277,6 +278,17 @@ class Commands(Protocol):
 
     def by(self, caller: Caller) -> Self:
         """Return the same, which runs commands in the name of a caller."""
+        ...
+
+    def attach(
+        self, settings: ServerSettings, connections: Callable[[], ConnectionFacts] | None = None
+    ) -> None:
+        """Let commands about the server show how it is set, and the connections that it has.
+
+        Args:
+            settings: how it is set.
+            connections: returns what is known of them; None: Redis clients cannot connect.
+        """
         ...
 
     def may_wait(self, words: Sequence[bytes]) -> bool:

@@ -12,13 +12,12 @@ from msgspec import UNSET
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.command import (
-    ANY_RIGHT,
     CommandTable,
     LargeReply,
     SmallReply,
     SubcommandTable,
 )
-from headgate.app.redis_syntax.help import help_
+from headgate.app.redis_syntax.help import XGROUP_HELP
 from headgate.app.redis_syntax.streams import (
     ReadOptions,
     check_read_options,
@@ -531,6 +530,6 @@ SUBCOMMANDS: SubcommandTable = {
         b"DESTROY": SmallReply(4, {Verb.MANAGE}, xgroup),
         b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
         b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
-        b"HELP": SmallReply(2, ANY_RIGHT, help_, only_reads=True),
+        b"HELP": XGROUP_HELP,
     },
 }

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Pairs, Reply
-from headgate.app.redis_syntax.command import ANY_RIGHT, LargeReply, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.command import LargeReply, SubcommandTable
 from headgate.app.redis_syntax.groups import no_such_group
-from headgate.app.redis_syntax.help import help_
+from headgate.app.redis_syntax.help import XINFO_HELP
 from headgate.app.redis_syntax.streams import entry_reply
 from headgate.app.redis_syntax.words import (
     AnyPlan,
@@ -264,6 +264,6 @@ SUBCOMMANDS: SubcommandTable = {
         b"STREAM": LargeReply(-3, {Verb.READ}, xinfo, only_reads=True),
         b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, xinfo, only_reads=True),
         b"CONSUMERS": LargeReply(4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, xinfo, only_reads=True),
-        b"HELP": SmallReply(2, ANY_RIGHT, help_, only_reads=True),
+        b"HELP": XINFO_HELP,
     },
 }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Pairs, Reply, Status
+from headgate.app.backends.port import Reply, Status
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
-from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
+from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,
@@ -19,26 +18,21 @@ from headgate.app.redis_syntax.words import (
     check_names,
     done,
     integer,
+    saying,
     where_missing,
     wrong_arity,
 )
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import (
-    COUNT_MAX,
-    IDEMPOTENCY_KEYS_MAX,
-    IDEMPOTENCY_WINDOW_MS_MAX,
-    IDEMPOTENCY_WINDOW_MS_MIN,
     U64_MAX,
 )
-from headgate.engine.replies import NamePage, StreamDefaults
+from headgate.engine.replies import NamePage
 from headgate.engine.requests.keyspace import (
-    ChangeDefaults,
     CountStreams,
     DeleteAll,
     DeleteStreams,
     ExpireStream,
-    GetDefaults,
     ListNames,
     PersistStream,
     RenameStream,
@@ -55,16 +49,12 @@ def ping(words: Sequence[bytes]) -> AnyPlan:
     """PING [message]."""
     if len(words) > 2:
         raise wrong_arity("ping")
-    return _saying(words[1] if len(words) == 2 else Status("PONG"))
+    return saying(words[1] if len(words) == 2 else Status("PONG"))
 
 
 def echo(words: Sequence[bytes]) -> AnyPlan:
     """ECHO message."""
-    return _saying(words[1])
-
-
-def _saying(reply: Reply) -> AnyPlan:
-    return Plan(TellTime(), lambda _: reply)
+    return saying(words[1])
 
 
 def time(words: Sequence[bytes]) -> AnyPlan:
@@ -232,79 +222,6 @@ def flush(words: Sequence[bytes]) -> AnyPlan:
     return Plan(DeleteAll(), done)
 
 
-class _Setting(NamedTuple):
-    """A setting of CONFIG: the field of the defaults that it sets, its unit and its bounds."""
-
-    field: str
-    factor: int  # converts a value to the unit of the field
-    minimum: int
-    maximum: int
-
-
-_SETTINGS = {
-    b"stream-node-max-bytes": _Setting("node_bytes_max", 1, 0, COUNT_MAX),
-    b"stream-node-max-entries": _Setting("node_entries_max", 1, 0, COUNT_MAX),
-    b"stream-idmp-duration": _Setting(
-        "idempotency_window_ms",
-        1000,
-        IDEMPOTENCY_WINDOW_MS_MIN // 1000,
-        IDEMPOTENCY_WINDOW_MS_MAX // 1000,
-    ),
-    b"stream-idmp-maxsize": _Setting("idempotency_max", 1, 1, IDEMPOTENCY_KEYS_MAX),
-}
-
-
-def config(words: Sequence[bytes]) -> AnyPlan:
-    """CONFIG GET pattern [pattern ...], CONFIG SET name value [name value ...]."""
-    action = words[1].upper()
-    if action == b"GET" and len(words) > 2:
-        return _config_get(words[2:])
-    if action == b"SET" and len(words) > 3 and len(words) % 2 == 0:
-        return _config_set(dict(zip(words[2::2], words[3::2], strict=True)))
-    if action in (b"GET", b"SET"):
-        raise wrong_arity(f"config|{action.decode().lower()}")
-    name = words[1].decode("latin-1")
-    raise CommandError(f"ERR unknown subcommand '{name}'. Try CONFIG HELP.")
-
-
-def _config_get(patterns: Sequence[bytes]) -> AnyPlan:
-    if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # all patterns are compiled
-        raise CommandError(f"ERR patterns are longer than {PATTERN_BYTES_MAX} bytes together")
-    matchers = [matcher(pattern.lower()) for pattern in patterns]
-
-    def shape(defaults: StreamDefaults) -> Reply:
-        reply = Pairs()
-        for name, setting in _SETTINGS.items():
-            if any(matches(name) for matches in matchers):
-                value = getattr(defaults, setting.field) // setting.factor
-                reply += [name, str(value).encode()]
-        return reply
-
-    return Plan(GetDefaults(), shape)
-
-
-def _config_set(pairs: dict[bytes, bytes]) -> AnyPlan:
-    values = {}
-    for name, text in pairs.items():
-        value = _setting(name, text)
-        setting = _SETTINGS[name.lower()]
-        values[setting.field] = value * setting.factor
-    return Plan(ChangeDefaults(**values), done)
-
-
-def _setting(name: bytes, text: bytes) -> int:
-    shown = name.decode("latin-1")
-    if name.lower() not in _SETTINGS:
-        text_ = f"Unknown option or number of arguments for CONFIG SET - '{shown}'"
-        raise CommandError(f"ERR {text_}")
-    _, _, minimum, maximum = _SETTINGS[name.lower()]
-    failed = f"ERR CONFIG SET failed (possibly related to argument '{shown}') - argument"
-    value = integer(text, f"{failed} couldn't be parsed into an integer")
-    if not minimum <= value <= maximum:
-        raise CommandError(f"{failed} must be between {minimum} and {maximum} inclusive")
-    return value
-
-
 COMMANDS: CommandTable = {
     b"PING": SmallReply(-1, ANY_RIGHT, ping, only_reads=True),
     b"ECHO": SmallReply(2, ANY_RIGHT, echo, only_reads=True),
@@ -324,5 +241,4 @@ COMMANDS: CommandTable = {
     b"PERSIST": SmallReply(2, {Verb.MANAGE}, persist),
     b"FLUSHALL": SmallReply(-1, {Verb.ADMIN}, flush),
     b"FLUSHDB": SmallReply(-1, {Verb.ADMIN}, flush),
-    b"CONFIG": SmallReply(-2, {Verb.ADMIN}, config),
 }

@@ -1,17 +1,17 @@
 """Commands: runs Redis commands on the engine, one by one or as a transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
-from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Caller, Reply
-from headgate.app.redis_syntax.command import AnyCommand, LargeReply, SmallReply
+from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.table import COMMANDS, find
+from headgate.app.redis_syntax.table import find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
+from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import Code, GatewayError
 from headgate.engine.errors import SeveralSlots, StreamError
@@ -51,16 +51,20 @@ class CommandRunner:
         self.caller: Caller | None = None  # None: the process itself, which may do everything
         self._server = server or ServerCommands(engine)
         self._bounds = bounds or Bounds()
-        self._commands = COMMANDS | {
-            b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self._server.info, only_reads=True),
-            b"CONFIG": SmallReply(-2, {Verb.ADMIN}, self._server.config),
-        }
+        self._commands = self._server.commands_by_name
+        self._subcommands = self._server.subcommands_by_name
 
     def by(self, caller: Caller) -> Self:
         """Return the same, which runs commands in the name of a caller."""
         runner = copy(self)
         runner.caller = caller
         return runner
+
+    def attach(
+        self, settings: ServerSettings, connections: Callable[[], ConnectionFacts] | None = None
+    ) -> None:
+        """Let commands about the server show how it is set. See `Commands.attach`."""
+        self._server.attach(settings, connections)
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take a long time."""
@@ -72,7 +76,7 @@ class CommandRunner:
         Raises:
             CommandError: the command does not exist.
         """
-        return find(words, self._commands)[0].only_reads
+        return find(words, self._commands, self._subcommands)[0].only_reads
 
     async def run(self, words: Sequence[bytes]) -> Reply:
         """Run one command. A blocking command waits.
@@ -81,7 +85,7 @@ class CommandRunner:
             StreamError: the command failed.
         """
         entry, name = self._find(words)
-        with self._server.running(name):
+        with self._server.running(name, words):
             return await self._run(entry, words)
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
@@ -215,7 +219,7 @@ class CommandRunner:
         try:
             if len(words) > COMMAND_WORDS_MAX:
                 raise CommandError(f"ERR a command has at most {COMMAND_WORDS_MAX} words")
-            entry, name = find(words, self._commands)
+            entry, name = find(words, self._commands, self._subcommands)
             entry.check_arity(words, name)
         except StreamError as error:
             self._server.reject(name, error)

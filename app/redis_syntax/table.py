@@ -13,22 +13,25 @@ COMMANDS: CommandTable = {**streams.COMMANDS, **groups.COMMANDS, **keys.COMMANDS
 SUBCOMMANDS: SubcommandTable = {**groups.SUBCOMMANDS, **info.SUBCOMMANDS}
 
 
-def find(words: Sequence[bytes], commands: CommandTable) -> tuple[AnyCommand, str]:
+def find(
+    words: Sequence[bytes], commands: CommandTable, subcommands: SubcommandTable = SUBCOMMANDS
+) -> tuple[AnyCommand, str]:
     """Return a command and its full name.
 
     Args:
         words: the name, for some commands a subcommand, and the arguments.
-        commands: all commands except those with subcommands.
+        commands: all commands that are one without a subcommand.
+        subcommands: all subcommands.
 
     Raises:
         CommandError: the command or the subcommand does not exist.
     """
     name = words[0].upper() if words else b""
-    if name in SUBCOMMANDS:
+    if name in subcommands and (len(words) > 1 or name not in commands):
         lower = name.decode().lower()
         if len(words) < 2:
             raise wrong_arity(lower)
-        entry = SUBCOMMANDS[name].get(words[1].upper())
+        entry = subcommands[name].get(words[1].upper())
         if entry is None:
             text = f"unknown subcommand '{shown(words[1])}'. Try {name.decode()} HELP."
             raise CommandError(f"ERR {text}")

@@ -79,6 +79,11 @@ class Plan(Generic[T]):
 AnyPlan = Plan[Any]
 
 
+def saying(reply: Reply) -> AnyPlan:
+    """Return the plan of a command whose reply is known."""
+    return Plan(TellTime(), lambda _: reply)
+
+
 def failing(
     error: StreamError,
     request: Request[Any] = TellTime(),  # noqa: B008 it is a value

@@ -142,8 +142,7 @@ class Journal:
         self._fault: str | None = None
         self._shortage: str | None = None
         self._refusal: str | None = None
-        self._fault_began_s = 0.0
-        self._pause_s = PAUSE_S_MIN
+        self._fault_began_s, self._pause_s = 0.0, PAUSE_S_MIN
         self._is_given_up = False  # the engine has not gone back yet
         self._free_bytes: int | None = None
         self._random = chance or SystemRandom()
@@ -161,6 +160,7 @@ class Journal:
         self._rewriting: asyncio.Task[None] | None = None
         self._rewrite_count = 0
         self._rewrite_failure: str | None = None
+        self._rewritten_s: float | None = None  # when the last rewrite was done
         self._rewritten = 0  # position of the last snapshot of this journal
         # Changes appended; those that are written, before the last rotation, and in a snapshot.
         self.change_count = 0
@@ -197,6 +197,8 @@ class Journal:
             self._is_rewriting(),
             self._rewrite_count,
             self._rewrite_failure,
+            self._synced,
+            self._rewritten_s,
         )
 
     def append(self, record: list[Command]) -> int:
@@ -359,6 +361,7 @@ class Journal:
         self._rewritten = through
         self._saved_count = self._rotated_count
         self._rewrite_count += 1
+        self._rewritten_s = _now_s()
         self._on_event("rewrite done", {"size_bytes": self._size_bytes, "position": through})
 
     def _is_rewriting(self) -> bool:

@@ -12,12 +12,13 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace as replace_struct
 
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import Durable, Reply
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
+from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import AnyPlan, Bounds
@@ -39,6 +40,7 @@ class Performs(Protocol):
     """Carries out requests one by one."""
 
     client: Client
+    durable: Durable
 
     async def perform(self, request: Request[T]) -> T:
         """Carry out a request. See `Backend.perform`."""
@@ -58,7 +60,7 @@ class Performs(Protocol):
 def commands_of(backend: Performs, bounds: Bounds) -> CommandRunner:
     """Return what runs Redis commands on the servers of a backend."""
     performer = _Performer(backend)
-    return CommandRunner(performer, bounds, _Servers(performer, backend.client))
+    return CommandRunner(performer, bounds, _Servers(performer, backend.client, backend.durable))
 
 
 class _Performer:
@@ -99,8 +101,8 @@ async def _perform(client: Client, request: Request[Any]) -> Any:
 class _Servers(ServerCommands):
     """Answers commands about the gateway and its servers."""
 
-    def __init__(self, performer: _Performer, client: Client) -> None:
-        super().__init__(performer)
+    def __init__(self, performer: _Performer, client: Client, durable: Durable) -> None:
+        super().__init__(performer, Store(durable))
         self._client = client
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:
@@ -111,9 +113,17 @@ class _Servers(ServerCommands):
         """
         plan = super().info(words)
         asked = {word.lower() for word in words[1:]}
-        return plan if asked and not asked & _WITH_SERVERS else replace(plan, finish=self._finish)
+        if asked and not asked & _WITH_SERVERS:
+            return plan
+        finish_sections = plan.finish
+        assert finish_sections is not None
 
-    async def _finish(self, reply: Reply) -> Reply:
+        async def finish(reply: Reply) -> Reply:
+            return await self._with_servers(await finish_sections(reply))
+
+        return replace(plan, finish=finish)
+
+    async def _with_servers(self, reply: Reply) -> Reply:
         assert isinstance(reply, bytes)
         with as_stream_errors(b""):
             texts = await self._client.execute_everywhere(b"INFO", changes=False)

@@ -30,7 +30,9 @@ from headgate.app.backends.remote.messages import (
     version_of_messages,
 )
 from headgate.app.backends.remote.reads import SharedReads
+from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.errors import AnswerLost, Disconnected, StreamError
 from headgate.engine.limits import WAITERS_MAX
@@ -86,9 +88,12 @@ class RemoteBackend:
         self.abilities = _ALWAYS | ({Ability.JOURNAL} if options.has_journal else frozenset())
         self.durable = options.durable
         self.claim_feed: ClaimFeed | None = self._claims
-        self.commands: CommandRunner | None = CommandRunner(self, options.reply)
         self.leases: Leases | None = self._leases
         self.journal: Journaled | None = RemoteJournal(link) if options.has_journal else None
+        store = Store(options.durable, self.journal, lambda: link.state.memory_bytes)
+        self.commands: CommandRunner | None = CommandRunner(
+            self, options.reply, ServerCommands(self, store)
+        )
         # Requests that may wait.
         self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Read: self._reads.read,

@@ -1,0 +1,1 @@
+"""Administration: commands about the server itself, and not about streams."""

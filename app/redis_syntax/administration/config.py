@@ -1,0 +1,202 @@
+"""CONFIG: what can be set while the gateway runs, and what Redis clients ask of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from headgate.app.auth.grants import Verb
+from headgate.app.backends.port import Pairs, Reply
+from headgate.app.redis_syntax.administration.counters import Counters
+from headgate.app.redis_syntax.administration.information import Information
+from headgate.app.redis_syntax.administration.slow_log import LENGTH_MAX
+from headgate.app.redis_syntax.command import CommandTable, SmallReply
+from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
+from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
+from headgate.app.runtime.server_facts import ServerSettings
+from headgate.engine.limits import (
+    COUNT_MAX,
+    IDEMPOTENCY_KEYS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MIN,
+)
+from headgate.engine.replies import StreamDefaults
+from headgate.engine.requests.keyspace import ChangeDefaults, GetDefaults
+
+_USAGES = {
+    "GET <pattern> [<pattern> ...]": "Return settings whose names match.",
+    "SET <name> <value> [<name> <value> ...]": "Change settings that can be changed.",
+    "RESETSTAT": "Set the counters of INFO to 0.",
+    "REWRITE": "Refused: the settings are no file of this process.",
+}
+
+
+class _Setting(NamedTuple):
+    """A setting that can be changed: a field of the defaults of streams, its unit and bounds."""
+
+    field: str
+    factor: int  # converts a value to the unit of the field
+    minimum: int
+    maximum: int
+
+
+_OF_STREAMS = {
+    "stream-node-max-bytes": _Setting("node_bytes_max", 1, 0, COUNT_MAX),
+    "stream-node-max-entries": _Setting("node_entries_max", 1, 0, COUNT_MAX),
+    "stream-idmp-duration": _Setting(
+        "idempotency_window_ms",
+        1000,
+        IDEMPOTENCY_WINDOW_MS_MIN // 1000,
+        IDEMPOTENCY_WINDOW_MS_MAX // 1000,
+    ),
+    "stream-idmp-maxsize": _Setting("idempotency_max", 1, 1, IDEMPOTENCY_KEYS_MAX),
+}
+
+_OF_SLOW_LOG = {
+    "slowlog-log-slower-than": _Setting("threshold_us", 1, -1, COUNT_MAX),
+    "slowlog-max-len": _Setting("length_max", 1, 0, LENGTH_MAX),
+}
+
+_MUTABLE = {**_OF_STREAMS, **_OF_SLOW_LOG}
+
+
+def _fixed(settings: ServerSettings) -> Mapping[str, str]:
+    """Return what was chosen at the start, and what is so of every gateway."""
+    yes = {True: "yes", False: "no"}
+    output_bytes = settings.output_bytes_max
+    return {
+        "appendfsync": settings.fsync,
+        "appendonly": yes[settings.has_journal],
+        "bind": settings.host,
+        "client-output-buffer-limit": f"normal {output_bytes} 0 0 slave 0 0 0 pubsub 0 0 0",
+        "client-query-buffer-limit": str(settings.input_bytes_max),
+        "cluster-enabled": "no",
+        "databases": "1",
+        "dir": settings.data_dir,
+        "latency-monitor-threshold": "0",
+        "maxclients": str(settings.connections_max),
+        "maxmemory": str(settings.memory_bytes_max),
+        "maxmemory-policy": settings.memory_policy,
+        "notify-keyspace-events": "",
+        "port": "0" if settings.has_tls else str(settings.port),
+        "proto-max-bulk-len": str(settings.argument_bytes_max),
+        "save": "",
+        "tcp-keepalive": "0",
+        "timeout": str(settings.idle_s_max),
+        "tls-port": str(settings.port) if settings.has_tls else "0",
+    }
+
+
+class Configuration:
+    """Answers CONFIG."""
+
+    def __init__(self, information: Information, counters: Counters) -> None:
+        """Show the settings that INFO shows.
+
+        Args:
+            information: has the settings.
+            counters: are reset, and have the slow log, which has settings.
+        """
+        self._information = information
+        self._counters = counters
+
+    @property
+    def table(self) -> CommandTable:
+        """Return the subcommands."""
+        return {
+            b"GET": SmallReply(-3, {Verb.ADMIN}, self._get, only_reads=True),
+            b"SET": SmallReply(-4, {Verb.ADMIN}, self._set),
+            b"RESETSTAT": SmallReply(2, {Verb.ADMIN}, self._reset),
+            b"REWRITE": SmallReply(2, {Verb.ADMIN}, _rewrite),
+            b"HELP": help_on("CONFIG", _USAGES),
+        }
+
+    def _get(self, words: Sequence[bytes]) -> AnyPlan:
+        """CONFIG GET pattern [pattern ...]."""
+        patterns = words[2:]
+        if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # all patterns are compiled
+            text = f"ERR patterns are longer than {PATTERN_BYTES_MAX} bytes together"
+            raise CommandError(text)
+        matchers = [matcher(pattern.lower()) for pattern in patterns]
+
+        def shape(defaults: StreamDefaults) -> Reply:
+            values = self._values(defaults)
+            return Pairs(
+                part.encode()
+                for name in sorted(values)
+                if any(matches(name.encode()) for matches in matchers)
+                for part in (name, values[name])
+            )
+
+        return Plan(GetDefaults(), shape)
+
+    def _values(self, defaults: StreamDefaults) -> Mapping[str, str]:
+        of_streams = {
+            name: str(getattr(defaults, setting.field) // setting.factor)
+            for name, setting in _OF_STREAMS.items()
+        }
+        log = self._counters.slow_log
+        of_log = {name: str(getattr(log, each.field)) for name, each in _OF_SLOW_LOG.items()}
+        return {**_fixed(self._information.settings), **of_streams, **of_log}
+
+    def _set(self, words: Sequence[bytes]) -> AnyPlan:
+        """CONFIG SET name value [name value ...]."""
+        if len(words) % 2:
+            raise CommandError(SYNTAX)
+        values: dict[str, int] = {}
+        for word, text in zip(words[2::2], words[3::2], strict=True):
+            name = word.decode("latin-1")
+            if name.lower() in values:
+                raise CommandError(_failed(name, "duplicate parameter"))
+            values[name.lower()] = self._value(name, text)
+        of_streams = {
+            setting.field: values[name] * setting.factor
+            for name, setting in _OF_STREAMS.items()
+            if name in values
+        }
+
+        def shape(_: None) -> Reply:
+            for name, setting in _OF_SLOW_LOG.items():
+                if name in values:
+                    setattr(self._counters.slow_log, setting.field, values[name])
+            return OK
+
+        return Plan(ChangeDefaults(**of_streams), shape)
+
+    def _value(self, name: str, text: bytes) -> int:
+        setting = _MUTABLE.get(name.lower())
+        if setting is None:
+            if name.lower() in _fixed(self._information.settings):
+                raise CommandError(_failed(name, "can't set immutable config"))
+            unknown = "ERR Unknown option or number of arguments for CONFIG SET"
+            raise CommandError(f"{unknown} - '{name}'")
+        value = integer(text, _failed(name, "argument couldn't be parsed into an integer"))
+        minimum, maximum = setting.minimum, setting.maximum
+        if not minimum <= value <= maximum:
+            why = f"argument must be between {minimum} and {maximum} inclusive"
+            raise CommandError(_failed(name, why))
+        return value
+
+    def _reset(self, words: Sequence[bytes]) -> AnyPlan:
+        """CONFIG RESETSTAT."""
+        del words
+        return Plan(GetDefaults(), _then(self._counters.reset))
+
+
+def _rewrite(words: Sequence[bytes]) -> AnyPlan:
+    """CONFIG REWRITE."""
+    del words
+    raise CommandError("ERR The server is running without a config file")
+
+
+def _then(act: Callable[[], None]) -> Callable[[object], Reply]:
+    def shape(_: object) -> Reply:
+        act()
+        return OK
+
+    return shape
+
+
+def _failed(name: str, why: str) -> str:
+    return f"ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"

@@ -1,0 +1,85 @@
+"""Commands whose replies hardly depend on anything: ACL, CLUSTER, MODULE, ROLE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.table import DescribedCommand
+from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, saying, shown, wrong_arity
+from headgate.engine.requests.keyspace import GetDefaults
+
+_CATEGORIES = (
+    *("keyspace", "read", "write", "stream", "admin", "fast", "slow", "blocking", "dangerous"),
+    *("connection", "transaction"),
+)
+
+_ACL_USAGES = {
+    "CAT [<category>]": "Return the categories of commands, or the commands of one.",
+    "WHOAMI": "Return who the client is.",
+}
+
+
+def _cluster(words: Sequence[bytes]) -> AnyPlan:
+    """CLUSTER subcommand [argument ...]."""
+    del words
+    raise CommandError("ERR This instance has cluster support disabled")
+
+
+def _role(words: Sequence[bytes]) -> AnyPlan:
+    """ROLE."""
+    del words
+    return saying([b"master", 0, []])
+
+
+def _modules(words: Sequence[bytes]) -> AnyPlan:
+    """MODULE LIST."""
+    del words
+    return Plan(GetDefaults(), lambda _: [])
+
+
+COMMANDS: CommandTable = {
+    b"CLUSTER": SmallReply(-2, ANY_RIGHT, _cluster, only_reads=True),
+    b"ROLE": SmallReply(1, ANY_RIGHT, _role, only_reads=True),
+}
+
+
+def subcommands(described: Callable[[], Mapping[str, DescribedCommand]]) -> SubcommandTable:
+    """Return the subcommands of ACL and MODULE.
+
+    Args:
+        described: returns the commands that there are.
+    """
+
+    def categories(words: Sequence[bytes]) -> AnyPlan:
+        """ACL CAT [category]."""
+        if len(words) > 3:
+            raise wrong_arity("acl|cat")
+        if len(words) == 2:
+            return saying([name.encode() for name in _CATEGORIES])
+        category = words[2].decode("latin-1").lower()
+        if category not in _CATEGORIES:
+            raise CommandError(f"ERR Unknown category '{shown(words[2])}'")
+        return saying(_names_in(category, described().values()))
+
+    return {
+        b"ACL": {
+            b"CAT": SmallReply(-2, ANY_RIGHT, categories, only_reads=True),
+            b"HELP": help_on("ACL", _ACL_USAGES),
+        },
+        b"MODULE": {
+            b"LIST": SmallReply(2, {Verb.ADMIN}, _modules, only_reads=True),
+            b"HELP": help_on("MODULE", {"LIST": "Return which modules are loaded: none."}),
+        },
+    }
+
+
+def _names_in(category: str, commands: Iterable[DescribedCommand]) -> list[bytes]:
+    return [
+        each.name.encode()
+        for command in commands
+        for each in command.walk()
+        if f"@{category}" in each.description.all_categories and not each.subcommands
+    ]

@@ -1,0 +1,98 @@
+"""WAIT, WAITAOF: whether everything that was written is safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from headgate.app.backends.port import Durable, Reply
+from headgate.app.redis_syntax.administration.store import Store
+from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
+from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, saying
+from headgate.engine.requests.keyspace import TellTime
+
+_LOOK_S: Final = 0.02
+"""How often it is looked whether the journal is synced."""
+
+_TIMEOUT_MS_MAX: Final = 2**53
+_NOT_POSITIVE: Final = "ERR value is out of range, must be positive"
+_NO_JOURNAL: Final = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+
+
+class Waiting:
+    """Answers WAIT and WAITAOF."""
+
+    def __init__(self, store: Store) -> None:
+        """Ask a store how safe its answers are."""
+        self._store = store
+
+    @property
+    def table(self) -> CommandTable:
+        """Return the commands."""
+        return {
+            b"WAIT": SmallReply(3, ANY_RIGHT, self._wait),
+            b"WAITAOF": SmallReply(4, ANY_RIGHT, self._wait_for_disk),
+        }
+
+    @property
+    def _replica_count(self) -> int:
+        """Return how many replicas have what was answered; no other one is known."""
+        return int(self._store.durable is Durable.REPLICA)
+
+    def _wait(self, words: Sequence[bytes]) -> AnyPlan:
+        """WAIT numreplicas timeout."""
+        integer(words[1])
+        _timeout_s(words[2])
+        return saying(self._replica_count)
+
+    def _wait_for_disk(self, words: Sequence[bytes]) -> AnyPlan:
+        """WAITAOF numlocal numreplicas timeout."""
+        wanted = integer(words[1])
+        if not 0 <= wanted <= 1:
+            raise CommandError("ERR value is out of range, value must between 0 and 1")
+        _count(words[2], _NOT_POSITIVE)
+        timeout_s = _timeout_s(words[3])
+        durable = self._store.durable
+        if durable in (Durable.DISK, Durable.REPLICA):  # no answer comes before
+            return saying([1, self._replica_count])
+        if wanted and self._store.journal is None:
+            raise CommandError(_NO_JOURNAL)
+
+        async def finish(_: Reply) -> Reply:
+            is_synced = durable is Durable.EVERYSEC and await self._synced(timeout_s, wanted)
+            return [int(is_synced), 0]
+
+        return Plan(TellTime(), lambda _: None, finish=finish)
+
+    async def _synced(self, timeout_s: float | None, wanted: int) -> bool:
+        """Wait until everything recorded so far is synced; tell whether it is."""
+        loop = asyncio.get_running_loop()
+        over_s = None if timeout_s is None else loop.time() + timeout_s
+        status = self._store.status
+        position = 0 if status is None else status.position
+        while status is None or status.synced_position < position:
+            if not wanted or (over_s is not None and loop.time() >= over_s):
+                return False
+            if status is not None and status.failure is not None:
+                raise CommandError(f"MISCONF {status.failure}")
+            await asyncio.sleep(_LOOK_S)
+            status = self._store.status
+        return True
+
+
+def _count(word: bytes, error: str) -> int:
+    count = integer(word)
+    if count < 0:
+        raise CommandError(error)
+    return count
+
+
+def _timeout_s(word: bytes) -> float | None:
+    """Read a timeout in milliseconds; 0 is none."""
+    timeout_ms = integer(word, "ERR timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise CommandError("ERR timeout is negative")
+    if timeout_ms > _TIMEOUT_MS_MAX:
+        raise CommandError("ERR timeout is out of range")
+    return timeout_ms / 1000 or None

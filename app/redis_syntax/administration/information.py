@@ -1,0 +1,245 @@
+"""INFO: facts and counters of the server, by section. What is not known is left out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import resource
+import secrets
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+
+from headgate.app.backends.port import Reply, Verbatim
+from headgate.app.redis_syntax.administration.counters import Counters
+from headgate.app.redis_syntax.administration.sizes import human, peak_bytes, resident_bytes
+from headgate.app.redis_syntax.administration.store import Store
+from headgate.app.redis_syntax.performer import Performer
+from headgate.app.redis_syntax.words import AnyPlan, Plan
+from headgate.app.runtime import machine
+from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
+from headgate.engine.clock import Clock
+from headgate.engine.replies import KeyspaceInfo
+from headgate.engine.requests.keyspace import DescribeKeyspace
+
+SPOKEN_VERSION = "8.10.1"
+"""The version of Redis whose stream commands these are."""
+
+_MORE = frozenset({"commandstats"})  # shown only on request
+
+_S_PER_DAY = 86_400
+
+Lines = dict[str, object]
+
+
+class Information:
+    """Answers INFO."""
+
+    def __init__(self, engine: Performer, store: Store, counters: Counters, clock: Clock) -> None:
+        """Begin without connections; `settings` and `connections` are set later, if there are any.
+
+        Args:
+            engine: has blocked reads.
+            store: keeps the streams.
+            counters: of commands.
+            clock: tells the time.
+        """
+        self.settings = ServerSettings()
+        self.connections: Callable[[], ConnectionFacts] = ConnectionFacts
+        self.run_id = secrets.token_hex(20)
+        self.started_at_s = clock.wall_ms() // 1000
+        self._clock = clock
+        self._engine = engine
+        self._store = store
+        self._counters = counters
+        self._version = version("headgate")  # read from a file now, and not while a client waits
+        self._started_s = time.perf_counter()
+        self._resident_bytes = 0  # when INFO was last asked for memory
+        self._memory_bytes = machine.memory_bytes()
+        self._sections: dict[str, Callable[[KeyspaceInfo], Lines]] = {
+            "server": self._about_server,
+            "clients": self._about_clients,
+            "memory": self._about_memory,
+            "persistence": self._about_saving,
+            "stats": self._about_calls,
+            "replication": self._about_replication,
+            "cpu": _about_cpu,
+            "modules": lambda *_: {},
+            "commandstats": self._about_commands,
+            "errorstats": self._about_errors,
+            "cluster": lambda *_: {"cluster_enabled": 0},
+            "keyspace": _about_keyspace,
+        }
+
+    def plan(self, words: Sequence[bytes]) -> AnyPlan:
+        """INFO [section ...]."""
+        asked = {word.decode("latin-1").lower() for word in words[1:]} or {"default"}
+        names = set(self._sections) & asked
+        if asked & {"default", "all", "everything"}:
+            names |= set(self._sections) - (_MORE if not asked & {"all", "everything"} else set())
+
+        async def finish(reply: Reply) -> Reply:
+            if "memory" in names:
+                self._resident_bytes = await asyncio.to_thread(resident_bytes)
+            assert isinstance(reply, list)
+            keyspace = KeyspaceInfo(*reply)
+            sections = [
+                "\r\n".join([f"# {_title(name)}", *(f"{k}:{v}" for k, v in lines.items()), ""])
+                for name, about in self._sections.items()
+                if name in names
+                for lines in [about(keyspace)]
+            ]
+            return Verbatim("\r\n".join(sections).encode())
+
+        return Plan(DescribeKeyspace(), list, finish=finish)
+
+    def _about_server(self, keyspace: KeyspaceInfo) -> Lines:
+        uptime_s = round(time.perf_counter() - self._started_s)
+        return {
+            "redis_version": SPOKEN_VERSION,
+            "redis_git_sha1": "00000000",
+            "redis_git_dirty": 0,
+            "server_name": "headgate",
+            "headgate_version": self._version,
+            "redis_mode": "standalone",
+            "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "arch_bits": 64,
+            "process_id": os.getpid(),
+            "run_id": self.run_id,
+            "tcp_port": self.settings.port or self.connections().port,
+            "server_time_usec": keyspace.now_ms * 1000,
+            "uptime_in_seconds": uptime_s,
+            "uptime_in_days": uptime_s // _S_PER_DAY,
+            "executable": sys.executable,
+            "config_file": self.settings.config_file,
+        }
+
+    def _about_clients(self, *_: object) -> Lines:
+        waited_for, by_groups = self._engine.waited_for
+        return {
+            "connected_clients": self.connections().connected_count,
+            "cluster_connections": 0,
+            "maxclients": self.settings.connections_max,
+            "blocked_clients": self._engine.waiter_count,
+            "tracking_clients": 0,
+            "total_blocking_keys": waited_for,
+            "total_blocking_keys_on_nokey": by_groups,
+        }
+
+    def _about_memory(self, *_: object) -> Lines:
+        used_bytes, limit_bytes = self.used_bytes, self.settings.memory_bytes_max
+        resident, peak = self._resident_bytes, peak_bytes()
+        return {
+            "used_memory": used_bytes,
+            "used_memory_human": human(used_bytes),
+            "used_memory_rss": resident,
+            "used_memory_rss_human": human(resident),
+            "used_memory_peak": peak,
+            "used_memory_peak_human": human(peak),
+            "used_memory_dataset": used_bytes,
+            "total_system_memory": self._memory_bytes,
+            "total_system_memory_human": human(self._memory_bytes),
+            "maxmemory": limit_bytes,
+            "maxmemory_human": human(limit_bytes),
+            "maxmemory_policy": self.settings.memory_policy,
+            "mem_fragmentation_ratio": f"{resident / used_bytes if used_bytes else 0.0:.2f}",
+        }
+
+    @property
+    def used_bytes(self) -> int:
+        """Return how much memory the streams use."""
+        return sum(self._store.memory_bytes().values())
+
+    def _about_saving(self, *_: object) -> Lines:
+        lines: Lines = {
+            "loading": 0,
+            "async_loading": 0,
+            "rdb_changes_since_last_save": self._engine.unsaved_count,
+        }
+        status = self._store.status
+        if status is None:
+            return lines | {"aof_enabled": 0}
+        result = "ok" if status.rewrite_failure is None else "err"
+        has_written = status.failure is None and status.fault is None
+        return lines | {
+            "rdb_bgsave_in_progress": int(status.is_rewriting),
+            "rdb_last_save_time": self.saved_at_s,
+            "rdb_last_bgsave_status": result,
+            "rdb_saves": status.rewrite_count,
+            "aof_enabled": 1,
+            "aof_rewrite_in_progress": int(status.is_rewriting),
+            "aof_rewrite_scheduled": 0,
+            "aof_last_bgrewrite_status": result,
+            "aof_last_write_status": "ok" if has_written else "err",
+            "aof_rewrites": status.rewrite_count,
+            "aof_current_size": status.size_bytes,
+        }
+
+    @property
+    def saved_at_s(self) -> int:
+        """Return the unix time of the last snapshot, or of the start if there was none since."""
+        status = self._store.status
+        if status is None or status.rewritten_s is None:
+            return self.started_at_s
+        age_s = asyncio.get_running_loop().time() - status.rewritten_s
+        return round(self._clock.wall_ms() / 1000 - age_s)
+
+    def _about_calls(self, *_: object) -> Lines:
+        connections = self.connections()
+        return {
+            "total_connections_received": connections.accepted_count,
+            "total_commands_processed": self._counters.call_count,
+            "instantaneous_ops_per_sec": self._counters.calls_per_s,
+            "total_net_input_bytes": connections.input_bytes,
+            "total_net_output_bytes": connections.output_bytes,
+            "rejected_connections": connections.rejected_count,
+            "evicted_keys": 0,
+            "pubsub_channels": 0,
+            "pubsub_patterns": 0,
+            "slowlog_commands_count": len(self._counters.slow_log),
+            "total_error_replies": self._counters.errors.total(),
+        }
+
+    def _about_replication(self, *_: object) -> Lines:
+        status = self._store.status
+        return {
+            "role": "master",
+            "connected_slaves": 0,
+            "master_failover_state": "no-failover",
+            "master_replid": self.run_id,
+            "master_replid2": "0" * 40,
+            "master_repl_offset": 0 if status is None else status.position,
+            "second_repl_offset": -1,
+            "repl_backlog_active": 0,
+        }
+
+    def _about_commands(self, *_: object) -> Lines:
+        return {f"cmdstat_{name}": counts for name, counts in self._counters.commands.items()}
+
+    def _about_errors(self, *_: object) -> Lines:
+        errors = self._counters.errors.items()
+        return {f"errorstat_{code}": f"count={count}" for code, count in errors}
+
+
+def _title(name: str) -> str:
+    return name.upper() if name == "cpu" else name.capitalize()
+
+
+def _about_cpu(*_: object) -> Lines:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "used_cpu_sys": f"{used.ru_stime:.6f}",
+        "used_cpu_user": f"{used.ru_utime:.6f}",
+        "used_cpu_sys_children": f"{children.ru_stime:.6f}",
+        "used_cpu_user_children": f"{children.ru_utime:.6f}",
+    }
+
+
+def _about_keyspace(keyspace: KeyspaceInfo) -> Lines:
+    if not keyspace.stream_count:
+        return {}
+    expiring_count, average_ms = keyspace.expiring_count, keyspace.average_ttl_ms
+    return {"db0": f"keys={keyspace.stream_count},expires={expiring_count},avg_ttl={average_ms}"}

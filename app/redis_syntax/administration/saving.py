@@ -1,0 +1,101 @@
+"""BGSAVE, SAVE, BGREWRITEAOF, LASTSAVE, SHUTDOWN: the journal is both of Redis's files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from headgate.app.auth.grants import Verb
+from headgate.app.backends.port import Journaled, Reply, Status
+from headgate.app.redis_syntax.administration.information import Information
+from headgate.app.redis_syntax.administration.store import Store
+from headgate.app.redis_syntax.command import CommandTable, SmallReply
+from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan
+from headgate.engine.requests.keyspace import GetDefaults
+
+_LOOK_S: Final = 0.05
+"""How often it is looked whether a rewrite has ended."""
+
+_NO_JOURNAL: Final = "ERR there is no journal here to rewrite"
+_NO_SHUTDOWN: Final = "ERR the gateway is ended by whoever started it, by a signal"
+
+
+class Saving:
+    """Answers commands about the files on the disk."""
+
+    def __init__(self, store: Store, information: Information) -> None:
+        """Use the journal of a store, if it has one."""
+        self._store = store
+        self._information = information
+
+    @property
+    def table(self) -> CommandTable:
+        """Return the commands."""
+        return {
+            b"BGSAVE": SmallReply(-1, {Verb.ADMIN}, self._begin_save),
+            b"BGREWRITEAOF": SmallReply(1, {Verb.ADMIN}, self._begin_rewrite),
+            b"SAVE": SmallReply(1, {Verb.ADMIN}, self._save),
+            b"LASTSAVE": SmallReply(1, {Verb.ADMIN}, self._last_save, only_reads=True),
+            b"SHUTDOWN": SmallReply(-1, {Verb.ADMIN}, _shutdown),
+        }
+
+    def _begin_save(self, words: Sequence[bytes]) -> AnyPlan:
+        """BGSAVE [SCHEDULE]."""
+        if len(words) > 2 or (len(words) == 2 and words[1].upper() != b"SCHEDULE"):
+            raise CommandError(SYNTAX)
+        running = "ERR Background save already in progress"
+        return self._rewriting("Background saving started", running)
+
+    def _begin_rewrite(self, words: Sequence[bytes]) -> AnyPlan:
+        """BGREWRITEAOF."""
+        del words
+        running = "ERR Background append only file rewriting already in progress"
+        return self._rewriting("Background append only file rewriting started", running)
+
+    def _rewriting(self, started: str, running: str) -> AnyPlan:
+        journal = self._journal()
+
+        async def finish(_: Reply) -> Reply:
+            if not await journal.start_rewrite():
+                raise CommandError(running)
+            return Status(started)
+
+        return Plan(GetDefaults(), _nothing, finish=finish)
+
+    def _save(self, words: Sequence[bytes]) -> AnyPlan:
+        """SAVE: begins a rewrite, and waits until it has ended. Others go on meanwhile."""
+        del words
+        journal = self._journal()
+
+        async def finish(_: Reply) -> Reply:
+            before = journal.status.rewrite_count
+            if not await journal.start_rewrite():
+                raise CommandError("ERR Background save already in progress")
+            while journal.status.is_rewriting:  # noqa: ASYNC110 it may be in another process
+                await asyncio.sleep(_LOOK_S)
+            if journal.status.rewrite_count == before and journal.status.rewrite_failure:
+                raise CommandError(f"ERR {journal.status.rewrite_failure}")
+            return OK
+
+        return Plan(GetDefaults(), _nothing, finish=finish)
+
+    def _last_save(self, words: Sequence[bytes]) -> AnyPlan:
+        """LASTSAVE."""
+        del words
+        return Plan(GetDefaults(), lambda _: self._information.saved_at_s)
+
+    def _journal(self) -> Journaled:
+        if self._store.journal is None:
+            raise CommandError(_NO_JOURNAL)
+        return self._store.journal
+
+
+def _nothing(_: object) -> Reply:
+    return None
+
+
+def _shutdown(words: Sequence[bytes]) -> AnyPlan:
+    """SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]."""
+    del words
+    raise CommandError(_NO_SHUTDOWN)
