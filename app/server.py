@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -13,11 +13,12 @@ from fastapi import FastAPI
 
 from headgate.app.auth.exposure import check_exposure, keys_flags
 from headgate.app.http.dependencies import Gateway
+from headgate.app.resp.listener import RespListener
 from headgate.app.settings import MEMORY, LogLevel, Settings
 from headgate.app.transport.certificate import Certificate
-from headgate.app.transport.handshake import over_tls
+from headgate.app.transport.handshake import TlsChoices, over_tls
 from headgate.app.transport.intake import BoundedWebSocket
-from headgate.app.transport.listening import addresses_of
+from headgate.app.transport.listening import addresses_of, bind
 from headgate.app.transport.logged import leave_out_queries
 from headgate.app.transport.requests import in_time
 
@@ -31,13 +32,19 @@ class Server(uvicorn.Server):
     """A server that says where it listens, and answers who waits before it stops."""
 
     def __init__(
-        self, app: FastAPI, settings: Settings, *, on_listening: Callable[[str], None] | None = None
+        self,
+        app: FastAPI,
+        settings: Settings,
+        *,
+        redis_sockets: Sequence[socket.socket] | None = None,
+        on_listening: Callable[[str], None] | None = None,
     ) -> None:
         """Get ready to serve an app made of the same settings.
 
         Args:
             app: the gateway.
             settings: what the operator chose.
+            redis_sockets: bound, for Redis clients; None: bound here, if the operator chose so.
             on_listening: told the URL once connections are accepted.
 
         Raises:
@@ -48,7 +55,12 @@ class Server(uvicorn.Server):
         super().__init__(_config(app, settings, self._certificate))
         self._settings = settings
         self._gateway: Gateway = app.state.gateway
-        self._gateway.sockets.count = lambda: len(self.server_state.connections)
+        certificate = self._certificate
+        tls = None if certificate is None else _tls_choices(settings, certificate)
+        self.redis = RespListener(self._gateway, tls)
+        self._redis_sockets = redis_sockets
+        connections = self.server_state.connections
+        self._gateway.sockets.count = lambda: len(connections) + self.redis.connection_count
         self._on_listening = on_listening
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -72,6 +84,8 @@ class Server(uvicorn.Server):
         if settings.allow_anonymous:
             log.warning("allow_anonymous is set: requests without a credential are served")
         await super().startup(sockets)
+        if self.started:
+            await self._open_redis_port()
         for server in self.servers:
             for listening in server.sockets:
                 _notice_who_vanishes(listening, self._settings)
@@ -103,7 +117,17 @@ class Server(uvicorn.Server):
         """Answer who waits, then stop."""
         self._gateway.draining.set()
         self._gateway.backend.drain()
+        await self.redis.close(GRACE_S)
         await super().shutdown(sockets)
+
+    async def _open_redis_port(self) -> None:
+        settings = self._settings
+        if self._redis_sockets is None and settings.redis_port is not None:
+            host = settings.redis_host or settings.host
+            self._redis_sockets = await asyncio.to_thread(bind, host, settings.redis_port)
+        for listening in self._redis_sockets or ():
+            _notice_who_vanishes(listening, settings)
+        await self.redis.open(self._redis_sockets or ())
 
 
 def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credentials: bool) -> None:
@@ -157,15 +181,14 @@ def _notice_who_vanishes(listening: socket.socket, settings: Settings) -> None:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
 
 
+def _tls_choices(settings: Settings, certificate: Certificate) -> TlsChoices:
+    return TlsChoices(certificate, settings.request_ms_max, 2 * settings.send_ms_max)
+
+
 def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -> uvicorn.Config:
     http: Any = in_time(settings.request_ms_max)
     if certificate is not None:
-        http = over_tls(
-            http,
-            certificate,
-            handshake_ms_max=settings.request_ms_max,
-            closing_ms_max=2 * settings.send_ms_max,
-        )
+        http = over_tls(http, _tls_choices(settings, certificate))
     return uvicorn.Config(
         app,
         host=settings.host,

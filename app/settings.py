@@ -141,6 +141,15 @@ class Choices(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    redis_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port for Redis clients (RESP2 and RESP3); 0 takes a free one; null: none.",
+    )
+    redis_host: str | None = Field(
+        None, description="Address to listen on for Redis clients; null: that of `host`."
+    )
     data_dir: Path = Field(
         Path("data"), description="Where the journal is kept; `:memory:` keeps nothing."
     )

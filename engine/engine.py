@@ -19,8 +19,8 @@ from headgate.engine.decisions import Decision
 from headgate.engine.decisions.table import decide
 from headgate.engine.errors import StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.storage import Storage
-from headgate.engine.limits import WAITERS_MAX
-from headgate.engine.loop.appends import Appends
+from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
+from headgate.engine.loop.appends import Appends, is_plain
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
@@ -203,6 +203,53 @@ class Engine:
         """
         self._appends.decide_gathered()
         return self._appends.add_all(requests)
+
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other, and wait once until all of them are durable.
+
+        Plain appends beside each other are decided together. A request that needs more than one
+        decision, or that may wait, is carried out by itself.
+
+        Returns:
+            The replies or errors of the first requests, at least of one: it stops after
+            `IN_ORDER_MS_MAX`, or before a request that has to be carried out by itself.
+        """
+        executor = self._executor
+        outcomes: list[Any | StreamError] = []
+        over_s = executor.clock.monotonic_ms() + IN_ORDER_MS_MAX
+        while len(outcomes) < len(requests):
+            at = len(outcomes)
+            appends = self._plain_appends(requests, at)
+            if appends:
+                outcomes += self.begin_appends(appends)
+            else:
+                try:
+                    begun = self.begin(requests[at])
+                except StreamError as error:
+                    outcomes.append(error.with_traceback(None))
+                else:
+                    if begun is None:
+                        break
+                    outcomes.append(begun.reply)
+            if executor.clock.monotonic_ms() >= over_s:
+                break
+        if not outcomes:
+            try:
+                return [await self.perform(requests[0])]
+            except StreamError as error:
+                return [error.with_traceback(None)]
+        try:
+            return await executor.durable(outcomes)
+        except Unavailable as error:
+            return [error.with_traceback(None)] * len(outcomes)
+
+    def _plain_appends(self, requests: Sequence[Request[Any]], begin: int) -> list[Add]:
+        appends: list[Add] = []
+        for request in requests[begin : begin + APPENDED_AT_ONCE_MAX]:
+            if type(request) is not Add or not is_plain(request):
+                break
+            appends.append(request)
+        return appends
 
     async def until_durable(self, position: int) -> None:
         """Return as soon as what `begin` has carried out is durable, up to a position.

@@ -145,6 +145,12 @@ clock in small steps, by half a millisecond per second."""
 TURN_MS_MAX = 5
 """Long work pauses after this time to let other tasks of the loop run."""
 
+IN_ORDER_MS_MAX = 4
+"""A pipeline of requests is answered after this time, and its next part goes on then."""
+
+APPENDED_AT_ONCE_MAX = 100
+"""Plain appends of a pipeline that are decided together."""
+
 HOUSEKEEPING_MS_MAX = 100
 """Time in each second for removing what is too old, and as much for policies: a tenth each."""
 

@@ -23,6 +23,7 @@ from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthentica
 from headgate.app.auth.rights import is_act, rule_of
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
@@ -128,6 +129,36 @@ class Access:
         if admitted is request and not self.usage.is_limited and not self._is_act(request):
             return self.backend.perform(request)
         return self._perform(request, admitted)
+
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | Exception]:
+        """Carry out requests one after the other, as `Backend.perform_in_order` does.
+
+        Requests that leave a line or are limited are performed by themselves. So is one that is
+        refused, and then its error takes the place of its reply.
+        """
+        if self._is_alone(requests[0]):
+            try:
+                return [await self.perform(requests[0])]
+            except (StreamError, GatewayError) as error:
+                return [error.with_traceback(None)]
+        admitted: list[Request[Any]] = []
+        for request in requests:
+            if self._is_alone(request):
+                break
+            try:
+                admitted.append(self.admit(request))
+            except GatewayError as error:
+                if not admitted:
+                    return [error.with_traceback(None)]
+                break
+        outcomes: list[Any] = await self.backend.perform_in_order(admitted)
+        for at, outcome in enumerate(outcomes):
+            if isinstance(outcome, StreamNotFound):
+                outcomes[at] = self.refusal(requests[at], admitted[at], outcome) or outcome
+        return outcomes
+
+    def _is_alone(self, request: Request[Any]) -> bool:
+        return self.usage.is_limited or self._is_act(request)
 
     def admit(self, request: Request[T]) -> Request[T]:
         """Return the request as it may be performed; raises as `perform`."""

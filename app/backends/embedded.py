@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
@@ -25,6 +26,7 @@ from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
+from headgate.engine.requests import Request
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds
 
@@ -88,6 +90,10 @@ class EmbeddedBackend:
             engine, reply, ServerCommands(engine, store)
         )
         self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
+
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other. See `Backend.perform_in_order`."""
+        return await self.engine.perform_in_order(requests)
 
     @property
     def failure(self) -> str | None:

@@ -87,6 +87,18 @@ class Backend(Protocol):
         """
         ...
 
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other, and wait once until all are durable.
+
+        Each request sees what those before it have changed, and other requests may come in
+        between. None of them waits for something to read.
+
+        Returns:
+            The replies or errors of the first requests: at least of one, and of as many as take
+            no longer than a turn of the event loop.
+        """
+        ...
+
     @property
     def claim_feed(self) -> ClaimFeed | None:
         """Return the feed of takeovers, or None if this backend has no such ability."""
@@ -264,6 +276,13 @@ class Caller(Protocol):
         """Carry out a request that the caller may make, as `Backend.perform` does."""
         ...
 
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | Exception]:
+        """Carry out requests that the caller may make, as `Backend.perform_in_order` does.
+
+        A request that the caller may not make is not carried out, and has an error of the shell.
+        """
+        ...
+
     def charge(self, requests: Sequence[Request[Any]]) -> None:
         """Take account of requests before they are performed, or raise an error of the shell."""
         ...
@@ -303,11 +322,30 @@ class Commands(Protocol):
         """
         ...
 
+    def check(self, words: Sequence[bytes]) -> None:
+        """Refuse a command that the caller could not run, whatever its arguments are.
+
+        Raises:
+            StreamError: it is unknown, has a wrong number of words, or needs a right.
+        """
+        ...
+
     async def run(self, words: Sequence[bytes]) -> Reply:
         """Run one command. A blocking command waits.
 
         Raises:
             StreamError: the command failed.
+        """
+        ...
+
+    async def run_each(self, commands: Sequence[Sequence[bytes]]) -> Sequence[Reply | StreamError]:
+        """Run commands in order, each by itself, and wait once until all are durable (a pipeline).
+
+        None of them blocks. A command that fails does not stop the commands after it.
+
+        Returns:
+            The replies or errors of the first commands: at least of one, and of as many as take no
+            longer than a turn of the event loop.
         """
         ...
 

@@ -114,7 +114,7 @@ def _place(name: str, config: Path | None, flags: Mapping[str, Any]) -> str:
 
 
 def _hint(name: str, *, as_variable: bool = False) -> str:
-    close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    close = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.75)
     if not close:
         return ""
     meant = f"{PREFIX}{close[0].upper()}" if as_variable else close[0]

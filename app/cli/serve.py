@@ -76,13 +76,19 @@ def _hang_up(terminal: Terminal) -> None:
 
 def greet(settings: Settings, url: str) -> None:
     """Say where the gateway is."""
+    if settings.redis_port:
+        host = settings.redis_host or settings.host
+        click.echo(f"Redis clients connect to {host}:{settings.redis_port}.", err=True)
     click.echo(f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True)
     if settings.data_dir == MEMORY and settings.backend is None:
         click.echo("Nothing is kept: streams live in memory only.", err=True)
 
 
 def serve_with_workers(
-    settings: Settings, credentials: Credentials, sockets: Sequence[socket.socket]
+    settings: Settings,
+    credentials: Credentials,
+    sockets: Sequence[socket.socket],
+    redis_sockets: Sequence[socket.socket] = (),
 ) -> None:
     """Run several processes until told to stop.
 
@@ -100,6 +106,7 @@ def serve_with_workers(
             with_secrets(settings),
             settings.workers,
             sockets,
+            redis_sockets,
             data_dir,
             has_engine=settings.backend is None,
             ticket_secret=credentials.ticket_secret(),
@@ -117,6 +124,8 @@ def serve_with_workers(
 @config_option
 @setting_option("host")
 @setting_option("port", type=int)
+@setting_option("redis_port", type=int)
+@setting_option("redis_host")
 @setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path))
 @setting_option("backend", metavar="URL")
 @setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
@@ -145,19 +154,13 @@ def command(config: Path | None, **flags: Any) -> None:
         certificate_of(settings)
         _make_first_key(settings)
         credentials = open_credentials(settings)
-        addresses = listening.addresses_of(settings.host, settings.port)
-        check_addresses(addresses, settings, has_credentials=credentials.are_configured)
-        sockets = listening.bind(settings.host, settings.port)
+        sockets = _bound(settings, credentials, settings.host, settings.port)
+        redis_sockets = _bound_for_redis(settings, credentials)
     except (UnusableCertificate, Exposed, ValueError) as error:
         raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}. "
-            "--host and --port choose another address."
-        ) from None
     _take_all_descriptors()
     if settings.workers > 1:
-        serve_with_workers(settings, credentials, sockets)
+        serve_with_workers(settings, credentials, sockets, redis_sockets)
         return
     set_up_logging(settings.log_level)
     gc.disable()  # nothing that was loaded is garbage
@@ -174,6 +177,34 @@ def command(config: Path | None, **flags: Any) -> None:
     terminal = Terminal()
     signal.signal(signal.SIGHUP, lambda _, __: _hang_up(terminal))
     on_listening = partial(greet, settings)
-    Server(create_app(settings, backend, credentials), settings, on_listening=on_listening).run(
-        sockets
-    )
+    app = create_app(settings, backend, credentials)
+    Server(app, settings, redis_sockets=redis_sockets, on_listening=on_listening).run(sockets)
+
+
+def _bound(
+    settings: Settings, credentials: Credentials, host: str, port: int, flags: str = ""
+) -> list[socket.socket]:
+    """Return a bound socket for each address of a host.
+
+    Raises:
+        Exposed: other machines would reach a gateway without credentials.
+        click.ClickException: another process has the port, or the host has no address.
+    """
+    try:
+        addresses = listening.addresses_of(host, port)
+        check_addresses(addresses, settings, has_credentials=credentials.are_configured)
+        return listening.bind(host, port)
+    except OSError as error:
+        flags = flags or "--host and --port"
+        raise click.ClickException(
+            f"cannot listen on {host}:{port}: {error.strerror}. {flags} choose another address."
+        ) from None
+
+
+def _bound_for_redis(settings: Settings, credentials: Credentials) -> list[socket.socket]:
+    """Return the sockets for Redis clients, none if there is to be no such port."""
+    if settings.redis_port is None:
+        return []
+    host = settings.redis_host or settings.host
+    flags = "--redis-host and --redis-port"
+    return _bound(settings, credentials, host, settings.redis_port, flags)

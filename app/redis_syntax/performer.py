@@ -22,6 +22,10 @@ class Performer(Protocol):
         """
         ...
 
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other. See `Backend.perform_in_order`."""
+        ...
+
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests with nothing in between, and return their replies or errors.
 

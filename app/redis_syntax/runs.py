@@ -1,5 +1,6 @@
 """Commands: runs Redis commands on the engine, one by one or as a transaction."""
 
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
@@ -87,6 +88,59 @@ class CommandRunner:
         entry, name = self._find(words)
         with self._server.running(name, words):
             return await self._run(entry, words)
+
+    def check(self, words: Sequence[bytes]) -> None:
+        """Refuse a command that the caller could not run, whatever its arguments are.
+
+        Raises:
+            CommandError: it is unknown, has a wrong number of words, or needs a right.
+        """
+        self._check(self._find(words)[0])
+
+    async def run_each(self, commands: Sequence[Sequence[bytes]]) -> Sequence[Reply | StreamError]:
+        """Run commands in order, each by itself, and wait once until all are durable (a pipeline).
+
+        None of them blocks. A command that fails does not stop the commands after it.
+
+        1. Make a request of each command, up to the first one whose words are wrong.
+        2. Carry the requests out. The backend may stop before the last one.
+        3. Make the replies of those that were carried out.
+        """
+        began_s = time.perf_counter()
+        plans: list[tuple[AnyPlan, str]] = []
+        turn = Turn()
+        for words in commands:
+            try:
+                entry, name = self._find(words)
+                self._check(entry)
+                plans.append((_plan(entry, words, self._bounds), name))
+            except StreamError as error:
+                if not plans:
+                    return [error.with_traceback(None)]
+                break
+            if turn.is_over:
+                break
+        outcomes = await self._perform_in_order([plan.request for plan, _ in plans])
+        replies: list[Reply | StreamError] = []
+        each_s = (time.perf_counter() - began_s) / len(outcomes)
+        for (plan, name), outcome in zip(plans, outcomes, strict=False):
+            try:
+                reply = plan.reply(outcome)
+                replies.append(reply if plan.finish is None else await plan.finish(reply))
+                self._server.count(name, each_s)
+            except StreamError as error:
+                replies.append(error.with_traceback(None))  # or its frames lead back to it
+                self._server.count(name, each_s, error)
+        return replies
+
+    async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        if self.caller is None:
+            return await self._engine.perform_in_order(requests)
+        outcomes = await self.caller.perform_in_order(requests)
+        return [
+            _refusal(outcome) if isinstance(outcome, GatewayError) else outcome
+            for outcome in outcomes
+        ]
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)

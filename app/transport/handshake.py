@@ -1,4 +1,4 @@
-"""Handshake: a connection until TLS is there; HTTP follows on it.
+"""Handshake: a connection until TLS is there; HTTP or RESP follows on it.
 
 asyncio can do the handshake of a server by itself, but then a connection is known to nobody before
 it is over. So a peer that never finishes it would hold an open file that no bound counts, and a
@@ -12,60 +12,71 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headgate.app.transport.certificate import Certificate
+from headgate.app.transport.sockets import Sockets
 
 log = logging.getLogger("headgate")
 
 
-def over_tls(
-    http: type[HttpToolsProtocol],
-    certificate: Certificate,
-    *,
-    handshake_ms_max: int,
-    closing_ms_max: int,
-) -> type[asyncio.Protocol]:
-    """Return HTTP over TLS, as uvicorn makes its protocols.
+class TlsChoices(NamedTuple):
+    """How TLS is spoken."""
+
+    certificate: Certificate  # looked at when a connection begins
+    handshake_ms_max: int  # how long a handshake may take
+    closing_ms_max: int  # how long a peer may take for the last bytes
+
+
+def over_tls(http: type[HttpToolsProtocol], choices: TlsChoices) -> Callable[..., asyncio.Protocol]:
+    """Return what makes connections of HTTP over TLS, as uvicorn makes its protocols.
 
     Args:
         http: what follows the handshake.
-        certificate: looked at when a connection begins.
-        handshake_ms_max: how long a handshake may take.
-        closing_ms_max: how long a peer may take for the last bytes.
+        choices: how TLS is spoken.
     """
-    attributes = {
-        "http": http,
-        "certificate": certificate,
-        "handshake_s_max": handshake_ms_max / 1000,
-        "closing_s_max": closing_ms_max / 1000,
-    }
-    return type("TlsHttp", (Handshake,), attributes)
+
+    def protocol(
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Handshake:
+        make = partial(http, config, server_state, app_state, _loop)
+        sockets = app_state["gateway"].sockets
+        return Handshake(make, choices, sockets, server_state.connections, server_state.tasks)
+
+    return protocol
 
 
 class Handshake(asyncio.Protocol):
     """A connection whose handshake is under way."""
 
-    http: type[HttpToolsProtocol]
-    certificate: Certificate
-    handshake_s_max: float
-    closing_s_max: float
-
     def __init__(
         self,
-        config: Any,
-        server_state: Any,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
+        make: Callable[[], asyncio.Protocol],
+        choices: TlsChoices,
+        sockets: Sockets,
+        connections: set[Any],
+        tasks: set[asyncio.Task[None]],
     ) -> None:
-        """Take the arguments that uvicorn passes."""
-        self._make_http = partial(self.http, config, server_state, app_state, _loop)
-        self._sockets = app_state["gateway"].sockets
-        self._connections: set[Any] = server_state.connections
-        self._tasks: set[asyncio.Task[None]] = server_state.tasks
-        self._loop = _loop or asyncio.get_running_loop()
+        """Wait for a connection.
+
+        Args:
+            make: makes the protocol that follows the handshake.
+            choices: how TLS is spoken.
+            sockets: bound the connections.
+            connections: those that are counted; this one is among them meanwhile.
+            tasks: those that the gateway waits for when it stops.
+        """
+        self._make = make
+        self._choices = choices
+        self._sockets = sockets
+        self._connections = connections
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -75,7 +86,7 @@ class Handshake(asyncio.Protocol):
         transport goes, and its socket gets another one.
         """
         self._connections.add(self)
-        if self._sockets.has_room(len(self._connections)):
+        if self._sockets.has_room(self._sockets.count()):
             connected = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
             self._task = self._loop.create_task(self._complete(connected))
             self._tasks.add(self._task)
@@ -97,11 +108,11 @@ class Handshake(asyncio.Protocol):
         leave = partial(self._connections.discard, self)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: _Secured(connected, leave, self._make_http),
+                lambda: _Secured(connected, leave, self._make),
                 connected,
-                ssl=self.certificate.context,
-                ssl_handshake_timeout=self.handshake_s_max,
-                ssl_shutdown_timeout=self.closing_s_max,
+                ssl=self._choices.certificate.context,
+                ssl_handshake_timeout=self._choices.handshake_ms_max / 1000,
+                ssl_shutdown_timeout=self._choices.closing_ms_max / 1000,
             )
         except OSError as error:  # those of TLS are errors of this kind
             log.debug("no TLS handshake", extra={"reason": str(error)})
@@ -110,24 +121,24 @@ class Handshake(asyncio.Protocol):
 
 
 class _Secured(asyncio.Protocol):
-    """A connection whose handshake is over: HTTP takes its place at once."""
+    """A connection whose handshake is over: what follows takes its place at once."""
 
     def __init__(
         self,
         connected: socket.socket,
         leave: Callable[[], None],
-        make_http: Callable[[], HttpToolsProtocol],
+        make: Callable[[], Any],
     ) -> None:
         self._connected = connected
         self._leave = leave
-        self._make_http = make_http
+        self._make = make
 
     def connection_made(self, transport: Any) -> None:
         self._leave()
-        http = self._make_http()
-        transport.set_protocol(http)
+        protocol = self._make()
+        transport.set_protocol(protocol)
         encrypted: Any = _Encrypted(transport, self._connected)
-        http.connection_made(encrypted)
+        protocol.connection_made(encrypted)
 
 
 class _Encrypted:

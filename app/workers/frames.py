@@ -24,6 +24,7 @@ class Orders(msgspec.Struct, frozen=True, array_like=True, tag=True):
     number: int  # of the process, among all that the supervisor has ever started
     worker_count: int
     sockets: list[int]  # descriptors: where to listen
+    redis_sockets: list[int]  # likewise, for Redis clients
     engine_path: str | None  # where the engine listens; None: there is no engine process
     ticket_secret: bytes
     is_first: bool  # no engine of this gateway has served, so no worker holds anything

@@ -54,6 +54,7 @@ class ProcessPlan(NamedTuple):
     settings: bytes  # as JSON, for the other processes
     worker_count: int
     sockets: Sequence[socket.socket]  # bound, and not listening
+    redis_sockets: Sequence[socket.socket]  # likewise, for Redis clients
     data_dir: Path | None  # None: nothing is kept
     has_engine: bool  # or else servers keep the streams
     ticket_secret: bytes
@@ -178,13 +179,14 @@ class Supervisor:
 
     async def _start(self, role: Role, name: str) -> Child:
         """Start a process, and return once it serves; raises as `Slot.fill`."""
-        sockets, plan = [], self.plan
+        sockets, redis_sockets, plan = [], [], self.plan
         if role is Role.WORKER:
             sockets = [each.fileno() for each in plan.sockets]
+            redis_sockets = [each.fileno() for each in plan.redis_sockets]
         elif self._socket is not None:
             sockets = [self._socket.listening.fileno()]
         self._count += 1
-        child = await Child.start(name, self._count, sockets)
+        child = await Child.start(name, self._count, [*sockets, *redis_sockets])
         self._children[child.number] = role, child
         ending = asyncio.create_task(self._forget_at_end(child))
         if role is Role.WORKER:
@@ -194,6 +196,7 @@ class Supervisor:
             child.number,
             plan.worker_count,
             sockets,
+            redis_sockets,
             None if self._socket is None else str(self._socket.path),
             plan.ticket_secret,
             not self._has_streams.is_set(),

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -25,9 +26,15 @@ _LOOK_S: Final = 0.05
 class WorkerServer(Server):
     """A server that ends when the supervisor says so."""
 
-    def __init__(self, app: FastAPI, settings: Settings, member: Member) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        settings: Settings,
+        member: Member,
+        redis_sockets: Sequence[socket.socket],
+    ) -> None:
         """Get ready to serve an app as a member of a gateway."""
-        super().__init__(app, settings)
+        super().__init__(app, settings, redis_sockets=redis_sockets)
         self._member = member
         self._is_replaced = False
         self._longest_s = settings.wait_ms_max / 1000
@@ -63,6 +70,7 @@ class WorkerServer(Server):
         """
         for server in self.servers:
             server.close()
+        self.redis.stop_listening()
         self._gateway.sockets.is_closing = True
         self._gateway.draining.set()
         loop, state = asyncio.get_running_loop(), self.server_state
@@ -80,9 +88,8 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     Raises:
         ValueError, OSError, UnusableCertificate, Exposed: it cannot begin. The text says why.
     """
-    sockets = [socket.socket(fileno=descriptor) for descriptor in orders.sockets]
-    for each in sockets:
-        each.set_inheritable(False)
+    sockets = _taken_over(orders.sockets)
+    redis_sockets = _taken_over(orders.redis_sockets)
     member = Member(orders, end)
     credentials = open_credentials(settings, ticket_secret=orders.ticket_secret, siblings=member)
     if orders.engine_path is None:
@@ -93,4 +100,11 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     app = create_app(settings, backend, credentials, siblings=member, staged_dir=staged_dir)
     gc.collect()
     collector.look_at_the_new_only()
-    WorkerServer(app, settings, member).run(sockets)
+    WorkerServer(app, settings, member, redis_sockets).run(sockets)
+
+
+def _taken_over(descriptors: Sequence[int]) -> list[socket.socket]:
+    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    for each in sockets:
+        each.set_inheritable(False)
+    return sockets

@@ -35,6 +35,7 @@ class Live:
     url: str
     http: httpx.AsyncClient
     gateway: Gateway
+    redis_port: int | None  # None: no port for Redis clients was asked for
 
     @property
     def ws_url(self) -> str:
@@ -165,7 +166,9 @@ async def _served(
         try:
             if settings.backend is not None or isinstance(backend, RemoteBackend):
                 await until(lambda: app.state.gateway.backend.refusal is None)
-            yield Live(url, http, app.state.gateway)
+            if settings.redis_port is not None:
+                await until(lambda: server.redis.port is not None)
+            yield Live(url, http, app.state.gateway, server.redis.port)
         finally:
             server.should_exit = True
             await serving

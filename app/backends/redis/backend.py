@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from headgate.app.backends.in_order import perform_in_order
 from headgate.app.backends.port import Ability, ClaimFeed, Commands, Durable, Journaled, Leases
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.commands import commands_of
@@ -27,7 +28,7 @@ from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.eager import own_task
-from headgate.engine.errors import Disconnected, Unavailable
+from headgate.engine.errors import Disconnected, StreamError, Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import (
@@ -40,7 +41,7 @@ from headgate.engine.requests.deliveries import (
     Nack,
     ReadGroup,
 )
-from headgate.engine.requests.entries import Delete, Read
+from headgate.engine.requests.entries import Add, Delete, Read
 from headgate.engine.requests.groups import DeleteConsumer
 
 T = TypeVar("T")
@@ -102,6 +103,13 @@ class RedisBackend:
             DeleteConsumer: self._group_reads.delete_consumer,
         }
         self._closed = asyncio.Event()
+
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other. See `Backend.perform_in_order`.
+
+        Appends that are sent together stay in order, as a server gets them in one pipeline.
+        """
+        return await perform_in_order(self.perform, requests, {Add})
 
     async def perform(self, request: Request[T]) -> T:
         """Carry out a request, and return its reply. See `Backend.perform`."""

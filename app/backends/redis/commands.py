@@ -46,6 +46,10 @@ class Performs(Protocol):
         """Carry out a request. See `Backend.perform`."""
         ...
 
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other. See `Backend.perform_in_order`."""
+        ...
+
     @property
     def waiter_count(self) -> int:
         """Return how many reads are blocked in this gateway."""
@@ -81,6 +85,10 @@ class _Performer:
     def waited_for(self) -> tuple[int, int]:
         """Return how many streams have blocked reads, and how many have blocked group reads."""
         return self._backend.waited_for
+
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other. See `Backend.perform_in_order`."""
+        return await self._backend.perform_in_order(requests)
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests with nothing in between, and return their replies or errors."""

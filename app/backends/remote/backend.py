@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from headgate.app.backends.in_order import perform_in_order
 from headgate.app.backends.port import Ability, ClaimFeed, Durable, Journaled, Leases
 from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
@@ -39,12 +40,17 @@ from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
-from headgate.engine.requests.deliveries import ReadGroup
-from headgate.engine.requests.entries import Read
+from headgate.engine.requests.deliveries import Ack, AckAndDelete, ReadGroup
+from headgate.engine.requests.entries import Add, Delete, Read, Trim
+from headgate.engine.requests.keyspace import CountStreams, TellTime
+from headgate.engine.requests.streams import DescribeStream
 
 T = TypeVar("T")
 
 _ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+
+_SMALL = frozenset({Ack, AckAndDelete, Add, CountStreams, Delete, DescribeStream, TellTime, Trim})
+"""Requests of a pipeline that are sent together, as their replies are small."""
 
 _END_S = 5.0
 """How long `close` waits for calls that are not answered yet."""
@@ -109,6 +115,14 @@ class RemoteBackend:
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests with nothing in between, and return their replies or errors."""
         return await self._calls.perform_all(requests)
+
+    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests one after the other. See `Backend.perform_in_order`.
+
+        The engine carries out what a worker asks for in the order in which it was sent. So
+        requests with small replies are sent together.
+        """
+        return await perform_in_order(self.perform, requests, _SMALL)
 
     @property
     def engine(self) -> EngineState:

@@ -1,0 +1,37 @@
+"""In order: the requests of a pipeline, for a backend whose streams are in another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import takewhile
+from typing import Any
+
+from headgate.engine.errors import StreamError
+from headgate.engine.limits import APPENDED_AT_ONCE_MAX
+from headgate.engine.requests import Request
+
+Perform = Callable[[Any], Coroutine[Any, Any, Any]]
+
+
+async def perform_in_order(
+    perform: Perform, requests: Sequence[Request[Any]], together: AbstractSet[object]
+) -> list[Any | StreamError]:
+    """Carry out the first requests of a pipeline; returns their replies or errors.
+
+    Args:
+        perform: carries out a request.
+        requests: of the pipeline.
+        together: kinds of requests that keep their order if they are sent together, and whose
+            replies are small.
+    """
+    first = requests[:APPENDED_AT_ONCE_MAX]
+    count = sum(1 for _ in takewhile(lambda request: type(request) in together, first))
+    outcomes = await asyncio.gather(
+        *map(perform, requests[: max(count, 1)]), return_exceptions=True
+    )
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, StreamError):
+            raise outcome
+    return outcomes

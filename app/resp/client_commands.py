@@ -1,0 +1,233 @@
+"""CLIENT: what clients say of themselves, and what operators see and do of clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headgate.app.auth.grants import Verb
+from headgate.app.backends.port import NULL_ARRAY, Members, Pairs, Reply, Status, Verbatim
+from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, integer, shown, wrong_arity
+from headgate.app.resp.client_filter import ClientFilter, read_filter
+from headgate.app.resp.own_command import OwnCommand, OwnCommands
+
+if TYPE_CHECKING:
+    from headgate.app.resp.session import RespSession
+
+NOTHING_READ: Final = NULL_ARRAY
+"""The reply of a read that CLIENT UNBLOCK ends."""
+
+_PRINTABLE = re.compile(rb"[!-~]*")
+_NO_SUCH_CLIENT: Final = "ERR No such client"
+_PAUSE_MS_MAX: Final = 3_600_000
+
+_HELP: Final = {
+    "CACHING (YES|NO)": "Refused: clients are not tracked.",
+    "GETNAME": "Return the name of this connection.",
+    "GETREDIR": "Return -1: clients are not tracked.",
+    "ID": "Return the number of this connection.",
+    "INFO": "Describe this connection.",
+    "KILL <ip:port> | <option> ...": "End connections, by ID, ADDR, TYPE, USER, MAXAGE.",
+    "LIST [TYPE type] [ID id ...]": "Describe connections.",
+    "NO-EVICT (ON|OFF)": "Has no effect.",
+    "NO-TOUCH (ON|OFF)": "Has no effect.",
+    "PAUSE <ms> [WRITE|ALL]": "Let the commands of all clients wait.",
+    "REPLY (ON|OFF|SKIP)": "Choose whether this connection gets replies.",
+    "SETINFO <LIB-NAME|LIB-VER> value": "Name the client library.",
+    "SETNAME <name>": "Name this connection.",
+    "TRACKING (ON|OFF)": "ON is refused: clients are not tracked.",
+    "TRACKINGINFO": "Describe the tracking: it is off.",
+    "UNBLOCK <id> [TIMEOUT|ERROR]": "End a read that blocks.",
+    "UNPAUSE": "End a pause.",
+    "HELP": "Print this help.",
+}
+
+
+class _Subcommand(NamedTuple):
+    arity: int  # as of commands, with the two words of the name
+    carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
+
+
+def check_printable(text: bytes, what: str) -> None:
+    """Refuse a name that would break a line of CLIENT LIST.
+
+    Raises:
+        CommandError: naming what is wrong.
+    """
+    if not _PRINTABLE.fullmatch(text):
+        text_ = f"{what} cannot contain spaces, newlines or special characters."
+        raise CommandError(f"ERR {text_}")
+
+
+async def client(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """CLIENT subcommand [argument ...]."""
+    subcommand = _SUBCOMMANDS.get(words[1].upper())
+    if subcommand is None:
+        raise CommandError(f"ERR unknown subcommand '{shown(words[1])}'. Try CLIENT HELP.")
+    arity = subcommand.arity
+    if len(words) != arity if arity > 0 else len(words) < -arity:
+        raise wrong_arity(f"client|{words[1].decode('latin-1').lower()}")
+    return await subcommand.carry_out(session, words)
+
+
+# About this connection
+
+
+async def _id(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del words
+    return session.id
+
+
+async def _getname(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del words
+    return session.name or None
+
+
+async def _setname(session: RespSession, words: Sequence[bytes]) -> Reply:
+    check_printable(words[2], "Client names")
+    session.name = words[2]
+    return OK
+
+
+async def _setinfo(session: RespSession, words: Sequence[bytes]) -> Reply:
+    attribute = words[2].lower()
+    if attribute not in (b"lib-name", b"lib-ver"):
+        raise CommandError(f"ERR Unrecognized option '{shown(words[2])}'")
+    check_printable(words[3], attribute.decode())
+    session.library[attribute] = words[3]
+    return OK
+
+
+async def _info(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del words
+    return Verbatim(session.line().encode() + b"\n")
+
+
+async def _reply(session: RespSession, words: Sequence[bytes]) -> Reply:
+    mode = words[2].upper()
+    if mode not in (b"ON", b"OFF", b"SKIP"):
+        raise CommandError(SYNTAX)
+    return session.change_replies(mode)
+
+
+async def _switch(session: RespSession, words: Sequence[bytes]) -> Reply:
+    if words[2].upper() not in (b"ON", b"OFF"):
+        raise CommandError(SYNTAX)
+    session.switch("e" if words[1].upper() == b"NO-EVICT" else "T", is_on=words[2].upper() == b"ON")
+    return OK
+
+
+async def _tracking(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del session
+    if words[2].upper() == b"OFF":
+        return OK
+    if words[2].upper() != b"ON":
+        raise CommandError(SYNTAX)
+    raise CommandError("ERR clients are not tracked: streams are read, not cached")
+
+
+async def _trackinginfo(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del session, words
+    return Pairs([b"flags", Members([b"off"]), b"redirect", -1, b"prefixes", []])
+
+
+async def _getredir(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del session, words
+    return -1
+
+
+async def _caching(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del session, words
+    text = "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or "
+    raise CommandError(f"ERR {text}OPTOUT mode enabled")
+
+
+# About all connections
+
+
+async def _list(session: RespSession, words: Sequence[bytes]) -> Reply:
+    session.access.check({Verb.ADMIN})
+    chosen = ClientFilter()
+    if len(words) == 4 and words[2].upper() == b"TYPE":
+        chosen = read_filter([b"TYPE", words[3]])
+    elif len(words) > 3 and words[2].upper() == b"ID":
+        ids = [integer(word, "ERR Invalid client ID") for word in words[3:]]
+        chosen = ClientFilter(ids=frozenset(ids))
+    elif len(words) > 2:
+        raise CommandError(SYNTAX)
+    return Verbatim("".join(f"{line}\n" for line in await session.clients.lines(chosen)).encode())
+
+
+async def _kill(session: RespSession, words: Sequence[bytes]) -> Reply:
+    session.access.check({Verb.ADMIN})
+    if len(words) == 3:  # the old form
+        count = await session.clients.kill(ClientFilter(address=words[2].decode("latin-1")))
+        if not count:
+            raise CommandError(_NO_SUCH_CLIENT)
+        return OK
+    if len(words) % 2:
+        raise CommandError(SYNTAX)
+    chosen = read_filter(words[2:])
+    if chosen.skips_me:
+        chosen = chosen._replace(but=session.id)
+    return await session.clients.kill(chosen)
+
+
+async def _unblock(session: RespSession, words: Sequence[bytes]) -> Reply:
+    session.access.check({Verb.ADMIN})
+    how = words[3].upper() if len(words) == 4 else b"TIMEOUT"
+    if len(words) > 4 or how not in (b"TIMEOUT", b"ERROR"):
+        raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+    return await session.clients.unblock(integer(words[2]), how)
+
+
+async def _pause(session: RespSession, words: Sequence[bytes]) -> Reply:
+    session.access.check({Verb.ADMIN})
+    kind = words[3].upper() if len(words) == 4 else b"ALL"
+    if len(words) > 4 or kind not in (b"WRITE", b"ALL"):
+        raise CommandError("ERR CLIENT PAUSE mode must be WRITE or ALL")
+    duration_ms = integer(words[2], "ERR timeout is not an integer or out of range")
+    if duration_ms < 0:
+        raise CommandError("ERR timeout is negative")
+    await session.clients.pause(min(duration_ms, _PAUSE_MS_MAX), reads_too=kind == b"ALL")
+    return OK
+
+
+async def _unpause(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del words
+    session.access.check({Verb.ADMIN})
+    await session.clients.unpause()
+    return OK
+
+
+async def _help(session: RespSession, words: Sequence[bytes]) -> Reply:
+    del session, words
+    lines = ["CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    for usage, meaning in _HELP.items():
+        lines += [usage, f"    {meaning}"]
+    return [Status(line) for line in lines]
+
+
+_SUBCOMMANDS: Mapping[bytes, _Subcommand] = {
+    b"CACHING": _Subcommand(3, _caching),
+    b"GETNAME": _Subcommand(2, _getname),
+    b"GETREDIR": _Subcommand(2, _getredir),
+    b"HELP": _Subcommand(2, _help),
+    b"ID": _Subcommand(2, _id),
+    b"INFO": _Subcommand(2, _info),
+    b"KILL": _Subcommand(-3, _kill),
+    b"LIST": _Subcommand(-2, _list),
+    b"NO-EVICT": _Subcommand(3, _switch),
+    b"NO-TOUCH": _Subcommand(3, _switch),
+    b"PAUSE": _Subcommand(-3, _pause),
+    b"REPLY": _Subcommand(3, _reply),
+    b"SETINFO": _Subcommand(4, _setinfo),
+    b"SETNAME": _Subcommand(3, _setname),
+    b"TRACKING": _Subcommand(-3, _tracking),
+    b"TRACKINGINFO": _Subcommand(2, _trackinginfo),
+    b"UNBLOCK": _Subcommand(-3, _unblock),
+    b"UNPAUSE": _Subcommand(2, _unpause),
+}
+
+COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client)}

@@ -1,0 +1,221 @@
+"""Connection: one client, from its first byte to its last. It reads, runs, and writes.
+
+All commands that are here are run in one go: they are decided together, they wait once until they
+are durable, and their replies are one write. What has not been run yet is bounded, and so is what
+the client has not taken: beyond that the connection is read no further.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from headgate.app.http.dependencies import Gateway
+from headgate.app.resp.clients import Clients
+from headgate.app.resp.encoder import error_reply
+from headgate.app.resp.parser import CommandParser, ProtocolError
+from headgate.app.resp.session import RespSession
+from headgate.app.transport.sockets import Peer
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.eager import EagerCall
+
+_COMMANDS_AT_ONCE: Final = 1_000
+"""Run before others have their turn."""
+
+_UNREAD_BYTES_MAX: Final = 2**20
+"""What has come and is not run, beside a command that is still arriving."""
+
+_UNTAKEN_BYTES_MAX: Final = 64 * 2**20
+"""Replies that a client has not taken. Many send a whole pipeline before they read."""
+
+_TOO_MANY: Final = "ERR max number of clients reached"
+
+_LAST_WORDS_S: Final = 1.0
+"""How long a client may go on sending until it has read why its connection ends."""
+
+
+class RespConnection(Peer):
+    """A connection of a Redis client."""
+
+    def __init__(self, gateway: Gateway, clients: Clients) -> None:
+        """Wait for the connection."""
+        self._gateway = gateway
+        self._clients = clients
+        self._sockets = gateway.sockets
+        limits = gateway.limits
+        self._parser = CommandParser(
+            word_bytes_max=limits.body_bytes_max, command_bytes_max=limits.body_bytes_max
+        )
+        self._call: EagerCall | None = None  # what runs commands now
+        self._has_more = False  # bytes have come that `_serve` has not looked at
+        self._is_ending = False  # nothing more is run
+        self._is_paused = False  # nothing more is read
+        self._arriving_bytes = 0  # of a large command, as it was noted
+        self._writable: asyncio.Future[None] | None = None  # who waits for the client to read
+        self._timer: asyncio.TimerHandle | None = None
+        self.session: RespSession
+
+    def connection_made(self, transport: Any) -> None:
+        """Serve a client, if there is room for one more."""
+        self.transport = transport
+        self.session = RespSession(self._gateway, self._clients, self)
+        if not self._sockets.has_room(self._sockets.count() + 1):
+            self._refuse(_TOO_MANY)
+            return
+        try:
+            self.session.begin()
+        except GatewayError as error:
+            self._refuse(f"ERR {error}")
+            return
+        self._clients.add(self.session)
+        self._parser.is_stranger = self.session.is_stranger
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was read, and run it unless something is being run."""
+        if self._is_ending:
+            return
+        self._parser.feed(data)
+        self._has_more = True
+        self._clients.input_bytes += len(data)
+        if self._call is None:
+            self._run()
+        if self._call is not None and self._parser.size_bytes > _UNREAD_BYTES_MAX:
+            self._pause()
+
+    def eof_received(self) -> bool:
+        """Answer what was asked, then end."""
+        if self._call is None:
+            return False
+        self._is_ending = True
+        self.session.stop_waiting()
+        return True
+
+    def leave(self, exc: Exception | None) -> None:
+        """End what belongs to the connection: blocked reads, a transaction, its name."""
+        self._is_ending = True
+        self._forget_timer()
+        self._note_arriving(0)
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if self._call is not None:
+            self._call.cancel()
+        self.session.end()
+        self._clients.remove(self.session)
+        super().leave(exc)
+
+    def resume_writing(self) -> None:
+        """Go on with a client that reads again."""
+        super().resume_writing()
+        self._forget_timer()
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    def pause_writing(self) -> None:
+        """Notice a client that does not read; it is cut off if it takes nothing for too long."""
+        super().pause_writing()
+        patience_s = self._gateway.limits.send_ms_max / 1000
+        loop = asyncio.get_running_loop()
+        self._timer = self._timer or loop.call_later(patience_s, self.cut_off)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        if data and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def finish(self) -> None:
+        """End the connection once what is being run is answered and sent."""
+        self._is_ending = True
+        if self._call is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def cut_off(self) -> None:
+        """End the connection now, whatever the client has not taken."""
+        self._is_ending = True
+        self.transport.abort()
+
+    @property
+    def unread_bytes(self) -> int:
+        """Return how many bytes have come and are not run."""
+        return self._parser.size_bytes
+
+    def _run(self) -> None:
+        call = EagerCall(self._serve(), self._has_run)
+        self._call = call
+        call.start()
+
+    async def _serve(self) -> None:
+        """Run commands until there are none, and let others have their turn in between."""
+        try:
+            while not self._is_ending and (commands := self._take()):
+                await self.session.run(commands)
+                self._parser.is_stranger = self.session.is_stranger
+                self._resume()
+                if self.transport.get_write_buffer_size() > _UNTAKEN_BYTES_MAX:
+                    await self._until_taken()
+            self._note_arriving(self._parser.size_bytes)
+        except ProtocolError as error:
+            self._refuse(f"ERR {error}")
+        except GatewayError as error:
+            self._refuse(f"ERR {error}")
+
+    def _take(self) -> list[list[bytes]]:
+        self._has_more = False
+        return self._parser.take(_COMMANDS_AT_ONCE)
+
+    def _has_run(self, call: EagerCall) -> None:
+        if self._call is call:
+            self._call = None
+        if self._is_ending:
+            self.finish()
+        elif self._has_more:  # it came when a call that is a task was over, and not yet done
+            self._run()
+        else:
+            self._resume()
+
+    async def _until_taken(self) -> None:
+        self._sockets.stuck(self.transport)
+        self._writable = asyncio.get_running_loop().create_future()
+        try:
+            await self._writable
+        finally:
+            self._writable = None
+
+    def _refuse(self, text: str) -> None:
+        """Send an error, and end the connection when the client has had time to read it."""
+        self.write(error_reply(text))
+        self._is_ending = True
+        loop = asyncio.get_running_loop()
+        self._forget_timer()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._timer = loop.call_later(_LAST_WORDS_S, self.transport.close)
+        else:
+            self.transport.close()
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_paused and not self.transport.is_closing():
+            self._is_paused = False
+            self.transport.resume_reading()
+
+    def _note_arriving(self, size_bytes: int) -> None:
+        """Count a large command that is still arriving; all connections together are bounded.
+
+        Raises:
+            GatewayError: there is too much of that already.
+        """
+        size_bytes = size_bytes if size_bytes > _UNREAD_BYTES_MAX else 0
+        if size_bytes > self._arriving_bytes:
+            self._sockets.arrive(size_bytes - self._arriving_bytes)
+        else:
+            self._sockets.arrived(self._arriving_bytes - size_bytes)
+        self._arriving_bytes = size_bytes
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,141 @@
+"""Handshake: HELLO, AUTH, SELECT, RESET, QUIT: who the client is, and how it speaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.principal import Unauthenticated
+from headgate.app.backends.port import Pairs, Reply, Status
+from headgate.app.redis_syntax.server import SPOKEN_VERSION
+from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, integer
+from headgate.app.resp.client_commands import check_printable
+from headgate.app.resp.encoder import RESP2, RESP3
+from headgate.app.resp.own_command import OwnCommand, OwnCommands
+
+if TYPE_CHECKING:
+    from headgate.app.resp.session import RespSession
+
+_DEFAULT: Final = b"default"
+_WRONG: Final = "WRONGPASS invalid username-password pair or user is disabled."
+_OPEN: Final = (
+    "ERR AUTH <password> called without any password configured for the default user. "
+    "Are you sure your configuration is correct?"
+)
+_NOT_KNOWN: Final = (
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+    "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
+    "protocol version at the same time"
+)
+_SECRET = re.compile(r"hg_(?P<id>[^_]+)_.+")
+
+
+async def _auth(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Say who the client is: AUTH token, AUTH default token, AUTH key-id key."""
+    if len(words) > 3:
+        raise CommandError(SYNTAX)
+    if len(words) == 2 and session.gateway.auth.is_open:
+        raise CommandError(_OPEN)
+    user = words[1] if len(words) == 3 else _DEFAULT
+    session.become(_access_of(session, user, words[-1]))
+    return OK
+
+
+def _access_of(session: RespSession, user: bytes, password: bytes) -> Access:
+    """Return the access of a user: `default` with a key or a token, or the id of a key with it.
+
+    Raises:
+        CommandError: the credential is not valid.
+    """
+    auth = session.gateway.auth
+    token = password.decode("latin-1")
+    if auth.is_open:
+        if user != _DEFAULT:
+            raise CommandError(_WRONG)
+        return session.anonymous()
+    if user != _DEFAULT:
+        match = _SECRET.fullmatch(token)
+        if match is None:  # the secret alone
+            token = f"hg_{user.decode('latin-1')}_{token}"
+        elif match["id"].encode("latin-1") != user:
+            raise CommandError(_WRONG)
+    try:
+        return auth.by_token(token)
+    except Unauthenticated:
+        raise CommandError(_WRONG) from None
+
+
+async def _hello(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Agree on a protocol: HELLO [version [AUTH user password] [SETNAME name]]."""
+    protocol = session.protocol
+    if len(words) > 1:
+        protocol = integer(words[1], "ERR Protocol version is not an integer or out of range")
+        if protocol not in (RESP2, RESP3):
+            raise CommandError("NOPROTO unsupported protocol version")
+    access, name = _hello_options(session, words)
+    if access is not None:
+        session.become(access)
+    if session.is_stranger:
+        raise CommandError(_NOT_KNOWN)
+    if name is not None:
+        session.name = name
+    session.protocol = protocol
+    return Pairs(
+        [
+            *(b"server", b"redis", b"version", SPOKEN_VERSION.encode()),
+            *(b"proto", protocol, b"id", session.id),
+            *(b"mode", b"standalone", b"role", b"master", b"modules", []),
+        ]
+    )
+
+
+def _hello_options(
+    session: RespSession, words: Sequence[bytes]
+) -> tuple[Access | None, bytes | None]:
+    access, name, at = None, None, 2
+    while at < len(words):
+        option, left = words[at].upper(), len(words) - at - 1
+        if option == b"AUTH" and left >= 2:
+            access = _access_of(session, words[at + 1], words[at + 2])
+            at += 3
+        elif option == b"SETNAME" and left >= 1:
+            name = words[at + 1]
+            check_printable(name, "Client names")
+            at += 2
+        else:
+            shown = words[at].decode("latin-1")
+            raise CommandError(f"ERR Syntax error in HELLO option '{shown}'")
+    return access, name
+
+
+async def _select(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Choose the only database (SELECT 0)."""
+    del session
+    if integer(words[1], "ERR invalid DB index") != 0:
+        raise CommandError("ERR DB index is out of range")
+    return OK
+
+
+async def _reset(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Begin anew (RESET)."""
+    del words
+    session.reset()
+    return Status("RESET")
+
+
+async def _quit(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """End the connection (QUIT)."""
+    del words
+    session.drain()
+    return OK
+
+
+COMMANDS: OwnCommands = {
+    b"AUTH": OwnCommand(-2, _auth, for_strangers=True),
+    b"HELLO": OwnCommand(-1, _hello, for_strangers=True),
+    b"SELECT": OwnCommand(2, _select),
+    b"RESET": OwnCommand(1, _reset, for_strangers=True, at_once=True),
+    b"QUIT": OwnCommand(-1, _quit, for_strangers=True, at_once=True),
+}

@@ -1,0 +1,86 @@
+"""Listener: accepts Redis clients at a port of its own, in the event loop of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from headgate.app.http.dependencies import Gateway
+from headgate.app.resp.clients import Clients
+from headgate.app.resp.connection import RespConnection
+from headgate.app.transport.handshake import Handshake, TlsChoices
+
+_BACKLOG: Final = 2048
+
+
+class RespListener:
+    """Accepts Redis clients."""
+
+    def __init__(self, gateway: Gateway, tls: TlsChoices | None) -> None:
+        """Get ready.
+
+        Args:
+            gateway: what serves them.
+            tls: how TLS is spoken; None: there is no TLS.
+        """
+        self.clients = Clients(gateway.siblings)
+        self._gateway = gateway
+        self._tls = tls
+        self._servers: list[asyncio.Server] = []
+        self._handshakes: set[Any] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def connection_count(self) -> int:
+        """Return how many connections there are, those that agree on TLS included."""
+        return len(self.clients) + len(self._handshakes)
+
+    @property
+    def port(self) -> int | None:
+        """Return where clients connect, or None if they cannot."""
+        for server in self._servers:
+            for each in server.sockets:
+                port: int = each.getsockname()[1]
+                return port
+        return None
+
+    async def open(self, sockets: Sequence[socket.socket]) -> None:
+        """Listen at sockets that are bound."""
+        loop = asyncio.get_running_loop()
+        for each in sockets:
+            server = await loop.create_server(self._connection, sock=each, backlog=_BACKLOG)
+            self._servers.append(server)
+
+    def stop_listening(self) -> None:
+        """Accept nobody any more."""
+        for server in self._servers:
+            server.close()
+
+    async def close(self, within_s: float) -> None:
+        """Accept nobody any more, and end the connections once their replies are sent.
+
+        Args:
+            within_s: connections that take longer are cut off.
+        """
+        self.stop_listening()
+        for handshake in list(self._handshakes):
+            handshake.shutdown()
+        self.clients.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self.clients.until_none()
+        for session in self.clients:
+            session.wire.cut_off()
+
+    def _connection(self) -> asyncio.Protocol:
+        if self._tls is None:
+            return self._plain()
+        return Handshake(
+            self._plain, self._tls, self._gateway.sockets, self._handshakes, self._tasks
+        )
+
+    def _plain(self) -> RespConnection:
+        return RespConnection(self._gateway, self.clients)

@@ -1,0 +1,283 @@
+"""Parser: from the bytes of a client to commands, with the protocol errors of Redis.
+
+Most bytes are whole commands in the form that client libraries write. `_whole_commands` splits
+them at C speed. Everything else goes through `_Slow`, which reads as Redis does: the first part of
+a command whose end has not arrived, inline commands, unusual numbers, and errors.
+
+hiredis gains little here. Its reader takes 0.44 µs for a command of five words, and 0.28 µs more to
+look first for lengths that it would allocate arrays for. `_whole_commands` takes 0.8 µs, has no
+such lengths to fear, and knows where a command ends, as protocol errors and inline commands need.
+"""
+
+from __future__ import annotations
+
+from headgate.app.resp.inline import split_line
+from headgate.engine.limits import COMMAND_WORDS_MAX
+
+COUNT_MAX = 2**31 - 1
+"""Words that a command may announce (Redis: INT_MAX). No more than `COMMAND_WORDS_MAX` are kept."""
+
+STRANGER_WORDS_MAX = 10
+STRANGER_WORD_BYTES_MAX = 16_384
+"""What a client may send that has not said who it is (Redis: the same)."""
+
+LINE_BYTES_MAX = 64 * 1024
+"""Of an inline command, or of the digits of a length (Redis: PROTO_INLINE_MAX_SIZE)."""
+
+_KNOWN_MAX = 1024
+_LENGTHS = [b"$%d" % size for size in range(_KNOWN_MAX)]
+_COUNTS = {b"*%d" % count: count for count in range(1, _KNOWN_MAX)}
+
+_SPLIT_BYTES = 64 * 1024
+"""Split at once: a value that is full of line ends makes an object of each."""
+
+
+class ProtocolError(Exception):
+    """Bytes that are no command. The text is the reply, and the connection ends."""
+
+
+class CommandParser:
+    """Reads commands from the bytes of a connection.
+
+    `feed` takes bytes, `take` returns the commands that are complete.
+    """
+
+    def __init__(self, *, word_bytes_max: int, command_bytes_max: int) -> None:
+        """Begin with nothing.
+
+        Args:
+            word_bytes_max: of one word (Redis: proto-max-bulk-len).
+            command_bytes_max: of all words of one command together.
+        """
+        self.is_stranger = False  # the client has not said who it is: it may send little
+        self._data = b""
+        self._at = 0
+        self._error: ProtocolError | None = None  # comes after the commands before it
+        self._slow = _Slow(word_bytes_max, command_bytes_max)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how many bytes are kept that are in no command yet."""
+        return len(self._data) - self._at + self._slow.size_bytes
+
+    @property
+    def is_within(self) -> bool:
+        """Tell whether a command has begun whose end has not arrived."""
+        return self._slow.is_within
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes."""
+        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
+        self._at = 0
+
+    def take(self, count_max: int) -> list[list[bytes]]:
+        """Return the next complete commands, about `count_max` at most; none: bytes are missing.
+
+        Raises:
+            ProtocolError: what comes next is no command. The commands before it were returned by
+                earlier calls.
+        """
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        commands: list[list[bytes]] = []
+        while self._at < len(self._data) and len(commands) < count_max:
+            if not self._slow.is_within and self._take_whole(commands, count_max - len(commands)):
+                continue
+            try:
+                command = self._take_slowly()
+            except ProtocolError as error:
+                self._error = error
+                break
+            if command is None:
+                break
+            if command:
+                commands.append(command)
+        if self._error is not None and not commands:
+            raise self._error
+        return commands
+
+    def _take_whole(self, commands: list[list[bytes]], count_max: int) -> bool:
+        """Add commands that are whole and written as usual; tells whether there was one."""
+        if self.is_stranger:
+            return False
+        data = self._data
+        end = data.rfind(b"\r\n", self._at, self._at + _SPLIT_BYTES)
+        if end < 0:
+            return False
+        taken, size_bytes = _whole_commands(data[self._at : end], count_max)
+        self._at += size_bytes
+        commands += taken
+        return bool(taken)
+
+    def _take_slowly(self) -> list[bytes] | None:
+        command, self._at = self._slow.take(self._data, self._at, is_stranger=self.is_stranger)
+        return command
+
+
+def _whole_commands(data: bytes, count_max: int) -> tuple[list[list[bytes]], int]:
+    """Return the commands at the beginning that are written as usual, and how long they are.
+
+    The line end of the last one is not in `data`, but counts.
+    """
+    lines = data.split(b"\r\n")
+    commands: list[list[bytes]] = []
+    at, line_count = 0, len(lines)
+    count_of, lengths = _COUNTS.get, _LENGTHS
+    while at < line_count and len(commands) < count_max:
+        count = count_of(lines[at])
+        if count is None:
+            break
+        end = at + 1 + 2 * count
+        if end > line_count:
+            break
+        words = lines[at + 2 : end : 2]
+        try:
+            if [lengths[len(word)] for word in words] != lines[at + 1 : end : 2]:
+                break
+        except IndexError:  # a word that is not short
+            break
+        commands.append(words)
+        at = end
+    if at == line_count:
+        return commands, len(data) + 2
+    return commands, sum(map(len, lines[:at])) + 2 * at
+
+
+class _Slow:
+    """Reads one command, however it is cut."""
+
+    def __init__(self, word_bytes_max: int, command_bytes_max: int) -> None:
+        self._word_bytes_max = word_bytes_max
+        self._command_bytes_max = command_bytes_max
+        self._line = b""  # the beginning of a line
+        self._forget()
+
+    def _forget(self) -> None:
+        self._words: list[bytes] | None = None  # None: the command has not begun
+        self._left = 0  # words that are still to come
+        self._missing: int | None = None  # bytes of a word, with its line end; None: its length
+        self._parts: list[bytes] = []
+        self._size_bytes = 0  # of the words
+
+    @property
+    def is_within(self) -> bool:
+        """Tell whether a command has begun, and not ended."""
+        return self._words is not None or bool(self._line)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how many bytes of a command are kept."""
+        return self._size_bytes + len(self._line)
+
+    def take(self, data: bytes, at: int, *, is_stranger: bool) -> tuple[list[bytes] | None, int]:
+        """Return a command, empty if there is nothing to do, or None; and where the next begins.
+
+        Raises:
+            ProtocolError: it is no command.
+        """
+        if self._words is None:
+            first = self._line[:1] or data[at : at + 1]
+            if first != b"*":
+                return self._inline(data, at)
+            header, at = self._line_of(data, at, "too big mbulk count string")
+            if header is None:
+                return None, at
+            self._left = _count_of(header, is_stranger=is_stranger)
+            if self._left <= 0:
+                return [], at
+            self._words = []
+        while self._left:
+            if self._missing is None:
+                at = self._begin_word(data, at, is_stranger=is_stranger)
+            if self._missing is None or not (at := self._go_on(data, at)):
+                return None, at or len(data)
+        words = self._words
+        self._forget()
+        return words, at
+
+    def _begin_word(self, data: bytes, at: int, *, is_stranger: bool) -> int:
+        header, at = self._line_of(data, at, "too big bulk count string")
+        if header is not None:
+            size = _length_of(header, self._word_bytes_max, is_stranger=is_stranger)
+            self._size_bytes += size
+            if self._size_bytes > self._command_bytes_max:
+                raise ProtocolError("Protocol error: invalid bulk length")
+            self._missing = size + 2
+        return at
+
+    def _go_on(self, data: bytes, at: int) -> int:
+        """Take what is here of a word; returns where it ends, or 0: the end is not here."""
+        assert self._missing is not None
+        assert self._words is not None
+        part = data[at : at + self._missing]
+        self._parts.append(part)
+        self._missing -= len(part)
+        if self._missing:
+            return 0
+        word = b"".join(self._parts)[:-2] if len(self._parts) > 1 else part[:-2]
+        if len(self._words) <= COMMAND_WORDS_MAX:  # a command with more is refused
+            self._words.append(word)
+        self._parts, self._missing = [], None
+        self._left -= 1
+        return at + len(part)
+
+    def _line_of(self, data: bytes, at: int, too_long: str) -> tuple[bytes | None, int]:
+        """Return a line without its end, or None: it is not here; and where the next one begins."""
+        if self._line:
+            data, at, before = self._line + data[at:], 0, at - len(self._line)
+        else:
+            before = 0
+        end = data.find(b"\r", at)
+        if end < 0 or end + 1 >= len(data):
+            self._line = data[at:]
+            if len(self._line) > LINE_BYTES_MAX:
+                raise ProtocolError(f"Protocol error: {too_long}")
+            return None, before + len(data)
+        self._line = b""
+        return data[at:end], before + end + 2
+
+    def _inline(self, data: bytes, at: int) -> tuple[list[bytes] | None, int]:
+        if self._line:
+            data, at, before = self._line + data[at:], 0, at - len(self._line)
+        else:
+            before = 0
+        end = data.find(b"\n", at)
+        if end < 0:
+            self._line = data[at:]
+            if len(self._line) > LINE_BYTES_MAX:
+                raise ProtocolError("Protocol error: too big inline request")
+            return None, before + len(data)
+        self._line = b""
+        words = split_line(data[at:end].removesuffix(b"\r"))
+        if words is None:
+            raise ProtocolError("Protocol error: unbalanced quotes in request")
+        return words, before + end + 1
+
+
+def _number(digits: bytes) -> int | None:
+    """Read a number as Redis's string2ll does: no blanks, no `+`, no leading zeros."""
+    if not digits.removeprefix(b"-").isdigit() or len(digits) > 20:
+        return None
+    value = int(digits)
+    return value if b"%d" % value == digits else None
+
+
+def _count_of(header: bytes, *, is_stranger: bool) -> int:
+    count = _number(header[1:])
+    if count is None or count > COUNT_MAX:
+        raise ProtocolError("Protocol error: invalid multibulk length")
+    if is_stranger and count > STRANGER_WORDS_MAX:
+        raise ProtocolError("Protocol error: unauthenticated multibulk length")
+    return count
+
+
+def _length_of(header: bytes, size_max: int, *, is_stranger: bool) -> int:
+    if header[:1] != b"$":
+        sign = (header[:1] or b"\r").decode("latin-1")
+        raise ProtocolError(f"Protocol error: expected '$', got '{sign}'")
+    size = _number(header[1:])
+    if size is None or not 0 <= size <= size_max:
+        raise ProtocolError("Protocol error: invalid bulk length")
+    if is_stranger and size > STRANGER_WORD_BYTES_MAX:
+        raise ProtocolError("Protocol error: unauthenticated bulk length")
+    return size

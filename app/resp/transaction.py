@@ -1,0 +1,118 @@
+"""Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headgate.app.backends.port import NULL_ARRAY, Reply
+from headgate.app.redis_syntax.words import OK, CommandError
+from headgate.app.resp.own_command import OwnCommand, OwnCommands
+from headgate.engine.errors import StreamsChanged
+from headgate.engine.limits import QUEUES_MAX, TRANSACTION_COMMANDS_MAX
+from headgate.engine.requests.keyspace import IfUnchanged
+
+if TYPE_CHECKING:
+    from headgate.app.resp.session import RespSession
+
+ABORTED = "EXECABORT Transaction discarded because of previous errors."
+
+
+class QueuedCommands:
+    """The commands between MULTI and EXEC."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.commands: list[list[bytes]] = []
+        self.is_broken = False  # a command could not be queued
+
+    def queue(self, words: list[bytes]) -> None:
+        """Add a command that was checked.
+
+        Raises:
+            CommandError: there are too many.
+        """
+        if len(self.commands) >= TRANSACTION_COMMANDS_MAX:
+            text = f"ERR a transaction has at most {TRANSACTION_COMMANDS_MAX} commands"
+            raise CommandError(text)
+        self.commands.append(words)
+
+
+async def _multi(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Begin a transaction (MULTI)."""
+    del words
+    if session.transaction is not None:
+        raise CommandError("ERR MULTI calls can not be nested")
+    session.transaction = QueuedCommands()
+    return OK
+
+
+async def _discard(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Forget a transaction, and what is watched (DISCARD)."""
+    del words
+    if session.transaction is None:
+        raise CommandError("ERR DISCARD without MULTI")
+    session.transaction = session.condition = None
+    return OK
+
+
+async def _exec(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Run a transaction (EXEC).
+
+    The commands about streams are one step. Those about the connection have nothing to do with
+    streams, so they are run afterwards, and their replies stand in their places.
+    """
+    del words
+    transaction, condition = session.transaction, session.condition
+    if transaction is None:
+        raise CommandError("ERR EXEC without MULTI")
+    session.transaction = session.condition = None
+    if transaction.is_broken:
+        raise CommandError(ABORTED)
+    about_streams = [words for words in transaction.commands if not session.is_own(words)]
+    try:
+        replies = iter(await session.runner.run_all(about_streams, condition))
+    except StreamsChanged:
+        return NULL_ARRAY
+    outcomes: list[Any] = [
+        await session.run_own(queued) if session.is_own(queued) else next(replies)
+        for queued in transaction.commands
+    ]
+    return outcomes
+
+
+async def _watch(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Let the next transaction do nothing if one of these streams changes until then (WATCH)."""
+    if session.transaction is not None:
+        raise CommandError("ERR WATCH inside MULTI is not allowed")
+    before = session.condition
+    streams = list(dict.fromkeys(words[1:]))
+    if before is not None:
+        streams = [stream for stream in streams if stream not in before.streams]
+    known = 0 if before is None else len(before.streams)
+    if known + len(streams) > QUEUES_MAX:
+        raise CommandError(f"ERR at most {QUEUES_MAX} keys can be watched")
+    if streams:
+        condition = await session.runner.watch(streams)
+        session.condition = condition if before is None else _joined(before, condition)
+    return OK
+
+
+def _joined(before: IfUnchanged, more: IfUnchanged) -> IfUnchanged:
+    return IfUnchanged([*before.streams, *more.streams], [*before.revisions, *more.revisions])
+
+
+async def _unwatch(session: RespSession, words: Sequence[bytes]) -> Reply:
+    """Watch nothing any more (UNWATCH)."""
+    del words
+    session.condition = None
+    return OK
+
+
+COMMANDS: OwnCommands = {
+    b"MULTI": OwnCommand(1, _multi, at_once=True),
+    b"EXEC": OwnCommand(1, _exec, at_once=True),
+    b"DISCARD": OwnCommand(1, _discard, at_once=True),
+    b"WATCH": OwnCommand(-2, _watch, at_once=True),
+    b"UNWATCH": OwnCommand(1, _unwatch),
+}

@@ -1,0 +1,58 @@
+"""A client that says bytes, and hears bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+
+class Talk:
+    """A connection to the port for Redis clients."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, port: int | None) -> Self:
+        """Connect to a gateway of this machine."""
+        assert port is not None
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def say(self, data: bytes, reply: bytes) -> None:
+        """Send bytes, and check what comes back."""
+        self.send(data)
+        await self.hear(reply)
+
+    def send(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def hear(self, reply: bytes) -> None:
+        """Check what comes next."""
+        async with asyncio.timeout(10):
+            try:
+                heard = await self._reader.readexactly(len(reply))
+            except asyncio.IncompleteReadError as error:
+                heard = error.partial
+        assert heard == reply
+
+    async def line(self) -> bytes:
+        """Return what comes next, up to the end of the line."""
+        async with asyncio.timeout(10):
+            return (await self._reader.readline()).removesuffix(b"\r\n")
+
+    async def hear_end(self) -> None:
+        """Check that nothing more comes, and that the connection ends."""
+        async with asyncio.timeout(10):
+            assert await self._reader.read() == b""
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+def command(*words: str | bytes) -> bytes:
+    """Return a command as client libraries write it."""
+    encoded = [word.encode() if isinstance(word, str) else word for word in words]
+    parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]
+    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
