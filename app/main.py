@@ -23,7 +23,7 @@ from headgate.app.auth.rights import undecided
 from headgate.app.auth.tokens.claims import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability, Backend
 from headgate.app.backends.redis.address import ServerLogin, Tls, read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
@@ -57,6 +57,7 @@ from headgate.app.routes import (
 from headgate.app.runtime import collector, machine
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
+from headgate.app.runtime.server_facts import ServerSettings
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
@@ -70,7 +71,7 @@ from headgate.engine.journal.journal import Growth
 from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.memory import MemoryBounds
+from headgate.engine.state.memory import MemoryBounds, WhenFull
 
 log = logging.getLogger("headgate")
 
@@ -266,6 +267,8 @@ def _gateway(
 ) -> Gateway:
     """Return what an app is made of, counted in its metrics."""
     bounds = _memory_bounds(settings)
+    if backend.commands is not None:
+        backend.commands.attach(server_settings(settings, backend))
     metrics = Metrics()
     metrics.watch(lambda: backend.waiter_count)
     process_count = 1
@@ -295,6 +298,21 @@ def _gateway(
     sockets.watch(metrics.registry)
     auth = credentials.authenticator(backend)
     return Gateway(backend, limits, metrics, sockets, auth, credentials, random.Random(), siblings)
+
+
+def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
+    """Return what Redis clients may know of the settings (CONFIG GET)."""
+    is_journaled = Ability.JOURNAL in backend.abilities
+    return ServerSettings(
+        host=settings.host,
+        data_dir=str(settings.data_dir.absolute()) if is_journaled else "",
+        has_journal=is_journaled,
+        fsync=settings.fsync,
+        memory_bytes_max=_memory_bounds(settings).size_bytes_max or 0,
+        memory_policy="noeviction" if settings.full is WhenFull.REFUSE else settings.full,
+        connections_max=sockets_max_of(settings.sockets_max),
+        has_tls=settings.tls_cert is not None,
+    )
 
 
 def _share(limit: int, process_count: int, *, at_least: int) -> int:

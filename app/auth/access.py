@@ -32,13 +32,14 @@ from headgate.engine.requests.groups import CreateGroup
 from headgate.engine.requests.keyspace import (
     CountStreams,
     ListNames,
+    PickName,
     RememberKey,
     ScanNames,
 )
 from headgate.engine.requests.streams import ListStreams
 
 T = TypeVar("T")
-ListRequest = TypeVar("ListRequest", ListStreams, ListNames, ScanNames, CountStreams)
+ListRequest = TypeVar("ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName)
 
 _CREATE = "manage on a stream that is to be created, or append by a grant with `create`"
 
@@ -89,6 +90,11 @@ class Access:
         """Return the runner of Redis commands in the name of the principal, or None."""
         commands = self.backend.commands
         return None if commands is None else commands.by(self)
+
+    @property
+    def name(self) -> str:
+        """Return who runs commands, as Redis names users."""
+        return "default" if self.principal.is_anonymous else self.principal.id
 
     def check(self, verbs: AbstractSet[Verb]) -> None:
         """Refuse what needs one of these verbs, on whatever stream. No verb: any will do.
@@ -323,5 +329,6 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     ListStreams: _narrow_list,
     ListNames: _narrow_list,
     ScanNames: _narrow_list,
+    PickName: _narrow_list,
     CountStreams: _narrow_list,
 }

@@ -189,6 +189,7 @@ _RULES: dict[type[Request[Any]], Rule] = {
     keyspace.DescribeKeyspace: _on_all(Verb.READ, Verb.ADMIN),
     keyspace.ListNames: _nothing,  # it has what may be read
     keyspace.ScanNames: _nothing,  # likewise
+    keyspace.PickName: _nothing,  # likewise
     keyspace.CountStreams: _count,
     keyspace.RequireGroups: _require_groups,
     keyspace.InspectStream: _on_stream(Verb.READ),
@@ -200,6 +201,7 @@ _RULES: dict[type[Request[Any]], Rule] = {
     keyspace.ExpireStream: _on_stream(Verb.MANAGE),
     keyspace.PersistStream: _on_stream(Verb.MANAGE),
     keyspace.TimeToLive: _on_stream(Verb.READ),
+    keyspace.GetExpiry: _on_stream(Verb.READ),
     keyspace.SetCounters: _on_stream(Verb.MANAGE),
     keyspace.RememberKey: _on_stream(Verb.APPEND),
     keyspace.GetDefaults: _on_all(Verb.ADMIN),

@@ -255,6 +255,11 @@ RESP3."""
 class Caller(Protocol):
     """Who runs commands: has rights, and carries out requests within them."""
 
+    @property
+    def name(self) -> str:
+        """Return who that is, as Redis names users."""
+        ...
+
     def check(self, verbs: AbstractSet[Any]) -> None:
         """Raise an error of the shell if the caller has none of these verbs."""
         ...

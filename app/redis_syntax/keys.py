@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Sequence
 
 from headgate.app.auth.grants import Verb
@@ -24,17 +25,17 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import Invalid, StreamError
-from headgate.engine.limits import (
-    U64_MAX,
-)
+from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import NamePage
 from headgate.engine.requests.keyspace import (
     CountStreams,
     DeleteAll,
     DeleteStreams,
     ExpireStream,
+    GetExpiry,
     ListNames,
     PersistStream,
+    PickName,
     RenameStream,
     ScanNames,
     TellTime,
@@ -167,10 +168,9 @@ def rename(words: Sequence[bytes]) -> AnyPlan:
 
 
 def expire(words: Sequence[bytes]) -> AnyPlan:
-    """EXPIRE key seconds [NX|XX|GT|LT], PEXPIRE key milliseconds [...]."""
+    """EXPIRE key seconds [NX|XX|GT|LT], PEXPIRE, EXPIREAT, PEXPIREAT key time [...]."""
     name = words[0].upper()
-    unit_ms = 1 if name == b"PEXPIRE" else 1000
-    value = integer(words[2])
+    time_ms = integer(words[2]) * (1 if name.startswith(b"P") else 1000)
     conditions = {word.upper() for word in words[3:]}
     if unknown := conditions - {b"NX", b"XX", b"GT", b"LT"}:
         raise CommandError(f"ERR Unsupported option {min(unknown).decode('latin-1')}")
@@ -179,23 +179,44 @@ def expire(words: Sequence[bytes]) -> AnyPlan:
         raise CommandError(f"ERR {text}")
     if {b"GT", b"LT"} <= conditions:
         raise CommandError("ERR GT and LT options at the same time are not compatible")
+    out_of_range = f"ERR invalid expire time in '{name.decode().lower()}' command"
+    if abs(time_ms) > COUNT_MAX:
+        raise CommandError(out_of_range)
 
     request = ExpireStream(
         words[1],
-        value * unit_ms,
+        0 if name.endswith(b"AT") else time_ms,
         if_none=b"NX" in conditions,
         if_set=b"XX" in conditions,
         if_later=b"GT" in conditions,
         if_earlier=b"LT" in conditions,
+        at_ms=time_ms if name.endswith(b"AT") else None,
     )
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, Invalid):
-            command = name.decode().lower()
-            raise CommandError(f"ERR invalid expire time in '{command}' command")
+            raise CommandError(out_of_range)
         return where_missing(0)(error)
 
     return Plan(request, int, refuse)
+
+
+def expire_time(words: Sequence[bytes]) -> AnyPlan:
+    """EXPIRETIME key, PEXPIRETIME key."""
+    is_ms = words[0].upper() == b"PEXPIRETIME"
+
+    def shape(at_ms: int | None) -> Reply:
+        if at_ms is None:
+            return -1
+        return at_ms if is_ms else (at_ms + 500) // 1000
+
+    return Plan(GetExpiry(words[1]), shape, where_missing(-2))
+
+
+def random_key(words: Sequence[bytes]) -> AnyPlan:
+    """RANDOMKEY."""
+    del words
+    return Plan(PickName(secrets.randbelow(2**32)), lambda name: name)
 
 
 def ttl(words: Sequence[bytes]) -> AnyPlan:
@@ -234,8 +255,14 @@ COMMANDS: CommandTable = {
     b"SCAN": LargeReply(-2, ANY_RIGHT, scan, only_reads=True),
     b"DBSIZE": SmallReply(1, ANY_RIGHT, dbsize, only_reads=True),
     b"RENAME": SmallReply(3, {Verb.MANAGE}, rename),
+    b"TOUCH": SmallReply(-2, ANY_RIGHT, exists, only_reads=True),
+    b"RANDOMKEY": SmallReply(1, ANY_RIGHT, random_key, only_reads=True),
     b"EXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
     b"PEXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
+    b"EXPIREAT": SmallReply(-3, {Verb.MANAGE}, expire),
+    b"PEXPIREAT": SmallReply(-3, {Verb.MANAGE}, expire),
+    b"EXPIRETIME": SmallReply(2, {Verb.READ}, expire_time, only_reads=True),
+    b"PEXPIRETIME": SmallReply(2, {Verb.READ}, expire_time, only_reads=True),
     b"TTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
     b"PTTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
     b"PERSIST": SmallReply(2, {Verb.MANAGE}, persist),

@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any, Self, TypeVar
 
 from headgate.app.backends.port import Caller, Reply
+from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.performer import Performer
@@ -278,6 +279,8 @@ class CommandRunner:
         except StreamError as error:
             self._server.reject(name, error)
             raise
+        if entry is WHO_AM_I and self.caller is not None:
+            entry = who_is(self.caller.name)
         return entry, name
 
 

@@ -48,9 +48,11 @@ from headgate.engine.requests.keyspace import (
     DescribeKeyspace,
     ExpireStream,
     GetDefaults,
+    GetExpiry,
     InspectStream,
     ListNames,
     PersistStream,
+    PickName,
     RenameStream,
     RequireGroups,
     ScanNames,
@@ -170,7 +172,7 @@ def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Dec
 
 def expire_stream(keyspace: Keyspace, request: ExpireStream, now_ms: int) -> Decision[bool]:
     """Decide when a stream expires, if the conditions hold (PEXPIRE)."""
-    at_ms = now_ms + request.ttl_ms
+    at_ms = now_ms + request.ttl_ms if request.at_ms is None else request.at_ms
     if not -COUNT_MAX - 1 <= at_ms <= COUNT_MAX:
         raise Invalid("the time is out of range", location=("ttl_ms",))
     if not _may_expire(request, keyspace.stream(request.stream).expires_at_ms, at_ms):
@@ -205,6 +207,23 @@ def time_to_live(keyspace: Keyspace, request: TimeToLive, now_ms: int) -> Decisi
     """Reply in how many milliseconds a stream expires (PTTL)."""
     at_ms = keyspace.stream(request.stream).expires_at_ms
     return Decision(None if at_ms is None else max(at_ms - now_ms, 0), [])
+
+
+def get_expiry(keyspace: Keyspace, request: GetExpiry, now_ms: int) -> Decision[int | None]:
+    """Reply with the unix time at which a stream expires (PEXPIRETIME)."""
+    del now_ms
+    return Decision(keyspace.stream(request.stream).expires_at_ms, [])
+
+
+def pick_name(keyspace: Keyspace, request: PickName, now_ms: int) -> Decision[bytes | None]:
+    """Reply with the name of some stream (RANDOMKEY)."""
+
+    def pick(names: Sequence[bytes]) -> bytes | None:
+        return names[request.place % len(names)] if names else None
+
+    if request.only is None:
+        return Decision(pick(keyspace.streams.keys()), [])
+    return list_names(keyspace, ListNames(request.only), now_ms).replied_as(pick)
 
 
 def set_counters(keyspace: Keyspace, request: SetCounters, now_ms: int) -> Decision[None]:
@@ -355,6 +374,8 @@ DECISIONS: Decisions = {
     ExpireStream: expire_stream,
     PersistStream: persist_stream,
     TimeToLive: time_to_live,
+    GetExpiry: get_expiry,
+    PickName: pick_name,
     SetCounters: set_counters,
     GetDefaults: get_defaults,
     ChangeDefaults: change_defaults,

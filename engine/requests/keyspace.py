@@ -125,9 +125,10 @@ class RenameStream(Request[None], frozen=True):
 
 
 class ExpireStream(Request[bool], frozen=True):
-    """Set when a stream expires (PEXPIRE); the reply tells whether the time was set.
+    """Set when a stream expires (PEXPIRE, PEXPIREAT); the reply tells whether the time was set.
 
-    A time of 0 or less deletes the stream at once. The conditions are those of Redis: `if_none`
+    The time is in `ttl_ms`, or the unix time `at_ms` if that is given. A time that is over deletes
+    the stream at once. The conditions are those of Redis: `if_none`
     only if the stream has no expiry (NX), `if_set` only if it has one (XX), `if_later` and
     `if_earlier` only if the new expiry is later or earlier than the present one (GT, LT).
 
@@ -142,6 +143,7 @@ class ExpireStream(Request[bool], frozen=True):
     if_set: bool = False
     if_later: bool = False
     if_earlier: bool = False
+    at_ms: int | None = None
 
 
 class PersistStream(Request[bool], frozen=True):
@@ -162,6 +164,28 @@ class TimeToLive(Request[int | None], frozen=True):
     """
 
     stream: bytes
+
+
+class GetExpiry(Request[int | None], frozen=True):
+    """Return the unix time at which a stream expires, in milliseconds; None: it does not expire.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+
+    stream: bytes
+
+
+class PickName(Request[bytes | None], frozen=True):
+    """Return the name of some stream (RANDOMKEY); None: there is none.
+
+    Args:
+        place: which one, counted around all that are shown: whoever asks makes it random.
+        only: says which names are shown; None: all.
+    """
+
+    place: int
+    only: NameFilter | None = None
 
 
 class SetCounters(Request[None], frozen=True):

@@ -40,6 +40,14 @@ def _modules(words: Sequence[bytes]) -> AnyPlan:
     return Plan(GetDefaults(), lambda _: [])
 
 
+def who_is(user: str) -> SmallReply:
+    """Return the command ACL WHOAMI for a user."""
+    return SmallReply(2, ANY_RIGHT, lambda _: saying(user.encode()), only_reads=True)
+
+
+WHO_AM_I = who_is("default")
+"""For everybody; whoever runs commands in the name of a caller has another one for it."""
+
 COMMANDS: CommandTable = {
     b"CLUSTER": SmallReply(-2, ANY_RIGHT, _cluster, only_reads=True),
     b"ROLE": SmallReply(1, ANY_RIGHT, _role, only_reads=True),
@@ -67,6 +75,7 @@ def subcommands(described: Callable[[], Mapping[str, DescribedCommand]]) -> Subc
     return {
         b"ACL": {
             b"CAT": SmallReply(-2, ANY_RIGHT, categories, only_reads=True),
+            b"WHOAMI": WHO_AM_I,
             b"HELP": help_on("ACL", _ACL_USAGES),
         },
         b"MODULE": {

@@ -59,6 +59,12 @@ WORDS = {
     "RENAME": "{s} {s}b",
     "EXPIRE": "{s} 1000",
     "PEXPIRE": "{s} 1000000",
+    "EXPIREAT": "{s} 99999999999",
+    "PEXPIREAT": "{s} 99999999999999",
+    "EXPIRETIME": "{s}",
+    "PEXPIRETIME": "{s}",
+    "TOUCH": "{s}",
+    "RANDOMKEY": "",
     "TTL": "{s}",
     "PTTL": "{s}",
     "PERSIST": "{s}",
@@ -78,6 +84,7 @@ WORDS = {
     "CONFIG RESETSTAT": "",
     "CONFIG HELP": "",
     "ACL CAT": "",
+    "ACL WHOAMI": "",
     "ACL HELP": "",
     "MODULE LIST": "",
     "MODULE HELP": "",
@@ -132,13 +139,14 @@ OF_A_STREAM = frozenset(Verb) - {Verb.ADMIN}
 EXACT = {
     "EXISTS": OF_A_STREAM,  # any right on the stream
     "TYPE": OF_A_STREAM,
+    "TOUCH": OF_A_STREAM,
     "INFO": {Verb.ADMIN},  # or reading all streams, which no grant here allows
     "XACKDEL": frozenset[Verb](),  # two verbs at once
     "RENAME": frozenset[Verb](),  # likewise
 }
 """Commands whose right is not only that of the table."""
 
-SHARED = frozenset({"EXISTS", "TYPE"})
+SHARED = frozenset({"EXISTS", "TYPE", "TOUCH"})
 
 
 def words_of(name: str, about: About) -> list[str]:

@@ -246,7 +246,7 @@ do
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
-    local is_set = redis.call('PEXPIRE', call.key, unpack(call.args))
+    local is_set = redis.call(call.args[1], call.key, unpack(call.args, 2))
     if is_set == 1 then
       if redis.call('EXISTS', call.key) == 0 then
         streams.drop_side_keys(call)

@@ -9,7 +9,7 @@ from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
-from headgate.app.backends.redis.performing.names import now_ms, ttl_ms
+from headgate.app.backends.redis.performing.names import list_names, now_ms, ttl_ms
 from headgate.engine.errors import (
     Invalid,
     NotSupported,
@@ -23,9 +23,12 @@ from headgate.engine.requests.keyspace import (
     ChangeDefaults,
     ExpireStream,
     GetDefaults,
+    GetExpiry,
     GetRevisions,
     IfUnchanged,
+    ListNames,
     PersistStream,
+    PickName,
     RenameStream,
     RequireGroups,
     SetCounters,
@@ -78,10 +81,13 @@ async def expire_stream(client: Client, request: ExpireStream) -> bool:
         options += [b"XX"] if request.if_set else []
         options += [b"GT"] if request.if_later else [b"LT"] if request.if_earlier else []
     out_of_range = Invalid("the time is out of range", location=("ttl_ms",))
-    if abs(request.ttl_ms) > COUNT_MAX:
+    words = (b"PEXPIRE", request.ttl_ms)
+    if request.at_ms is not None:
+        words = (b"PEXPIREAT", request.at_ms)
+    if abs(words[1]) > COUNT_MAX:
         raise out_of_range
     try:
-        is_set = await client.call(Effect.FREE, b"expire", request.stream, request.ttl_ms, *options)
+        is_set = await client.call(Effect.FREE, b"expire", request.stream, *words, *options)
     except ResponseError as error:
         if "invalid expire time" in str(error):
             raise out_of_range from None
@@ -100,6 +106,21 @@ async def time_to_live(client: Client, request: TimeToLive) -> int | None:
     if left_ms == -2:
         raise StreamNotFound(request.stream)
     return None if left_ms < 0 else left_ms
+
+
+async def get_expiry(client: Client, request: GetExpiry) -> int | None:
+    """Return the unix time at which a stream expires, in milliseconds (PEXPIRETIME)."""
+    key = client.names.of(request.stream).key
+    at_ms = int(await client.execute(request.stream, b"PEXPIRETIME", key, changes=False))
+    if at_ms == -2:
+        raise StreamNotFound(request.stream)
+    return None if at_ms < 0 else at_ms
+
+
+async def pick_name(client: Client, request: PickName) -> bytes | None:
+    """Return the name of some stream (RANDOMKEY); all names are looked at."""
+    names = await list_names(client, ListNames(request.only))
+    return names[request.place % len(names)] if names else None
 
 
 async def set_counters(client: Client, request: SetCounters) -> None:
@@ -134,6 +155,8 @@ PERFORMERS: Performers = {
     ExpireStream: expire_stream,
     PersistStream: persist_stream,
     TimeToLive: time_to_live,
+    GetExpiry: get_expiry,
+    PickName: pick_name,
     SetCounters: set_counters,
     GetDefaults: get_defaults,
     ChangeDefaults: change_defaults,

@@ -1,0 +1,85 @@
+"""Expiry, RANDOMKEY and TOUCH reply as a real redis-server does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
+from headgate.engine.journal.storage import MemoryStorage
+from tests.model.redis_server import redis_server, server_path, words
+
+pytestmark = pytest.mark.skipif(
+    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
+)
+
+FAR_S = 40_000_000_000
+
+HISTORY = f"""\
+RANDOMKEY
+EXPIRETIME s
+PEXPIRETIME s
+TOUCH s t
+XADD s 1-1 a b
+XADD t 1-1 a b
+TOUCH s t u s
+EXPIRETIME s
+EXPIREAT s {FAR_S}
+EXPIREAT s {FAR_S}
+EXPIRETIME s
+PEXPIRETIME s
+PEXPIREAT s {FAR_S * 1000 + 499}
+EXPIRETIME s
+PEXPIREAT s {FAR_S * 1000 + 500} NX
+PEXPIREAT s {FAR_S * 1000 + 500} XX
+EXPIRETIME s
+EXPIREAT s {FAR_S - 1} GT
+EXPIREAT s {FAR_S - 1} LT
+PEXPIRETIME s
+EXPIREAT s 9223372036854775
+EXPIREAT s 9223372036854776
+EXPIREAT missing 9223372036854776
+EXPIREAT s x
+EXPIREAT missing {FAR_S}
+PEXPIREAT s 9223372036854775807
+PEXPIRETIME s
+EXPIREAT s {FAR_S} FOO
+EXPIREAT s {FAR_S} NX GT
+EXPIRE s 9223372036854775807
+PEXPIRE s 9223372036854775807
+PERSIST s
+PEXPIRETIME s
+EXPIREAT s 1
+EXISTS s
+RANDOMKEY
+PEXPIREAT t -1
+RANDOMKEY
+DBSIZE"""
+
+
+async def test_keys_reply_as_redis_does(tmp_path: Path) -> None:
+    runner = CommandRunner(Engine(MemoryStorage(0)))
+
+    async def ours(command: str) -> Any:
+        try:
+            return await runner.run(words(*command.split()))
+        except StreamError as error:
+            return error_text(error)
+
+    with redis_server(tmp_path) as redis:
+        for command in HISTORY.splitlines():
+            assert (command, await ours(command)) == (command, redis.run(words(*command.split())))
+
+
+async def test_every_key_may_be_picked() -> None:
+    runner = CommandRunner(Engine(MemoryStorage(0)))
+    for name in "abc":
+        await runner.run(words("XADD", name, "*", "f", "v"))
+    picked = {await runner.run(words("RANDOMKEY")) for _ in range(200)}
+    assert picked == {b"a", b"b", b"c"}

@@ -1,0 +1,144 @@
+"""Commands about the server: INFO, CONFIG, SLOWLOG, LATENCY, saving and WAITAOF."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis._parsers.helpers import parse_info
+
+from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
+from headgate.app.backends.port import Verbatim
+from headgate.app.redis_syntax.errors import error_text
+from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
+from headgate.engine.errors import StreamError
+from headgate.engine.journal.journal import FsyncPolicy
+from tests.running import running
+
+FACTS = ConnectionFacts(6379, 3, 7, 1, 1000, 2000)
+SETTINGS = ServerSettings(
+    host="0.0.0.0",
+    port=6379,
+    has_journal=True,
+    fsync="everysec",
+    memory_bytes_max=2**30,
+    connections_max=100,
+)
+
+
+@pytest.fixture
+async def backend(tmp_path: Path) -> AsyncIterator[EmbeddedBackend]:
+    options = EmbeddedOptions(tmp_path, FsyncPolicy.EVERYSEC)
+    async with running(open_embedded(options)) as backend:
+        yield backend
+
+
+async def say(backend: EmbeddedBackend, line: str) -> Any:
+    assert backend.commands is not None
+    try:
+        return await backend.commands.run(line.encode().split())
+    except StreamError as error:
+        return error_text(error)
+
+
+async def info(backend: EmbeddedBackend) -> dict[str, Any]:
+    """Return INFO as redis-py understands it."""
+    text = await say(backend, "INFO everything")
+    assert isinstance(text, Verbatim)
+    facts: dict[str, Any] = parse_info(text)  # type: ignore[no-untyped-call]
+    return facts
+
+
+async def config(backend: EmbeddedBackend, pattern: str) -> dict[bytes, bytes]:
+    flat = await say(backend, f"CONFIG GET {pattern}")
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+async def test_info_has_what_exporters_read(backend: EmbeddedBackend) -> None:
+    assert backend.commands is not None
+    backend.commands.attach(SETTINGS, lambda: FACTS)
+    await say(backend, "XADD s * f v")
+
+    facts = await info(backend)
+
+    assert len(facts["run_id"]) == 40
+    assert (facts["tcp_port"], facts["connected_clients"]) == (6379, 3)
+    assert (facts["total_connections_received"], facts["rejected_connections"]) == (7, 1)
+    assert (facts["total_net_input_bytes"], facts["total_net_output_bytes"]) == (1000, 2000)
+    assert (facts["maxmemory"], facts["maxclients"]) == (2**30, 100)
+    assert 0 < facts["used_memory"] < facts["used_memory_rss"] <= facts["total_system_memory"]
+    assert (facts["aof_enabled"], facts["aof_last_write_status"]) == (1, "ok")
+    assert facts["aof_current_size"] > 0
+    assert (facts["rdb_bgsave_in_progress"], facts["rdb_last_bgsave_status"]) == (0, "ok")
+    assert (facts["role"], facts["connected_slaves"]) == ("master", 0)
+    assert facts["used_cpu_user"] > 0
+    assert facts["db0"]["keys"] == 1
+    assert facts["cmdstat_xadd"]["calls"] == 1
+
+
+async def test_config_shows_the_settings(backend: EmbeddedBackend) -> None:
+    assert backend.commands is not None
+    backend.commands.attach(SETTINGS, None)
+    shown = await config(backend, "*")
+    assert shown[b"maxmemory"] == b"1073741824"
+    assert (shown[b"appendonly"], shown[b"appendfsync"]) == (b"yes", b"everysec")
+    assert (shown[b"port"], shown[b"bind"]) == (b"6379", b"0.0.0.0")
+    assert b"requirepass" not in shown
+    assert await config(backend, "maxmemor?") == {b"maxmemory": b"1073741824"}
+
+
+async def test_slow_commands_are_kept(backend: EmbeddedBackend) -> None:
+    assert await say(backend, "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2") == "OK"
+    for number in range(3):
+        await say(backend, f"XADD s {number + 1} f {'x' * 200}")
+    kept = await say(backend, "SLOWLOG GET")
+    assert [command[3][2] for command in kept] == [b"3", b"2"]
+    assert [command[0] for command in kept] == sorted((each[0] for each in kept), reverse=True)
+    assert kept[0][3][4] == b"x" * 128 + b"... (72 more bytes)"
+    await say(backend, "CONFIG SET slowlog-log-slower-than -1")
+    assert await say(backend, "SLOWLOG RESET") == "OK"
+    assert await say(backend, "SLOWLOG LEN") == 0
+
+
+async def test_durations_are_counted(backend: EmbeddedBackend) -> None:
+    for _ in range(5):
+        await say(backend, "PING")
+    [name, counts] = await say(backend, "LATENCY HISTOGRAM ping nope")
+    assert (name, counts[:2]) == (b"ping", [b"calls", 5])
+    limits, totals = counts[3][::2], counts[3][1::2]
+    assert limits == sorted(limits)
+    assert totals == sorted(totals)
+    assert totals[-1] == 5
+
+
+async def test_waitaof_waits_until_the_journal_is_synced(backend: EmbeddedBackend) -> None:
+    assert backend.journal is not None
+    await say(backend, "XADD s * f v")
+    assert await say(backend, "WAITAOF 1 0 0") == [1, 0]
+    status = backend.journal.status
+    assert status.synced_position == status.position > 0
+    assert await say(backend, "WAITAOF 2 0 0") == (
+        "ERR value is out of range, value must between 0 and 1"
+    )
+
+
+async def test_waitaof_needs_a_journal() -> None:
+    async with running(open_embedded(EmbeddedOptions(None))) as backend:
+        text = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+        assert await say(backend, "WAITAOF 1 0 0") == text
+        assert await say(backend, "WAITAOF 0 0 0") == [0, 0]
+        assert await say(backend, "BGSAVE") == "ERR there is no journal here to rewrite"
+
+
+async def test_saving_rewrites_the_journal(backend: EmbeddedBackend) -> None:
+    assert backend.journal is not None
+    began_s = await say(backend, "LASTSAVE")
+    await say(backend, "XADD s * f v")
+    assert await say(backend, "SAVE") == "OK"
+    assert backend.journal.status.rewrite_count == 1
+    assert (await info(backend))["rdb_changes_since_last_save"] == 0
+    assert await say(backend, "LASTSAVE") >= began_s
+    assert await say(backend, "BGREWRITEAOF") == "Background append only file rewriting started"
+    assert await say(backend, "BGSAVE") == "ERR Background save already in progress"
