@@ -1,0 +1,1 @@
+"""RDB: the format in which Redis and Valkey keep streams in files and in the replies of DUMP."""

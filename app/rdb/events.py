@@ -1,0 +1,77 @@
+"""Events: what a file of RDB has, in its order.
+
+A stream is a `StreamBegin`, any number of `StreamEntries`, one `StreamCounters`, its groups as
+`GroupImage`, its idempotency keys as `KeysImage` if it has any or has settings for them, and a
+`StreamEnd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.images import CountersImage, GroupImage, KeysImage
+
+
+class FileBegin(NamedTuple):
+    """The first bytes."""
+
+    version: int
+    is_valkey: bool  # written by Valkey 9 or later, whose types differ
+
+
+class AuxField(NamedTuple):
+    """A fact about the server that wrote the file, such as `redis-ver`."""
+
+    name: bytes
+    value: bytes
+
+
+class StreamBegin(NamedTuple):
+    """A stream."""
+
+    name: bytes
+    database: int
+    expires_at_ms: int | None  # unix time; None: never
+    node_count: int  # nodes of entries that follow
+
+
+class StreamEntries(NamedTuple):
+    """Entries of the stream, at least one, above all before them."""
+
+    entries: list[Entry]
+
+
+class StreamCounters(NamedTuple):
+    """What the stream says of itself, behind its entries."""
+
+    length: int
+    first_id: EntryId  # `0-0` if it is empty
+    counters: CountersImage
+
+
+class StreamEnd(NamedTuple):
+    """The end of the stream."""
+
+    name: bytes
+
+
+class OtherKey(NamedTuple):
+    """A key that is no stream. Its value was passed over."""
+
+    name: bytes
+    database: int
+    type: str  # as the command TYPE says it
+
+
+class FileEnd(NamedTuple):
+    """The end; all was read."""
+
+    key_counts: Mapping[str, int]  # by type
+    size_bytes: int
+    has_checksum: bool  # it was right; false: the server was told to write none
+
+
+StreamPart = StreamBegin | StreamEntries | StreamCounters | GroupImage | KeysImage | StreamEnd
+Event = FileBegin | AuxField | StreamPart | OtherKey | FileEnd

@@ -1,0 +1,180 @@
+"""File: reads a whole file of RDB, from Redis 5 to 8 and Valkey, in bounded memory.
+
+```text
+file = "REDIS" version:4 digits | "VALKEY" version:3 digits
+       (opcode ... | [expiry] [idle | frequency] type:u8 key:string value)*  255 checksum:u64
+```
+
+| opcode | what follows |
+|---|---|
+| 254 | a length: the database of the keys that follow |
+| 253, 252 | when the next key expires: unix time in 4 bytes of seconds, or in 8 of milliseconds |
+| 251 | two lengths: how many keys there are, and how many of them expire |
+| 250 | two strings: a fact about the server |
+| 249, 248 | how often (a byte) or how long ago (a length) the next key was used |
+| 247 | a module's data: its id, two numbers, and its value as in `skipping` |
+| 246, 245 | a library of functions |
+| 244 | three lengths about a slot of a cluster |
+| 243 | Redis: metadata of the next key; Valkey: a string, a count and so many pairs of lengths |
+| 242 | a template of hashes: its number, a count and so many names |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from headgate.app.rdb.errors import RdbError
+from headgate.app.rdb.events import (
+    AuxField,
+    Event,
+    FileBegin,
+    FileEnd,
+    OtherKey,
+    StreamBegin,
+    StreamEnd,
+    StreamPart,
+)
+from headgate.app.rdb.skipping import KEY_META, other_types, skip_key_meta, skip_module_value
+from headgate.app.rdb.source import Source
+from headgate.app.rdb.streams import read_stream
+from headgate.app.rdb.strings import read_length, read_string, skip_string
+from headgate.app.rdb.types import StreamType
+
+STRING_BYTES_MAX = 2**30 + 2**20
+"""A node of a stream has at most 1 GiB in Redis."""
+
+_MAGIC_BYTES = 9
+_CHECKSUM_SINCE = 5
+_STREAMS = frozenset(StreamType)
+
+
+def read_file(file: BinaryIO, *, string_bytes_max: int = STRING_BYTES_MAX) -> Iterator[Event]:
+    """Yield what a file has, in its order. See `events`.
+
+    One node of a stream, or one group, is in memory at a time.
+
+    Args:
+        file: opened for reading bytes, at its beginning.
+        string_bytes_max: how long a string may be that is kept in memory: a name, or a node.
+
+    Raises:
+        RdbError: the file ends early, or has something that is not known. Everything that was
+            yielded before is right as far as can be told without the checksum, which comes last.
+        OSError: the file cannot be read.
+    """
+    yield from _File(Source(file.read, string_bytes_max)).events()
+
+
+class _File:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._database = 0
+        self._expires_at_ms: int | None = None
+        self._counts: Counter[str] = Counter()
+        self._templates: dict[int, int] = {}
+        self._opcodes: dict[int, Callable[[], None]] = {
+            254: self._select,
+            253: self._expire_s,
+            252: self._expire_ms,
+            251: lambda: self._lengths(2),
+            249: lambda: source.skip(1),
+            248: lambda: self._lengths(1),
+            247: self._module,
+            246: self._old_function,
+            245: lambda: skip_string(source),
+            244: lambda: self._lengths(3),
+            242: self._template,
+        }
+
+    def events(self) -> Iterator[Event]:
+        source, begin = self._source, self._begin()
+        yield begin
+        self._opcodes[KEY_META] = (
+            self._slot_import if begin.is_valkey else lambda: skip_key_meta(source)
+        )
+        types = other_types(begin.is_valkey, self._templates)
+        while (number := source.byte()) != 255:
+            if number in self._opcodes:
+                self._opcodes[number]()
+            elif number == 250:
+                yield AuxField(read_string(source), read_string(source))
+            elif number in _STREAMS:
+                yield from self._stream(StreamType(number))
+            elif number in types:
+                name = read_string(source)
+                types[number].skip(source)
+                self._counts[types[number].name] += 1
+                yield OtherKey(name, self._database, types[number].name)
+                self._expires_at_ms = None
+            else:
+                raise source.error(f"type {number} is not known in RDB version {begin.version}")
+        yield self._end(begin)
+
+    def _begin(self) -> FileBegin:
+        magic = self._source.take(_MAGIC_BYTES)
+        is_valkey = magic.startswith(b"VALKEY")
+        version = magic[6:] if is_valkey else magic[5:]
+        if not (is_valkey or magic.startswith(b"REDIS")) or not version.isdigit():
+            raise RdbError("this is no file of RDB", 0)
+        return FileBegin(int(version), is_valkey)
+
+    def _stream(self, kind: StreamType) -> Iterator[StreamPart]:
+        source = self._source
+        name, node_count = read_string(source), read_length(source)
+        yield StreamBegin(name, self._database, self._expires_at_ms, node_count)
+        self._expires_at_ms = None
+        yield from read_stream(source, kind, node_count)
+        self._counts["stream"] += 1
+        yield StreamEnd(name)
+
+    def _end(self, begin: FileBegin) -> FileEnd:
+        """Check the checksum; 0 says that the server was told to make none."""
+        source = self._source
+        checksum = 0
+        if begin.version >= _CHECKSUM_SINCE:
+            computed = source.checksum
+            checksum = source.number(8)
+            if checksum not in (0, computed):
+                raise source.error("the file has a wrong checksum")
+        return FileEnd(dict(self._counts), source.offset, checksum != 0)
+
+    # Opcodes
+
+    def _select(self) -> None:
+        self._database = read_length(self._source)
+
+    def _expire_s(self) -> None:
+        self._expires_at_ms = self._source.number(4, signed=True) * 1000
+
+    def _expire_ms(self) -> None:
+        self._expires_at_ms = self._source.number(8, signed=True)
+
+    def _lengths(self, count: int) -> None:
+        for _ in range(count):
+            read_length(self._source)
+
+    def _module(self) -> None:
+        self._lengths(3)
+        skip_module_value(self._source)
+
+    def _old_function(self) -> None:
+        """Pass over a function of a candidate of Redis 7.0: name, engine, description, code."""
+        source = self._source
+        skip_string(source)
+        skip_string(source)
+        if read_length(source):
+            skip_string(source)
+        skip_string(source)
+
+    def _slot_import(self) -> None:
+        skip_string(self._source)
+        self._lengths(2 * read_length(self._source))
+
+    def _template(self) -> None:
+        source = self._source
+        number, count = read_length(source), read_length(source)
+        for _ in range(count):
+            skip_string(source)
+        self._templates[number] = count

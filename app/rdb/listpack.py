@@ -1,0 +1,198 @@
+r"""Listpack: strings and integers in one piece of bytes; each knows its length on both sides.
+
+```text
+listpack = size:u32 count:u16 element* "\xff"        both little-endian; count 65535: unknown
+element  = encoding data back                       back: the length of encoding and data, 7 bits a byte
+```
+
+| first byte | element |
+|---|---|
+| `0xxxxxxx` | an integer from 0 to 127 |
+| `10xxxxxx` | a string of up to 63 bytes |
+| `110xxxxx` | with the next byte, an integer of 13 bits |
+| `1110xxxx` | with the next byte, the length of a string of up to 4095 bytes |
+| `11110000` | a string whose length is the next 4 bytes |
+| `11110001` to `11110100` | an integer of 2, 3, 4 or 8 bytes |
+
+Multi-byte integers are signed and little-endian; those of 12 and 13 bits have the high bits first.
+"""  # noqa: E501 the lines of the table
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+
+Element = bytes | int
+
+_HEADER = struct.Struct("<IH")
+_END = 0xFF
+_MANY = 0xFFFF
+_INTEGER_BYTES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
+_PORTION = 1024
+"""Elements that are decoded at once."""
+
+_DECIMAL = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+
+
+class BadListpack(ValueError):
+    """Bytes that are no listpack."""
+
+
+class Listpack:
+    """The elements of a listpack, taken in order."""
+
+    def __init__(self, data: bytes) -> None:
+        """Start with the first element.
+
+        Raises:
+            BadListpack: the header contradicts the bytes.
+        """
+        if len(data) <= _HEADER.size or data[-1] != _END:
+            raise BadListpack("a listpack has no end")
+        size_bytes, self._count = _HEADER.unpack_from(data)
+        if size_bytes != len(data):
+            text = f"a listpack of {len(data)} bytes says that it has {size_bytes}"
+            raise BadListpack(text)
+        self._data = data
+        self._next = _HEADER.size  # where the next element is that is not decoded
+        self._decoded: list[Element] = []
+        self._decoded_count = 0
+        self._at = 0
+
+    def take(self, count: int) -> list[Element]:
+        """Return the next elements.
+
+        Raises:
+            BadListpack: there are not so many, or their bytes make no sense.
+        """
+        while len(self._decoded) - self._at < count:
+            self._decode()
+        end = self._at + count
+        taken = self._decoded[self._at : end]
+        self._at = end
+        return taken
+
+    def integer(self) -> int:
+        """Return the next element, an integer.
+
+        Raises:
+            BadListpack: it is none.
+        """
+        (value,) = self.take(1)
+        if not isinstance(value, int):
+            raise BadListpack("a listpack has a string where a number should be")
+        return value
+
+    def end(self) -> None:
+        """Check that all elements were taken.
+
+        Raises:
+            BadListpack: there are more, or not as many as the listpack says.
+        """
+        if self._at < len(self._decoded) or self._next < len(self._data) - 1:
+            raise BadListpack("a listpack has more elements than are used")
+        if self._count not in (_MANY, self._decoded_count):
+            text = f"a listpack of {self._decoded_count} elements says that it has {self._count}"
+            raise BadListpack(text)
+
+    def _decode(self) -> None:
+        """Decode the next portion."""
+        if self._next >= len(self._data) - 1:
+            raise BadListpack("a listpack has fewer elements than it needs")
+        elements, self._next = _decode(self._data, self._next)
+        self._decoded = self._decoded[self._at :] + elements
+        self._decoded_count += len(elements)
+        self._at = 0
+
+
+def _decode(data: bytes, at: int) -> tuple[list[Element], int]:
+    """Return a portion of the elements from `at` on, and where the next one is."""
+    end = len(data) - 1
+    elements: list[Element] = []
+    value: Element
+    while at < end and len(elements) < _PORTION:
+        lead = data[at]
+        if lead < 0x80:
+            size, value = 1, lead
+        elif lead < 0xC0:
+            size = 1 + (lead & 0x3F)
+            value = data[at + 1 : at + size]
+        else:
+            size, value = _longer(data, at)
+        at += size
+        back = bytes((size,)) if size < 128 else _back(size)
+        if at + len(back) > end:
+            raise BadListpack("an element of a listpack is longer than the listpack")
+        if not data.startswith(back, at):
+            raise BadListpack("an element of a listpack has two lengths")
+        at += len(back)
+        elements.append(value)
+    return elements, at
+
+
+def _longer(data: bytes, at: int) -> tuple[int, Element]:
+    """Return the length of an element with more than a byte before its data, and its value."""
+    lead = data[at]
+    if lead < 0xE0:
+        value = (lead & 0x1F) << 8 | data[at + 1]
+        return 2, value - 8192 if value >= 4096 else value
+    if lead < 0xF0:
+        size = 2 + ((lead & 0x0F) << 8 | data[at + 1])
+        return size, data[at + 2 : at + size]
+    if lead == 0xF0:
+        size = 5 + int.from_bytes(data[at + 1 : at + 5], "little")
+        return size, data[at + 5 : at + size]
+    if lead not in _INTEGER_BYTES:
+        raise BadListpack(f"no element of a listpack begins with {lead:#04x}")
+    size = 1 + _INTEGER_BYTES[lead]
+    return size, int.from_bytes(data[at + 1 : at + size], "little", signed=True)
+
+
+def as_bytes(elements: Iterable[Element]) -> list[bytes]:
+    """Return elements as the strings that they stand for."""
+    return [value if isinstance(value, bytes) else b"%d" % value for value in elements]
+
+
+def pack(elements: list[bytes]) -> bytes:
+    """Return a listpack of elements that are encoded."""
+    body = b"".join(elements)
+    count = min(len(elements), _MANY)
+    return b"%b%b\xff" % (_HEADER.pack(_HEADER.size + len(body) + 1, count), body)
+
+
+def string(value: bytes) -> bytes:
+    """Return a string as an element. Like Redis, encode it as an integer if it looks like one."""
+    size = len(value)
+    if size < 20 and _DECIMAL.fullmatch(value) and -(1 << 63) <= int(value) < 1 << 63:
+        return integer(int(value))
+    if size < 64:
+        return b"%c%b%c" % (0x80 | size, value, size + 1)
+    if size < 4096:
+        return (0xE000 | size).to_bytes(2) + value + _back(size + 2)
+    return b"\xf0" + size.to_bytes(4, "little") + value + _back(size + 5)
+
+
+@lru_cache(maxsize=4096)
+def integer(value: int) -> bytes:
+    """Return an integer as an element."""
+    if 0 <= value < 128:
+        return bytes((value, 1))
+    if -4096 <= value < 4096:
+        return (0xC000 | value & 0x1FFF).to_bytes(2) + b"\x02"
+    for lead, size in _INTEGER_BYTES.items():
+        if -1 << 8 * size - 1 <= value < 1 << 8 * size - 1:
+            return b"%c%b%c" % (lead, value.to_bytes(size, "little", signed=True), size + 1)
+    raise ValueError(f"{value} is no signed 64-bit number")
+
+
+@lru_cache(maxsize=1024)
+def _back(size: int) -> bytes:
+    """Return the length of an element as it stands behind it.
+
+    The limits are those of Redis, which gives the greatest numbers of each length a byte more.
+    """
+    bytes_ = 1 if size < 128 else next((n for n in (2, 3, 4) if size < (1 << 7 * n) - 1), 5)
+    groups = [size >> 7 * place & 0x7F for place in reversed(range(bytes_))]
+    return bytes([groups[0], *(group | 0x80 for group in groups[1:])])

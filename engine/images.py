@@ -1,0 +1,68 @@
+"""Images: a stream as one value, as it is dumped and restored.
+
+What only we have is not part of an image: the configuration of the stream, the policies of its
+groups, the delays of released entries. All times are unix times in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.engine.entry import Entry, EntryId
+
+
+class CountersImage(NamedTuple):
+    """What a stream says of its whole life."""
+
+    last_id: EntryId
+    max_deleted_id: EntryId
+    entries_added: int
+
+
+class PendingImage(NamedTuple):
+    """A pending entry of a group. Its stream entry may be gone."""
+
+    id: EntryId
+    consumer: int  # its owner's place among the consumers of the group; -1: nobody owns it
+    delivered_at_ms: int
+    delivery_count: int
+
+
+class ConsumerImage(NamedTuple):
+    """A consumer of a group, without what it holds."""
+
+    name: bytes
+    seen_at_ms: int
+    active_at_ms: int | None  # None: it never got anything
+
+
+class GroupImage(msgspec.Struct, frozen=True):
+    """A group of a stream."""
+
+    name: bytes
+    last_id: EntryId
+    entries_read: int | None  # None: unknown
+    consumers: list[ConsumerImage]
+    pending: list[PendingImage]  # by id
+
+
+class KeysImage(msgspec.Struct, frozen=True):
+    """The idempotency keys of a stream, and its settings for them."""
+
+    window_ms: int
+    keys_max: int
+    producers: dict[bytes, list[tuple[bytes, EntryId]]]  # keys in order of use, with their entries
+    added_count: int
+    duplicate_count: int
+
+
+class StreamImage(msgspec.Struct, frozen=True):
+    """A stream with its groups."""
+
+    entries: Sequence[Entry]  # in order of their ids
+    counters: CountersImage
+    groups: list[GroupImage] = []
+    keys: KeysImage | None = None

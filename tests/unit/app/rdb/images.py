@@ -1,0 +1,68 @@
+"""Streams at random, as images: ids, fields, groups and pending entries of all kinds."""
+
+from random import Random
+
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.images import (
+    ConsumerImage,
+    CountersImage,
+    GroupImage,
+    KeysImage,
+    PendingImage,
+    StreamImage,
+)
+
+INTEGERS = [0, 1, 127, 128, -1, 4095, 4096, -4096, -4097, 32767, 32768, 2**23, 2**31, -(2**31) - 1]
+INTEGERS += [2**63 - 1, -(2**63), 2**63, -(2**63) - 1]
+ODD = [b"", b"-0", b"01", b"+1", b" 1", b"1 ", b"-", b"\xff", b"\x00" * 70, b"9" * 20]
+
+
+def value(pick: Random) -> bytes:
+    """Return a name or a value."""
+    kind = pick.randint(0, 9)
+    if kind < 4:
+        return b"%d" % pick.choice([*INTEGERS, pick.randint(-200, 200)])
+    if kind < 5:
+        return pick.choice(ODD)
+    return pick.randbytes(pick.choice([3, 3, 3, 63, 64, 65, 127, 130, 4095, 4096, 17_000]))
+
+
+def image(pick: Random, *, count: int = 150) -> StreamImage:
+    """Return a stream with about so many entries."""
+    entries, entry_id = [], EntryId(pick.choice([0, 5, 2**63, 2**64 - 10_000]), 0)
+    names = tuple(value(pick) for _ in range(pick.randint(1, 3)))
+    for _ in range(pick.randint(0, count)):
+        ms = entry_id.ms + pick.choice([0, 0, 1, 40])
+        entry_id = EntryId(ms, pick.randint(0, 2**64 - 1)) if ms > entry_id.ms else entry_id.next()
+        own = names if pick.random() < 0.8 else (value(pick), value(pick))
+        entries.append(Entry(entry_id, tuple(part for name in own for part in (name, value(pick)))))
+    counters = CountersImage(
+        pick.choice([entry_id, entry_id.next()]),
+        pick.choice([MIN_ID, entry_id]),
+        len(entries) + pick.choice([0, 7]),
+    )
+    groups = [
+        _group(pick, name, entries) for name in (b"g", b"", b"\xfe\x00")[: pick.randint(0, 3)]
+    ]
+    return StreamImage(entries, counters, groups)
+
+
+def _group(pick: Random, name: bytes, entries: list[Entry]) -> GroupImage:
+    names = [b"a", b"b", b"1"][: pick.randint(0, 3)]
+    consumers = [
+        ConsumerImage(each, pick.randint(0, 2**41), pick.choice([None, 5])) for each in names
+    ]
+    ids = sorted({entry.id for entry in entries if pick.random() < 0.3} | {MIN_ID.next(), MAX_ID})
+    pending = [
+        PendingImage(each, pick.randrange(-1, len(names)), pick.randint(0, 2**41), 1 << at % 63)
+        for at, each in enumerate(ids)
+    ]
+    pending = [each if each.consumer >= 0 else each._replace(delivered_at_ms=0) for each in pending]
+    return GroupImage(name, pick.choice(ids), pick.choice([None, 0, 9]), consumers, pending)
+
+
+def with_keys(stream: StreamImage) -> StreamImage:
+    """Return the stream with idempotency keys."""
+    used = [(b"%d" % at, entry.id) for at, entry in enumerate(stream.entries[:9])]
+    keys = KeysImage(100_000, 50, {b"p": used, b"": []}, 12, 3)
+    return StreamImage(stream.entries, stream.counters, stream.groups, keys)
