@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from headgate.app.rdb.types import StreamType
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.images import CountersImage, GroupImage, KeysImage
 
@@ -34,7 +35,9 @@ class StreamBegin(NamedTuple):
     name: bytes
     database: int
     expires_at_ms: int | None  # unix time; None: never
+    type: StreamType
     node_count: int  # nodes of entries that follow
+    offset: int  # where they begin
 
 
 class StreamEntries(NamedTuple):
@@ -49,6 +52,7 @@ class StreamCounters(NamedTuple):
     length: int
     first_id: EntryId  # `0-0` if it is empty
     counters: CountersImage
+    offset: int  # where the groups begin
 
 
 class StreamEnd(NamedTuple):

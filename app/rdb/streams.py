@@ -24,7 +24,7 @@ from headgate.app.rdb.events import StreamCounters, StreamEntries
 from headgate.app.rdb.listpack import BadListpack
 from headgate.app.rdb.nodes import read_node
 from headgate.app.rdb.source import Source
-from headgate.app.rdb.strings import read_length, read_string
+from headgate.app.rdb.strings import read_length, read_string, skip_string
 from headgate.app.rdb.types import StreamType
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.images import (
@@ -41,7 +41,7 @@ _NOBODY = -1
 
 
 def read_stream(
-    source: Source, kind: StreamType, node_count: int
+    source: Source, kind: StreamType, node_count: int, *, with_entries: bool = True
 ) -> Iterator[StreamEntries | StreamCounters | GroupImage | KeysImage]:
     """Yield the parts of a stream. One node, or one group, is in memory at a time.
 
@@ -49,34 +49,71 @@ def read_stream(
         source: behind the number of nodes.
         kind: the type of the value.
         node_count: how many nodes there are.
+        with_entries: whether to read the entries of all nodes, and not only of the first.
 
     Raises:
         RdbError: the bytes are no such stream.
     """
     length, first_id, newest_id = 0, MIN_ID, MIN_ID
+    for part in read_entries(source, node_count if with_entries else min(node_count, 1)):
+        first_id = first_id if length else part.entries[0].id
+        length, newest_id = length + len(part.entries), part.entries[-1].id
+        yield part
+    if not with_entries:
+        for _ in range(2 * (node_count - 1)):
+            skip_string(source)
+    claimed, counters = _read_counters(source, kind)
+    if claimed != length and with_entries:
+        raise source.error(f"a stream of {length} entries says that it has {claimed}")
+    if newest_id > counters.last_id:
+        raise source.error("a stream has an entry above its last id")
+    facts = StreamCounters(claimed, first_id, counters, source.offset)
+    yield facts
+    yield from read_groups(source, kind, facts)
+    if kind >= StreamType.LISTPACKS_4:
+        yield _read_keys(source)
+
+
+def read_entries(source: Source, node_count: int) -> Iterator[StreamEntries]:
+    """Yield the entries of a stream. One node is in memory at a time.
+
+    Args:
+        source: behind the number of nodes.
+        node_count: how many nodes there are.
+
+    Raises:
+        RdbError: the bytes are no such entries.
+    """
+    newest_id = MIN_ID
     for _ in range(node_count):
         for part in _read_node(source):
             if part.entries[0].id <= newest_id:
                 raise source.error("the ids of a stream do not ascend")
-            first_id = first_id if length else part.entries[0].id
-            length, newest_id = length + len(part.entries), part.entries[-1].id
+            newest_id = part.entries[-1].id
             yield part
-    counters = _read_counters(source, kind, length)
-    if newest_id > counters.last_id:
-        raise source.error("a stream has an entry above its last id")
-    yield StreamCounters(length, first_id, counters)
+
+
+def read_groups(source: Source, kind: StreamType, facts: StreamCounters) -> Iterator[GroupImage]:
+    """Yield the groups of a stream. One of them is in memory at a time.
+
+    Args:
+        source: behind the counters of the stream.
+        kind: the type of the value.
+        facts: of the stream.
+
+    Raises:
+        RdbError: the bytes are no such groups.
+    """
     names = set()
     for _ in range(read_length(source)):
         group = _read_group(source, kind)
         if kind < StreamType.LISTPACKS_2:
-            read = _entries_read(group.last_id, first_id, counters)
+            read = _entries_read(group.last_id, facts.first_id, facts.counters)
             group = GroupImage(group.name, group.last_id, read, group.consumers, group.pending)
         if group.name in names:
             raise source.error("a stream has two groups of one name")
         names.add(group.name)
         yield group
-    if kind >= StreamType.LISTPACKS_4:
-        yield _read_keys(source)
 
 
 def _read_node(source: Source) -> Iterator[StreamEntries]:
@@ -90,18 +127,17 @@ def _read_node(source: Source) -> Iterator[StreamEntries]:
         raise source.error(str(error)) from None
 
 
-def _read_counters(source: Source, kind: StreamType, length: int) -> CountersImage:
-    claimed = read_length(source)
-    if claimed != length:
-        raise source.error(f"a stream of {length} entries says that it has {claimed}")
+def _read_counters(source: Source, kind: StreamType) -> tuple[int, CountersImage]:
+    """Return how many entries a stream says it has, and its counters."""
+    length = read_length(source)
     last_id = _read_id(source)
     if kind < StreamType.LISTPACKS_2:
-        return CountersImage(last_id, MIN_ID, length)
+        return length, CountersImage(last_id, MIN_ID, length)
     _read_id(source)  # the first id, which is known
     max_deleted_id, entries_added = _read_id(source), read_length(source)
     if not length <= entries_added <= COUNT_MAX:
         raise source.error("a stream has more entries than were ever added")
-    return CountersImage(last_id, max_deleted_id, entries_added)
+    return length, CountersImage(last_id, max_deleted_id, entries_added)
 
 
 def _entries_read(last_id: EntryId, first_id: EntryId, counters: CountersImage) -> int | None:
