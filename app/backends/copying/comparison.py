@@ -10,17 +10,22 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.backends.copying.contents import (
+    Store,
+    ahead,
     consumers_of,
     entries_of,
     groups_of,
+    is_plain,
     pending_of,
     trimmed_id,
 )
-from headgate.app.backends.port import Backend
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.requests.streams import DescribeStream
 
 _DIGEST_BYTES = 16
+
+_NOT_PLAIN = {"epoch", "trimmed_through"}
+"""What a server of Redis does not keep."""
 
 
 class Fingerprint(NamedTuple):
@@ -44,27 +49,26 @@ class Fingerprint(NamedTuple):
     def differences(self, other: Fingerprint) -> list[str]:
         """Return the names of the fields in which this differs from another one."""
         pairs = zip(self._fields, self, other, strict=True)
-        return [name.replace("_", " ") for name, mine, theirs in pairs if mine != theirs]
+        return [name for name, mine, theirs in pairs if mine != theirs]
 
 
-async def fingerprint_of(backend: Backend, stream: bytes) -> Fingerprint:
+async def fingerprint_of(store: Store, stream: bytes) -> Fingerprint:
     """Return the fingerprint of a stream; all of it is read.
 
     Raises:
         StreamNotFound: the stream does not exist.
     """
-    info = await backend.perform(DescribeStream(stream))
+    info = await store.perform(DescribeStream(stream))
     entries, groups, consumers, pending = (_Digest() for _ in range(4))
-    async for page in entries_of(backend, stream):
-        for entry in page:
-            entries.add((str(entry.id).encode(), *entry.fields))
-    async for group in groups_of(backend, stream):
+    async for page in ahead(entries_of(store, stream)):
+        entries.add_entries(page)
+    async for group in groups_of(store, stream):
         read = b"" if group.entries_read is None else b"%d" % group.entries_read
         groups.add((group.name, str(group.last_id).encode(), read))
-        async for holders in consumers_of(backend, stream, group.name):
+        async for holders in consumers_of(store, stream, group.name):
             for holder in holders:
                 consumers.add((group.name, holder.name, b"%d" % holder.pending_count))
-        async for deliveries in pending_of(backend, stream, group.name):
+        async for deliveries in pending_of(store, stream, group.name):
             for item in deliveries.items:
                 owner = () if item.consumer is None else (item.consumer,)
                 numbers = b"%s %d" % (str(item.id).encode(), item.delivery_count)
@@ -80,7 +84,7 @@ async def fingerprint_of(backend: Backend, stream: bytes) -> Fingerprint:
     )
 
 
-async def differences(source: Backend, target: Backend, stream: bytes) -> list[str]:
+async def differences(source: Store, target: Store, stream: bytes) -> list[str]:
     """Return in what a copy differs from its stream; nothing if it is the same.
 
     Raises:
@@ -89,19 +93,25 @@ async def differences(source: Backend, target: Backend, stream: bytes) -> list[s
     theirs, ours = await asyncio.gather(
         fingerprint_of(source, stream), fingerprint_of(target, stream)
     )
-    return ours.differences(theirs)
+    names = ours.differences(theirs)
+    if is_plain(source) or is_plain(target):
+        names = [name for name in names if name not in _NOT_PLAIN]
+    if is_plain(source) and theirs.max_deleted_id == MIN_ID:
+        # An old server does not know it, though entries are gone: the copy does.
+        names = [name for name in names if name != "max_deleted_id"]
+    return [name.replace("_", " ") for name in names]
 
 
-async def settings_of(backend: Backend, stream: bytes) -> str:
+async def settings_of(store: Store, stream: bytes) -> str:
     """Return a digest of the configuration of a stream and the policies of its groups.
 
     Raises:
         StreamNotFound: the stream does not exist.
     """
-    info = await backend.perform(DescribeStream(stream))
+    info = await store.perform(DescribeStream(stream))
     settings = _Digest()
     settings.add([msgspec.json.encode(info.config)])
-    async for group in groups_of(backend, stream):
+    async for group in groups_of(store, stream):
         settings.add([group.name, msgspec.json.encode(group.policy)])
     return settings.value()
 
@@ -117,6 +127,13 @@ class _Digest:
         parts = [part for text in row for part in (b"%d:" % len(text), text)]
         self._hash.update(b"".join([*parts, b"\n"]))
 
+    def add_entries(self, entries: Iterable[Entry]) -> None:
+        """Add a row for each entry."""
+        self._hash.update(b"".join(map(_packed, entries)))
+
     def value(self) -> str:
         """Return the digest of all rows so far."""
         return self._hash.hexdigest()
+
+
+_packed = msgspec.msgpack.Encoder().encode  # which tells where an entry ends

@@ -1,18 +1,29 @@
-"""Contents: what a stream is made of, read through the port a page at a time."""
+"""Contents: what a stream is made of, read a page at a time."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import NamedTuple
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, Protocol, TypeVar
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from headgate.engine.replies import ConsumerInfo, GroupInfo, PendingItem, StreamInfo
-from headgate.engine.requests.deliveries import ListPending
+from headgate.engine.replies import (
+    ConsumerInfo,
+    GroupInfo,
+    PendingItem,
+    PendingSummary,
+    StreamInfo,
+)
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import ListPending, SumPending
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.keyspace import TellTime
 from headgate.engine.requests.streams import ListStreams
+
+T = TypeVar("T")
 
 PAGE = 1_000
 """Entries, pending entries, groups or consumers read at once."""
@@ -25,6 +36,24 @@ MARK = b"headgate move: not complete"
 
 PLACEHOLDER = (b"headgate move", b"placeholder")
 """Fields of an entry that stands for one that is gone, while the copy is made."""
+
+
+class Store(Protocol):
+    """What has streams: a backend, a server of Redis as it is, or a file."""
+
+    @property
+    def abilities(self) -> AbstractSet[Ability]:
+        """Return what it can do beyond the requests that copying needs."""
+        ...
+
+    def perform(self, request: Request[T]) -> Awaitable[T]:
+        """Carry out a request. See `Backend.perform`."""
+        ...
+
+
+def is_plain(store: Store) -> bool:
+    """Tell whether streams there have no epochs, policies and settings, as those of Redis."""
+    return Ability.POLICIES not in store.abilities
 
 
 class EntryPage(NamedTuple):
@@ -42,23 +71,23 @@ class DeliveryPage(NamedTuple):
     at_ms: int
 
 
-async def streams_of(backend: Backend) -> AsyncIterator[StreamInfo]:
+async def streams_of(store: Store) -> AsyncIterator[StreamInfo]:
     """Yield all streams, by name."""
     after = None
-    while page := await backend.perform(ListStreams(after=after, limit=PAGE)):
+    while page := await store.perform(ListStreams(after=after, limit=PAGE)):
         for info in page:
             yield info
         after = page[-1].name
 
 
-async def groups_of(backend: Backend, stream: bytes) -> AsyncIterator[GroupInfo]:
+async def groups_of(store: Store, stream: bytes) -> AsyncIterator[GroupInfo]:
     """Yield the groups of a stream, by name, without the mark.
 
     Raises:
         StreamNotFound: the stream does not exist.
     """
     after = None
-    while page := await backend.perform(ListGroups(stream, after, PAGE)):
+    while page := await store.perform(ListGroups(stream, after, PAGE)):
         for info in page:
             if info.name != MARK:
                 yield info
@@ -66,34 +95,34 @@ async def groups_of(backend: Backend, stream: bytes) -> AsyncIterator[GroupInfo]
 
 
 async def consumers_of(
-    backend: Backend, stream: bytes, group: bytes
+    store: Store, stream: bytes, group: bytes
 ) -> AsyncIterator[list[ConsumerInfo]]:
     """Yield the consumers of a group, by name, in pages."""
     after = None
-    while page := await backend.perform(ListConsumers(stream, group, after, PAGE)):
+    while page := await store.perform(ListConsumers(stream, group, after, PAGE)):
         yield page
         after = page[-1].name
 
 
-async def entries_of(backend: Backend, stream: bytes) -> AsyncIterator[list[Entry]]:
+async def entries_of(store: Store, stream: bytes) -> AsyncIterator[list[Entry]]:
     """Yield the entries of a stream, in pages.
 
     Raises:
         StreamNotFound: the stream does not exist.
     """
     start = MIN_ID
-    while page := await backend.perform(Range(stream, start, MAX_ID, PAGE, PAGE_BYTES)):
+    while page := await store.perform(Range(stream, start, MAX_ID, PAGE, PAGE_BYTES)):
         yield page
         if page[-1].id == MAX_ID:
             return
         start = page[-1].id.next()
 
 
-async def pending_of(backend: Backend, stream: bytes, group: bytes) -> AsyncIterator[DeliveryPage]:
+async def pending_of(store: Store, stream: bytes, group: bytes) -> AsyncIterator[DeliveryPage]:
     """Yield the pending entries of a group, in pages."""
     start = MIN_ID
-    while items := await backend.perform(ListPending(stream, group, start, limit=PAGE)):
-        yield DeliveryPage(items, await backend.perform(TellTime()))
+    while items := await store.perform(ListPending(stream, group, start, limit=PAGE)):
+        yield DeliveryPage(items, await store.perform(TellTime()))
         if items[-1].id == MAX_ID:
             return
         start = items[-1].id.next()
@@ -109,32 +138,60 @@ def trimmed_id(info: StreamInfo) -> EntryId | None:
     return trimmed if MIN_ID < trimmed <= info.last_id and is_below else None
 
 
-async def pages_of(backend: Backend, info: StreamInfo, after: EntryId) -> AsyncIterator[EntryPage]:
+async def pages_of(store: Store, info: StreamInfo, after: EntryId) -> AsyncIterator[EntryPage]:
     """Yield the entries of a stream above `after`, and the ids that a copy needs besides.
 
     These are the ids of pending entries without a stream entry, and the id of `trimmed_id`. A page
     has at most `PAGE` entries and `PAGE` absent ids, so pages are cut where groups have more
     pending entries than that.
     """
-    trimmed = trimmed_id(info)
-    groups = [group.name async for group in groups_of(backend, info.name) if group.pending_count]
+    pending = await _pending_ranges(store, info.name)
     while after < info.last_id:
-        start = after.next()
-        entries = await backend.perform(Range(info.name, start, info.last_id, PAGE, PAGE_BYTES))
-        through = entries[-1].id if entries else info.last_id
-        present = {entry.id for entry in entries}
-        absent = [] if trimmed is None or not start <= trimmed <= through else [trimmed]
-        for group in groups:
-            request = ListPending(info.name, group, start, through, PAGE)
-            items = await backend.perform(request)
-            absent = sorted({*absent, *(item.id for item in items if item.id not in present)})
-            if len(items) == PAGE:
-                through = items[-1].id
-            if len(absent) > PAGE:
-                through = min(through, absent[PAGE - 1])
-        yield EntryPage(
-            [entry for entry in entries if entry.id <= through],
-            [entry_id for entry_id in absent if entry_id <= through],
-            through,
+        page = await _page(store, info, after, pending)
+        yield page
+        after = page.through
+
+
+async def _page(
+    store: Store, info: StreamInfo, after: EntryId, pending: dict[bytes, PendingSummary]
+) -> EntryPage:
+    start, trimmed = after.next(), trimmed_id(info)
+    entries = await store.perform(Range(info.name, start, info.last_id, PAGE, PAGE_BYTES))
+    through = entries[-1].id if entries else info.last_id
+    lists = await asyncio.gather(
+        *(
+            store.perform(ListPending(info.name, group, start, through, PAGE))
+            for group, summary in pending.items()
+            if (summary.min_id or MAX_ID) <= through and start <= (summary.max_id or MIN_ID)
         )
-        after = through
+    )
+    through = min([through, *(items[-1].id for items in lists if len(items) == PAGE)])
+    present = {entry.id for entry in entries}
+    needed = {item.id for items in lists for item in items}
+    if trimmed is not None and start <= trimmed:
+        needed.add(trimmed)
+    absent = sorted(entry_id for entry_id in needed - present if entry_id <= through)
+    if len(absent) > PAGE:
+        absent, through = absent[:PAGE], absent[PAGE - 1]
+    return EntryPage([entry for entry in entries if entry.id <= through], absent, through)
+
+
+async def _pending_ranges(store: Store, stream: bytes) -> dict[bytes, PendingSummary]:
+    """Return between which ids each group has pending entries."""
+    groups = [group.name async for group in groups_of(store, stream) if group.pending_count]
+    summaries = await asyncio.gather(
+        *(store.perform(SumPending(stream, group)) for group in groups)
+    )
+    return dict(zip(groups, summaries, strict=True))
+
+
+async def ahead(pages: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Yield the same, and read the next one while the caller works with the last."""
+    reading = asyncio.ensure_future(anext(pages, None))
+    try:
+        while (page := await reading) is not None:
+            reading = asyncio.ensure_future(anext(pages, None))
+            yield page
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)

@@ -12,25 +12,39 @@ is appended in its place, and removed when the groups have been copied:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Sequence
 
-from headgate.app.backends.copying.contents import PLACEHOLDER, EntryPage, pages_of, trimmed_id
-from headgate.app.backends.port import Backend
-from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.app.backends.copying.contents import (
+    PAGE,
+    PLACEHOLDER,
+    EntryPage,
+    Store,
+    ahead,
+    pages_of,
+    trimmed_id,
+)
+from headgate.engine.entry import MIN_ID, Draft, EntryId, make_draft
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import DescribeStream
 
+_REMEMBERED_MAX = 100_000
+"""Placeholders that are remembered until they are removed. Each one takes about 100 bytes."""
+
 
 async def copy_entries(
-    source: Backend,
-    target: Backend,
+    source: Store,
+    target: Store,
     info: StreamInfo,
     after: EntryId,
     on_copied: Callable[[int], None],
-) -> None:
+) -> Sequence[EntryId] | None:
     """Append the entries above `after` to the copy, with their ids.
+
+    Return the ids of all placeholders of the copy; None if there are too many to remember, or an
+    earlier run has appended a part of them.
 
     Args:
         source: has the stream.
@@ -42,7 +56,11 @@ async def copy_entries(
     Raises:
         LastIdMismatch: somebody else has appended to the copy.
     """
-    async for page in pages_of(source, info, after):
+    absent: list[EntryId] | None = [] if after == MIN_ID else None
+    async for page in ahead(pages_of(source, info, after)):
+        if absent is not None:
+            absent.extend(page.absent)
+            absent = absent if len(absent) <= _REMEMBERED_MAX else None
         drafts = _drafts(page)
         if drafts:
             added = await target.perform(
@@ -50,11 +68,12 @@ async def copy_entries(
             )
             after = added.ids[-1]
         on_copied(len(page.entries))
+    return absent
 
 
 def _drafts(page: EntryPage) -> Sequence[Draft]:
     """Return the entries of a page, with placeholders between them, in order of ids."""
-    drafts = [Draft(entry.id, entry.fields) for entry in page.entries]
+    drafts = list(map(make_draft, page.entries))
     if not page.absent:
         return drafts
     placeholders = {entry_id: Draft(entry_id, PLACEHOLDER) for entry_id in page.absent}
@@ -62,22 +81,42 @@ def _drafts(page: EntryPage) -> Sequence[Draft]:
     return [draft for _, draft in sorted((placeholders | by_id).items())]
 
 
-async def settle_entries(source: Backend, target: Backend, info: StreamInfo) -> None:
+async def settle_entries(
+    source: Store, target: Store, info: StreamInfo, absent: Sequence[EntryId] | None
+) -> None:
     """Remove the placeholders of a copy, and set its counters.
+
+    Args:
+        source: has the stream.
+        target: has the copy.
+        info: of the stream.
+        absent: the ids of the placeholders; None if they have to be looked up.
 
     Raises:
         CounterTooLow: the counters contradict each other.
     """
     copied = await target.perform(DescribeStream(info.name))
     if copied.length != info.length:
-        await target.perform(Trim(info.name, TrimTo(min_id=_kept_from(info))))
-        copied = await target.perform(DescribeStream(info.name))
-    if copied.length != info.length:
-        async for page in pages_of(source, info, MIN_ID):
-            if page.absent:
-                await target.perform(Delete(info.name, page.absent))
+        kept_from = _kept_from(info)
+        await target.perform(Trim(info.name, TrimTo(min_id=kept_from)))
+        async for ids in _absent_ids(source, info, absent, kept_from):
+            await target.perform(Delete(info.name, ids))
     counters = info.last_id, info.entries_added, info.max_deleted_id
     await target.perform(SetCounters(info.name, *counters))
+
+
+async def _absent_ids(
+    source: Store, info: StreamInfo, absent: Sequence[EntryId] | None, start: EntryId
+) -> AsyncIterator[Sequence[EntryId]]:
+    """Yield the ids of placeholders from `start` on, in pages."""
+    if absent is None:
+        async for page in ahead(pages_of(source, info, start.previous())):
+            if page.absent:
+                yield page.absent
+    else:
+        kept = absent[bisect_left(absent, start) :]
+        for begin in range(0, len(kept), PAGE):
+            yield kept[begin : begin + PAGE]
 
 
 def _kept_from(info: StreamInfo) -> EntryId:

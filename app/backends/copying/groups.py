@@ -12,11 +12,12 @@ from msgspec import UNSET
 
 from headgate.app.backends.copying.contents import (
     DeliveryPage,
+    Store,
+    ahead,
     consumers_of,
     groups_of,
     pending_of,
 )
-from headgate.app.backends.port import Backend
 from headgate.engine.config import NO_POLICY, PolicyPatch
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.requests import Request
@@ -39,7 +40,7 @@ class _Delivery(NamedTuple):
     delay_ms: int
 
 
-async def copy_groups(source: Backend, target: Backend, stream: bytes) -> None:
+async def copy_groups(source: Store, target: Store, stream: bytes) -> None:
     """Make the groups of a stream in its copy, with what is pending; nothing is in force yet.
 
     Groups that the copy has already are made anew.
@@ -51,7 +52,7 @@ async def copy_groups(source: Backend, target: Backend, stream: bytes) -> None:
         async for consumers in consumers_of(source, stream, group.name):
             creations = [CreateConsumer(stream, group.name, each.name) for each in consumers]
             await _perform_all(target, creations)
-        async for page in pending_of(source, stream, group.name):
+        async for page in ahead(pending_of(source, stream, group.name)):
             await _perform_all(target, [*_deliveries(stream, group.name, page)])
 
 
@@ -90,14 +91,14 @@ def _deliveries(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Req
             )
 
 
-async def place_groups(source: Backend, target: Backend, stream: bytes) -> None:
+async def place_groups(source: Store, target: Store, stream: bytes) -> None:
     """Set the positions of the groups of a copy, whose counters are right by now."""
     async for group in groups_of(source, stream):
         entries_read = UNSET if group.entries_read is None else group.entries_read
         await target.perform(UpdateGroup(stream, group.name, group.last_id, entries_read))
 
 
-async def govern_groups(source: Backend, target: Backend, stream: bytes) -> None:
+async def govern_groups(source: Store, target: Store, stream: bytes) -> None:
     """Set the policies of the groups of a copy: from now on they act."""
     async for group in groups_of(source, stream):
         if group.policy != NO_POLICY:
@@ -105,6 +106,6 @@ async def govern_groups(source: Backend, target: Backend, stream: bytes) -> None
             await target.perform(UpdateGroup(stream, group.name, policy=patch))
 
 
-async def _perform_all(backend: Backend, requests: Sequence[Request[Any]]) -> None:
+async def _perform_all(store: Store, requests: Sequence[Request[Any]]) -> None:
     """Carry out requests, which may be done at the same time."""
-    await asyncio.gather(*map(backend.perform, requests))
+    await asyncio.gather(*map(store.perform, requests))

@@ -6,30 +6,38 @@
    loses its mark. A dead letter stream is complete before the first policy writes to it.
 
 A second run finds marked copies and goes on with them, or begins them anew. A copy has the epoch of
-its stream, so a stream of the same name that is something else is recognized, and is refused.
+its stream, so a stream of the same name that is something else is recognized, and is refused. A
+server of Redis has no epochs: there a stream of the same name that differs in anything is left
+alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from headgate.app.backends.copying.comparison import differences, settings_of
-from headgate.app.backends.copying.contents import MARK, PLACEHOLDER, streams_of
-from headgate.app.backends.copying.entries import copy_entries, settle_entries
-from headgate.app.backends.copying.groups import copy_groups, govern_groups, place_groups
-from headgate.app.backends.port import Backend
+from headgate.app.backends.copying.contents import (
+    MARK,
+    PLACEHOLDER,
+    Store,
+    groups_of,
+    is_plain,
+    streams_of,
+)
+from headgate.app.backends.copying.filling import fill, mark, unmark
+from headgate.app.backends.copying.groups import govern_groups
 from headgate.engine.config import StreamConfig, StreamPatch
-from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Range
-from headgate.engine.requests.groups import CreateGroup, DescribeGroup, DestroyGroup, GroupStart
-from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
+from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,
@@ -86,6 +94,7 @@ class Summary:
     streams: int = 0
     entries: int = 0  # appended to copies
     is_in_force: bool = False  # the copies are complete
+    left_out: Mapping[str, int] = field(default_factory=dict)  # keys of the source, by kind
 
     @property
     def is_complete(self) -> bool:
@@ -95,12 +104,12 @@ class Summary:
 
 
 class Move:
-    """Copies streams from one backend to another."""
+    """Copies streams from one store to another."""
 
     def __init__(
         self,
-        source: Backend,
-        target: Backend,
+        source: Store,
+        target: Store,
         watcher: Watcher,
         *,
         is_chosen: Callable[[bytes], bool] = lambda name: True,  # noqa: ARG005
@@ -120,6 +129,7 @@ class Move:
         self._watcher = watcher
         self._is_chosen = is_chosen
         self._replaces = replaces
+        self._is_plain = is_plain(source) or is_plain(target)
         self._summary = Summary()
 
     async def run(self) -> Summary:
@@ -203,10 +213,10 @@ class Move:
                 why = "others have appended to the copy, which is not complete"
                 self._note(MoveOutcome(info.name, MoveState.REFUSED, why))
                 return
-            if copy.epoch == info.epoch and not await self._fill(info, copy):
+            if self._may_be_copy(copy, info) and not await self._fill(info, copy):
                 self._note(MoveOutcome(info.name, MoveState.COPIED))
                 return
-        elif copy is not None and not _is_blank(copy, info):
+        elif copy is not None and not self._is_blank(copy, info):
             outcome = await self._compared(info, copy)
             if outcome.state is MoveState.SAME or not self._replaces:
                 self._note(outcome)
@@ -215,12 +225,14 @@ class Move:
 
     async def _compared(self, info: StreamInfo, copy: StreamInfo) -> MoveOutcome:
         """Compare a stream with another one that has its name and no mark."""
-        if copy.epoch != info.epoch:
+        if not self._may_be_copy(copy, info):
             return MoveOutcome(
                 info.name, MoveState.REFUSED, "the target has another stream of this name"
             )
         differing = await differences(self._source, self._target, info.name)
-        if await settings_of(self._source, info.name) != await settings_of(self._target, info.name):
+        if not self._is_plain and (
+            await settings_of(self._source, info.name) != await settings_of(self._target, info.name)
+        ):
             differing.append("settings")
         if differing:
             return MoveOutcome(
@@ -230,18 +242,21 @@ class Move:
 
     async def _begun(self, info: StreamInfo) -> MoveOutcome:
         """Copy a stream from its beginning; whatever has its name goes."""
-        stream, config = info.name, info.config
-        await self._target.perform(DeleteStream(stream))
-        keys = StreamConfig(None, None, config.idempotency_window_ms, config.idempotency_max)
-        created = await self._target.perform(CreateStream(stream, keys, info.epoch))
-        await self._target.perform(CreateGroup(stream, MARK, GroupStart(MIN_ID)))
-        differing = await self._fill(info, created.info)
+        stream, config, source, target = info.name, info.config, self._source, self._target
+        await target.perform(DeleteStream(stream))
+        if not self._is_plain:
+            keys = StreamConfig(None, None, config.idempotency_window_ms, config.idempotency_max)
+            await target.perform(CreateStream(stream, keys, info.epoch))
+        groups = [group async for group in groups_of(source, stream)]
+        await mark(target, stream)
+        differing = await self._fill(info, await target.perform(DescribeStream(stream)))
         if not differing:
             return MoveOutcome(stream, MoveState.COPIED)
-        now = await self._described(self._source, stream)
+        now = await self._described(source, stream)
+        is_same = now == info and groups == [group async for group in groups_of(source, stream)]
         why = f"the copy differs in {', '.join(differing)}"
         return MoveOutcome(
-            stream, MoveState.FAILED, why if now == info else f"it has changed, and {why}"
+            stream, MoveState.FAILED, why if is_same else f"it has changed, and {why}"
         )
 
     async def _fill(self, info: StreamInfo, copy: StreamInfo) -> list[str]:
@@ -250,10 +265,7 @@ class Move:
         if copy.last_id == info.last_id and not await differences(source, target, stream):
             self._watcher.copied(info.length)
             return []
-        await copy_entries(source, target, info, copy.last_id, self._note_copied)
-        await copy_groups(source, target, stream)
-        await settle_entries(source, target, info)
-        await place_groups(source, target, stream)
+        await fill(source, target, info, copy.last_id, self._note_copied)
         return await differences(source, target, stream)
 
     async def _put_in_force(self, info: StreamInfo) -> None:
@@ -261,16 +273,12 @@ class Move:
         stream, target = info.name, self._target
         if not await self._is_marked(target, stream):
             return
-        if info.config.retains:
-            bounds = StreamPatch(
-                max_length=info.config.max_length, max_age_ms=info.config.max_age_ms
-            )
-            await target.perform(UpdateStream(stream, bounds))
-        ttl_ms = await self._source.perform(TimeToLive(stream))
-        if ttl_ms is not None:
-            await target.perform(ExpireStream(stream, ttl_ms))
-        await govern_groups(self._source, target, stream)
-        await target.perform(DestroyGroup(stream, MARK))
+        if info.config != StreamConfig():
+            settings = StreamPatch(**msgspec.structs.asdict(info.config))
+            await target.perform(UpdateStream(stream, settings))
+        if not self._is_plain:
+            await govern_groups(self._source, target, stream)
+        await unmark(self._source, target, stream)
 
     async def _has_more(self, copy: StreamInfo) -> bool:
         """Tell whether a copy has entries that did not come from the stream."""
@@ -280,20 +288,23 @@ class Move:
         last_id = newest[0].id
         return newest != await self._source.perform(Range(copy.name, last_id, last_id))
 
-    async def _described(self, backend: Backend, stream: bytes) -> StreamInfo | None:
+    async def _described(self, store: Store, stream: bytes) -> StreamInfo | None:
         try:
-            return await backend.perform(DescribeStream(stream))
+            return await store.perform(DescribeStream(stream))
         except StreamNotFound:
             return None
 
-    async def _is_marked(self, backend: Backend, stream: bytes) -> bool:
+    async def _is_marked(self, store: Store, stream: bytes) -> bool:
         try:
-            await backend.perform(DescribeGroup(stream, MARK))
+            await store.perform(DescribeGroup(stream, MARK))
         except GroupNotFound:
             return False
         return True
 
+    def _may_be_copy(self, copy: StreamInfo, info: StreamInfo) -> bool:
+        return self._is_plain or copy.epoch == info.epoch
 
-def _is_blank(copy: StreamInfo, info: StreamInfo) -> bool:
-    """Tell whether a copy was interrupted before it got its mark."""
-    return copy.epoch == info.epoch and not copy.entries_added and not copy.group_count
+    def _is_blank(self, copy: StreamInfo, info: StreamInfo) -> bool:
+        """Tell whether a copy was interrupted before it got its mark."""
+        is_copy = not self._is_plain and copy.epoch == info.epoch
+        return is_copy and not copy.entries_added and not copy.group_count

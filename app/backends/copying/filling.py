@@ -1,0 +1,48 @@
+"""Filling: a copy that is marked gets what it lacks; nothing of it acts yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headgate.app.backends.copying.contents import MARK, Store
+from headgate.app.backends.copying.entries import copy_entries, settle_entries
+from headgate.app.backends.copying.groups import copy_groups, place_groups
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.replies import StreamInfo
+from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
+from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
+
+
+async def mark(target: Store, stream: bytes) -> None:
+    """Mark a copy as not complete; it is created unless it exists."""
+    await target.perform(CreateGroup(stream, MARK, GroupStart(MIN_ID), create_stream=True))
+
+
+async def fill(
+    source: Store,
+    target: Store,
+    info: StreamInfo,
+    after: EntryId,
+    on_copied: Callable[[int], None],
+) -> None:
+    """Add to a copy all entries above `after`, and make its groups anew.
+
+    Args:
+        source: has the stream.
+        target: has the copy, whose last id is `after`.
+        info: of the stream.
+        after: what the copy has already.
+        on_copied: called with the number of entries that were appended.
+    """
+    absent = await copy_entries(source, target, info, after, on_copied)
+    await copy_groups(source, target, info.name)
+    await settle_entries(source, target, info, absent)
+    await place_groups(source, target, info.name)
+
+
+async def unmark(source: Store, target: Store, stream: bytes) -> None:
+    """Give a copy its expiry, and take its mark away: it is complete."""
+    ttl_ms = await source.perform(TimeToLive(stream))
+    if ttl_ms is not None:
+        await target.perform(ExpireStream(stream, ttl_ms))
+    await target.perform(DestroyGroup(stream, MARK))
