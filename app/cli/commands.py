@@ -5,12 +5,14 @@ faster. A user who presses a key for completion notices that.
 """
 
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
 
 _SECTIONS = {
-    "Run a gateway": ["serve", "keys", "check-config", "check", "move", "doctor"],
+    "Run a gateway": ["serve", "keys", "check-config", "check", "doctor"],
+    "Bring streams along": ["move", "import", "export"],
     "Use a running gateway": ["append", "tail", "streams", "groups", "health"],
     "For tools": ["completion", "openapi", "asyncapi"],
 }
@@ -32,7 +34,10 @@ Every operation:   http://localhost:8080/docs
 
 
 class Sections(click.Group):
-    """Commands in sections; `headgate check-config` is `command` in `check_config.py`."""
+    """Commands in sections; `headgate check-config` is `command` in `check_config.py`.
+
+    The file of `headgate import` is `import_.py`, as Python keeps that word for itself.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the sections."""
@@ -43,7 +48,8 @@ class Sections(click.Group):
         """Load a command."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = import_module(f"headgate.app.cli.{cmd_name.replace('-', '_')}")
+        name = cmd_name.replace("-", "_") + ("_" if iskeyword(cmd_name) else "")
+        module = import_module(f"headgate.app.cli.{name}")
         command: click.Command = module.command
         return command
 

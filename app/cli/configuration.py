@@ -16,8 +16,13 @@ from headgate.app.settings import PREFIX, Settings, read_settings
 
 _FILE_VARIABLE = f"{PREFIX}CONFIG"
 
-_OF_CLIENTS = ("URL", "TOKEN", "TOKEN_FILE", "INSECURE", "MOVE_FROM", "MOVE_TO")
-_NOT_OF_THE_GATEWAY = frozenset({_FILE_VARIABLE, *(f"{PREFIX}{name}" for name in _OF_CLIENTS)})
+_OF_CLIENTS = ("URL", "TOKEN", "TOKEN_FILE", "INSECURE")
+_OF_COPIES = tuple(
+    f"{name}_{end}" for name in ("MOVE", "IMPORT", "EXPORT") for end in ("FROM", "TO")
+)
+_NOT_OF_THE_GATEWAY = frozenset(
+    {_FILE_VARIABLE, *(f"{PREFIX}{name}" for name in (*_OF_CLIENTS, *_OF_COPIES))}
+)
 """Variables that are no settings: which file has them, and what clients read."""
 
 config_option = click.option(

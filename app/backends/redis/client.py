@@ -410,7 +410,7 @@ class Client:
         topology = await discover(options.servers, self._topology.primaries, connect_s)
         primaries = topology.primaries
         if not self._is_known.is_set():
-            await self._prepare(primaries[0])
+            await self.prepare(primaries[0])
         for address in set(self._primaries) - set(primaries):
             self._close(address)
         is_other = set(primaries) != set(self._topology.primaries)
@@ -427,7 +427,7 @@ class Client:
             log.warning("the servers are not there", extra={"why": why})
         self.obstacle = why
 
-    async def _prepare(self, address: Address) -> None:
+    async def prepare(self, address: Address) -> None:
         """Find out, once, what the servers can, and how to wait until a change is durable.
 
         Raises:

@@ -9,13 +9,17 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.asyncio import Connection
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from headgate.app.backends.redis.address import Address, Arrangement, ServerLogin, Servers
 from headgate.app.backends.redis.faults import NotSent
 
 SLOT_COUNT = 16_384
 """Slots of a cluster."""
+
+
+class _Forbidden(NotSent):
+    """The user may not send this command."""
 
 
 class Topology(NamedTuple):
@@ -54,7 +58,8 @@ async def discover(servers: Servers, known: Sequence[Address], timeout_s: float)
     """
     if servers.arrangement is Arrangement.SINGLE:
         [address] = servers.addresses
-        await _ask(servers, address, timeout_s, b"PING")
+        with suppress(_Forbidden):  # but it is there
+            await _ask(servers, address, timeout_s, b"PING")
         return of_one(address)
     failures: list[str] = []
     asked = known if servers.arrangement is Arrangement.CLUSTER else ()
@@ -98,6 +103,8 @@ async def _ask(servers: Servers, address: Address, timeout_s: float, *words: byt
             await connection.connect()  # type: ignore[no-untyped-call]
             await connection.send_command(*words, check_health=False)
             return await connection.read_response()
+    except NoPermissionError as error:
+        raise _Forbidden(f"{address}: {error}") from None
     except (OSError, RedisError, TimeoutError) as error:
         raise NotSent(f"{address}: {str(error) or type(error).__name__}") from None
     finally:

@@ -1,0 +1,185 @@
+"""Copies: which streams a command copies, how that goes on, and how it ended."""
+
+import asyncio
+import gc
+import json
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as ProgressBars
+
+from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
+from headgate.app.cli.words import word
+from headgate.app.redis_syntax.glob import matcher
+from headgate.app.redis_syntax.words import CommandError
+from headgate.engine.errors import StreamError
+
+_EXPECTED = {MoveState.COPIED, MoveState.SAME}
+_PATTERN = "Redis patterns, such as 'orders*'. May be repeated."
+
+_THRESHOLDS = (200_000, 20, 1_000)
+"""With the usual ones of Python, copying takes twice as long."""
+
+only_option = click.option(
+    "--only", multiple=True, metavar="PATTERN", help=f"Copy these only. {_PATTERN}"
+)
+except_option = click.option(
+    "--except", "left_out", multiple=True, metavar="PATTERN", help="Copy all but these."
+)
+replace_option = click.option(
+    "--replace", is_flag=True, help="Delete other streams of the same names."
+)
+
+
+def choice(only: tuple[str, ...], left_out: tuple[str, ...]) -> Callable[[bytes], bool]:
+    """Return what tells whether a stream of a name is copied.
+
+    Raises:
+        click.ClickException: a pattern is too long.
+    """
+    try:
+        chosen = [matcher(pattern.encode()) for pattern in only or ("*",)]
+        others = [matcher(pattern.encode()) for pattern in left_out]
+    except CommandError as error:
+        raise click.ClickException(str(error).removeprefix("ERR ")) from None
+    return lambda name: (
+        any(matches(name) for matches in chosen) and not any(matches(name) for matches in others)
+    )
+
+
+def copy_streams(
+    copy: Callable[[Watcher], Coroutine[Any, Any, Summary]],
+    *,
+    as_json: bool,
+    to_error: bool = False,
+    done: str = ", compared, and in force",
+) -> None:
+    """Copy streams, and show how it goes; end with 1 if not all of them are as they should be.
+
+    Args:
+        copy: copies them.
+        as_json: show JSON.
+        to_error: nothing may be shown on the standard output, as the copies go there.
+        done: what is said of copies that are as they should be.
+
+    Raises:
+        click.ClickException: a place is not there, or cannot be used.
+    """
+    # Whatever goes wrong ends in an error of this command.
+    logging.getLogger("headgate").addHandler(logging.NullHandler())
+    try:
+        with _collecting_rarely(), _watching(as_json=as_json, to_error=to_error) as watcher:
+            summary = asyncio.run(copy(watcher))
+    except (StreamError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(_facts(summary)), err=to_error)
+    else:
+        click.echo(_text(summary, done), err=to_error or not summary.is_complete)
+    if not summary.is_complete:
+        raise SystemExit(1)
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """Look for garbage after more new objects than usual: pages are many objects, and no cycles."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+@contextmanager
+def _watching(*, as_json: bool, to_error: bool) -> Iterator[Watcher]:
+    """Show how a move goes on: as JSON, on a terminal, or only what goes wrong."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal or console.is_dumb_terminal:
+        yield _Lines(as_json=as_json, to_error=to_error)
+        return
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("entries"), TimeRemainingColumn()
+    with ProgressBars(*columns, console=console, transient=True) as progress:
+        yield _Bar(progress)
+
+
+class _Lines:
+    """A line for each stream, or only for each that could not be copied."""
+
+    def __init__(self, *, as_json: bool, to_error: bool = False) -> None:
+        self._as_json = as_json
+        self._to_error = to_error
+
+    def began(self, streams: int, entries: int) -> None:
+        """Show nothing."""
+
+    def copied(self, entries: int) -> None:
+        """Show nothing."""
+
+    def ended(self, outcome: MoveOutcome) -> None:
+        """Show what has become of a stream."""
+        stream = outcome.stream.decode(errors="backslashreplace")
+        if self._as_json:
+            facts = {"stream": stream, "state": outcome.state, "why": outcome.why}
+            click.echo(json.dumps(facts, ensure_ascii=False), err=self._to_error)
+        elif outcome.state not in _EXPECTED:
+            click.echo(f"{word(stream)} {outcome.state}: {outcome.why}", err=True)
+
+
+class _Bar(_Lines):
+    """A bar of the entries that are copied, and a line for each stream that could not be copied."""
+
+    def __init__(self, progress: ProgressBars) -> None:
+        super().__init__(as_json=False)
+        self._progress = progress
+        self._task: TaskID = progress.add_task("", total=None)
+
+    def began(self, streams: int, entries: int) -> None:
+        """Show how many entries there are."""
+        del streams
+        self._progress.update(self._task, total=entries)
+
+    def copied(self, entries: int) -> None:
+        """Show how many entries are copied."""
+        self._progress.advance(self._task, entries)
+
+
+def _facts(summary: Summary) -> dict[str, Any]:
+    return {
+        "streams": summary.streams,
+        "entries": summary.entries,
+        "states": {state: summary.states[state] for state in MoveState},
+        "in_force": summary.is_in_force,
+        "left_out": dict(summary.left_out),
+    }
+
+
+def _text(summary: Summary, done: str) -> str:
+    left_out = ", ".join(f"{count:,} {kind}" for kind, count in summary.left_out.items() if count)
+    outcome = _outcome(summary, done)
+    return f"{outcome} Keys left out: {left_out}." if left_out else outcome
+
+
+def _outcome(summary: Summary, done: str) -> str:
+    states, total = summary.states, summary.streams
+    if not total:
+        return "There is no stream to be copied."
+    copied = f"{states[MoveState.COPIED]:,} of {total:,}"
+    copies = f"{copied} streams copied with {summary.entries:,} entries"
+    same = f", {states[MoveState.SAME]:,} were there already" if states[MoveState.SAME] else ""
+    if not summary.is_in_force:
+        return f"{copies}{same}. They are not in force yet: mend what is said above, and run again."
+    if not summary.is_complete:
+        return f"{copies}{same}, and in force. The streams above were left alone: see --replace."
+    return f"{copies}{same}{done}."
