@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic import ValidationError
 
-from headgate.app.backends.copying.contents import Store
+from headgate.app.backends.copying.contents import StreamStore
 from headgate.app.backends.embedded import open_snapshot
 from headgate.app.backends.plain.rdb_file import RdbFile
 from headgate.app.backends.plain.server import PlainServer
@@ -75,7 +75,7 @@ def place_option(
     )
 
 
-class Running(Store, Protocol):
+class Running(StreamStore, Protocol):
     """A store that has work to do while it is used."""
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ def open_plain(settings: Settings) -> PlainServer:
 @asynccontextmanager
 async def source(
     flag: str, place: str, open_servers: Open = open_backend, *, database: int | None = None
-) -> AsyncIterator[Store]:
+) -> AsyncIterator[StreamStore]:
     """Open a place to read from; it stays as it is.
 
     Args:
@@ -124,7 +124,7 @@ async def source(
             yield snapshot
 
 
-def _opened(path: Path, database: int | None) -> AbstractContextManager[Store]:
+def _opened(path: Path, database: int | None) -> AbstractContextManager[StreamStore]:
     """Open what is on the disk."""
     if path.is_dir():
         return open_snapshot(path, _progress())
@@ -135,7 +135,9 @@ def _opened(path: Path, database: int | None) -> AbstractContextManager[Store]:
 
 
 @asynccontextmanager
-async def target(flag: str, place: str, open_servers: Open = open_backend) -> AsyncIterator[Store]:
+async def target(
+    flag: str, place: str, open_servers: Open = open_backend
+) -> AsyncIterator[StreamStore]:
     """Open a place to write to.
 
     The journal of a data directory is forced to disk once, at the end: a copy that is not complete

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.backends.copying.comparison import differences
-from headgate.app.backends.copying.contents import Store, entries_of
+from headgate.app.backends.copying.contents import StreamStore, entries_of
 from headgate.app.backends.copying.filling import mark
 from headgate.app.backends.copying.moving import Move, MoveState, Summary
 from headgate.app.backends.plain.commands import NOBODY
@@ -67,11 +67,11 @@ async def memories(place: Path) -> AsyncIterator[tuple[Backend, Backend]]:
         yield begin, end
 
 
-async def copied(source: Store, target: Store, notes: Notes | None = None) -> Summary:
+async def copied(source: StreamStore, target: StreamStore, notes: Notes | None = None) -> Summary:
     return await Move(source, target, notes or Notes(), is_chosen=NAMES.__contains__).run()
 
 
-async def assert_same(source: Store, target: Store, names: list[bytes]) -> None:
+async def assert_same(source: StreamStore, target: StreamStore, names: list[bytes]) -> None:
     for name in names:
         # Servers have no epochs, and do not say what was trimmed.
         assert {*await differences(source, target, name)} <= {"epoch", "trimmed through"}

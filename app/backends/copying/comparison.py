@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.backends.copying.contents import (
-    Store,
+    StreamStore,
     ahead,
     consumers_of,
     entries_of,
@@ -52,7 +52,7 @@ class Fingerprint(NamedTuple):
         return [name for name, mine, theirs in pairs if mine != theirs]
 
 
-async def fingerprint_of(store: Store, stream: bytes) -> Fingerprint:
+async def fingerprint_of(store: StreamStore, stream: bytes) -> Fingerprint:
     """Return the fingerprint of a stream; all of it is read.
 
     Raises:
@@ -84,7 +84,7 @@ async def fingerprint_of(store: Store, stream: bytes) -> Fingerprint:
     )
 
 
-async def differences(source: Store, target: Store, stream: bytes) -> list[str]:
+async def differences(source: StreamStore, target: StreamStore, stream: bytes) -> list[str]:
     """Return in what a copy differs from its stream; nothing if it is the same.
 
     Raises:
@@ -102,7 +102,7 @@ async def differences(source: Store, target: Store, stream: bytes) -> list[str]:
     return [name.replace("_", " ") for name in names]
 
 
-async def settings_of(store: Store, stream: bytes) -> str:
+async def settings_of(store: StreamStore, stream: bytes) -> str:
     """Return a digest of the configuration of a stream and the policies of its groups.
 
     Raises:

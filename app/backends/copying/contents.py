@@ -38,7 +38,7 @@ PLACEHOLDER = (b"headgate move", b"placeholder")
 """Fields of an entry that stands for one that is gone, while the copy is made."""
 
 
-class Store(Protocol):
+class StreamStore(Protocol):
     """What has streams: a backend, a server of Redis as it is, or a file."""
 
     @property
@@ -51,7 +51,7 @@ class Store(Protocol):
         ...
 
 
-def is_plain(store: Store) -> bool:
+def is_plain(store: StreamStore) -> bool:
     """Tell whether streams there have no epochs, policies and settings, as those of Redis."""
     return Ability.POLICIES not in store.abilities
 
@@ -71,7 +71,7 @@ class DeliveryPage(NamedTuple):
     at_ms: int
 
 
-async def streams_of(store: Store) -> AsyncIterator[StreamInfo]:
+async def streams_of(store: StreamStore) -> AsyncIterator[StreamInfo]:
     """Yield all streams, by name."""
     after = None
     while page := await store.perform(ListStreams(after=after, limit=PAGE)):
@@ -80,7 +80,7 @@ async def streams_of(store: Store) -> AsyncIterator[StreamInfo]:
         after = page[-1].name
 
 
-async def groups_of(store: Store, stream: bytes) -> AsyncIterator[GroupInfo]:
+async def groups_of(store: StreamStore, stream: bytes) -> AsyncIterator[GroupInfo]:
     """Yield the groups of a stream, by name, without the mark.
 
     Raises:
@@ -95,7 +95,7 @@ async def groups_of(store: Store, stream: bytes) -> AsyncIterator[GroupInfo]:
 
 
 async def consumers_of(
-    store: Store, stream: bytes, group: bytes
+    store: StreamStore, stream: bytes, group: bytes
 ) -> AsyncIterator[list[ConsumerInfo]]:
     """Yield the consumers of a group, by name, in pages."""
     after = None
@@ -104,7 +104,7 @@ async def consumers_of(
         after = page[-1].name
 
 
-async def entries_of(store: Store, stream: bytes) -> AsyncIterator[list[Entry]]:
+async def entries_of(store: StreamStore, stream: bytes) -> AsyncIterator[list[Entry]]:
     """Yield the entries of a stream, in pages.
 
     Raises:
@@ -118,7 +118,9 @@ async def entries_of(store: Store, stream: bytes) -> AsyncIterator[list[Entry]]:
         start = page[-1].id.next()
 
 
-async def pending_of(store: Store, stream: bytes, group: bytes) -> AsyncIterator[DeliveryPage]:
+async def pending_of(
+    store: StreamStore, stream: bytes, group: bytes
+) -> AsyncIterator[DeliveryPage]:
     """Yield the pending entries of a group, in pages."""
     start = MIN_ID
     while items := await store.perform(ListPending(stream, group, start, limit=PAGE)):
@@ -138,7 +140,9 @@ def trimmed_id(info: StreamInfo) -> EntryId | None:
     return trimmed if MIN_ID < trimmed <= info.last_id and is_below else None
 
 
-async def pages_of(store: Store, info: StreamInfo, after: EntryId) -> AsyncIterator[EntryPage]:
+async def pages_of(
+    store: StreamStore, info: StreamInfo, after: EntryId
+) -> AsyncIterator[EntryPage]:
     """Yield the entries of a stream above `after`, and the ids that a copy needs besides.
 
     These are the ids of pending entries without a stream entry, and the id of `trimmed_id`. A page
@@ -153,7 +157,7 @@ async def pages_of(store: Store, info: StreamInfo, after: EntryId) -> AsyncItera
 
 
 async def _page(
-    store: Store, info: StreamInfo, after: EntryId, pending: dict[bytes, PendingSummary]
+    store: StreamStore, info: StreamInfo, after: EntryId, pending: dict[bytes, PendingSummary]
 ) -> EntryPage:
     start, trimmed = after.next(), trimmed_id(info)
     entries = await store.perform(Range(info.name, start, info.last_id, PAGE, PAGE_BYTES))
@@ -176,7 +180,7 @@ async def _page(
     return EntryPage([entry for entry in entries if entry.id <= through], absent, through)
 
 
-async def _pending_ranges(store: Store, stream: bytes) -> dict[bytes, PendingSummary]:
+async def _pending_ranges(store: StreamStore, stream: bytes) -> dict[bytes, PendingSummary]:
     """Return between which ids each group has pending entries."""
     groups = [group.name async for group in groups_of(store, stream) if group.pending_count]
     summaries = await asyncio.gather(

@@ -19,7 +19,7 @@ from headgate.app.backends.copying.contents import (
     PAGE,
     PLACEHOLDER,
     EntryPage,
-    Store,
+    StreamStore,
     ahead,
     pages_of,
     trimmed_id,
@@ -35,8 +35,8 @@ _REMEMBERED_MAX = 100_000
 
 
 async def copy_entries(
-    source: Store,
-    target: Store,
+    source: StreamStore,
+    target: StreamStore,
     info: StreamInfo,
     after: EntryId,
     on_copied: Callable[[int], None],
@@ -82,7 +82,7 @@ def _drafts(page: EntryPage) -> Sequence[Draft]:
 
 
 async def settle_entries(
-    source: Store, target: Store, info: StreamInfo, absent: Sequence[EntryId] | None
+    source: StreamStore, target: StreamStore, info: StreamInfo, absent: Sequence[EntryId] | None
 ) -> None:
     """Remove the placeholders of a copy, and set its counters.
 
@@ -106,7 +106,7 @@ async def settle_entries(
 
 
 async def _absent_ids(
-    source: Store, info: StreamInfo, absent: Sequence[EntryId] | None, start: EntryId
+    source: StreamStore, info: StreamInfo, absent: Sequence[EntryId] | None, start: EntryId
 ) -> AsyncIterator[Sequence[EntryId]]:
     """Yield the ids of placeholders from `start` on, in pages."""
     if absent is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headgate.app.backends.copying.contents import MARK, Store
+from headgate.app.backends.copying.contents import MARK, StreamStore
 from headgate.app.backends.copying.entries import copy_entries, settle_entries
 from headgate.app.backends.copying.groups import copy_groups, place_groups
 from headgate.engine.entry import MIN_ID, EntryId
@@ -13,14 +13,14 @@ from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStar
 from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
 
 
-async def mark(target: Store, stream: bytes) -> None:
+async def mark(target: StreamStore, stream: bytes) -> None:
     """Mark a copy as not complete; it is created unless it exists."""
     await target.perform(CreateGroup(stream, MARK, GroupStart(MIN_ID), create_stream=True))
 
 
 async def fill(
-    source: Store,
-    target: Store,
+    source: StreamStore,
+    target: StreamStore,
     info: StreamInfo,
     after: EntryId,
     on_copied: Callable[[int], None],
@@ -40,7 +40,7 @@ async def fill(
     await place_groups(source, target, info.name)
 
 
-async def unmark(source: Store, target: Store, stream: bytes) -> None:
+async def unmark(source: StreamStore, target: StreamStore, stream: bytes) -> None:
     """Give a copy its expiry, and take its mark away: it is complete."""
     ttl_ms = await source.perform(TimeToLive(stream))
     if ttl_ms is not None:

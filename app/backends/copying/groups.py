@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from headgate.app.backends.copying.contents import (
     DeliveryPage,
-    Store,
+    StreamStore,
     ahead,
     consumers_of,
     groups_of,
@@ -40,7 +40,7 @@ class _Delivery(NamedTuple):
     delay_ms: int
 
 
-async def copy_groups(source: Store, target: Store, stream: bytes) -> None:
+async def copy_groups(source: StreamStore, target: StreamStore, stream: bytes) -> None:
     """Make the groups of a stream in its copy, with what is pending; nothing is in force yet.
 
     Groups that the copy has already are made anew.
@@ -91,14 +91,14 @@ def _deliveries(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Req
             )
 
 
-async def place_groups(source: Store, target: Store, stream: bytes) -> None:
+async def place_groups(source: StreamStore, target: StreamStore, stream: bytes) -> None:
     """Set the positions of the groups of a copy, whose counters are right by now."""
     async for group in groups_of(source, stream):
         entries_read = UNSET if group.entries_read is None else group.entries_read
         await target.perform(UpdateGroup(stream, group.name, group.last_id, entries_read))
 
 
-async def govern_groups(source: Store, target: Store, stream: bytes) -> None:
+async def govern_groups(source: StreamStore, target: StreamStore, stream: bytes) -> None:
     """Set the policies of the groups of a copy: from now on they act."""
     async for group in groups_of(source, stream):
         if group.policy != NO_POLICY:
@@ -106,6 +106,6 @@ async def govern_groups(source: Store, target: Store, stream: bytes) -> None:
             await target.perform(UpdateGroup(stream, group.name, policy=patch))
 
 
-async def _perform_all(store: Store, requests: Sequence[Request[Any]]) -> None:
+async def _perform_all(store: StreamStore, requests: Sequence[Request[Any]]) -> None:
     """Carry out requests, which may be done at the same time."""
     await asyncio.gather(*map(store.perform, requests))

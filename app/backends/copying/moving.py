@@ -26,7 +26,7 @@ from headgate.app.backends.copying.comparison import differences, settings_of
 from headgate.app.backends.copying.contents import (
     MARK,
     PLACEHOLDER,
-    Store,
+    StreamStore,
     groups_of,
     is_plain,
     streams_of,
@@ -108,8 +108,8 @@ class Move:
 
     def __init__(
         self,
-        source: Store,
-        target: Store,
+        source: StreamStore,
+        target: StreamStore,
         watcher: Watcher,
         *,
         is_chosen: Callable[[bytes], bool] = lambda name: True,  # noqa: ARG005
@@ -288,13 +288,13 @@ class Move:
         last_id = newest[0].id
         return newest != await self._source.perform(Range(copy.name, last_id, last_id))
 
-    async def _described(self, store: Store, stream: bytes) -> StreamInfo | None:
+    async def _described(self, store: StreamStore, stream: bytes) -> StreamInfo | None:
         try:
             return await store.perform(DescribeStream(stream))
         except StreamNotFound:
             return None
 
-    async def _is_marked(self, store: Store, stream: bytes) -> bool:
+    async def _is_marked(self, store: StreamStore, stream: bytes) -> bool:
         try:
             await store.perform(DescribeGroup(stream, MARK))
         except GroupNotFound:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headgate.app.backends.copying.contents import Store, groups_of, streams_of
+from headgate.app.backends.copying.contents import StreamStore, groups_of, streams_of
 from headgate.app.backends.copying.filling import fill, mark, unmark
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
 from headgate.engine.entry import MIN_ID
@@ -18,7 +18,7 @@ from headgate.engine.requests.streams import DescribeStream
 
 
 async def write_streams(
-    source: Store, target: Store, watcher: Watcher, is_chosen: Callable[[bytes], bool]
+    source: StreamStore, target: StreamStore, watcher: Watcher, is_chosen: Callable[[bytes], bool]
 ) -> Summary:
     """Write all chosen streams, one after the other.
 
@@ -55,7 +55,7 @@ async def write_streams(
 
 
 async def _write(
-    source: Store, target: Store, stream: bytes, on_copied: Callable[[int], None]
+    source: StreamStore, target: StreamStore, stream: bytes, on_copied: Callable[[int], None]
 ) -> MoveOutcome:
     before = await _state(source, stream)
     await mark(target, stream)
@@ -66,6 +66,6 @@ async def _write(
     return MoveOutcome(stream, MoveState.COPIED)
 
 
-async def _state(source: Store, stream: bytes) -> tuple[StreamInfo, list[GroupInfo]]:
+async def _state(source: StreamStore, stream: bytes) -> tuple[StreamInfo, list[GroupInfo]]:
     groups = [group async for group in groups_of(source, stream)]
     return await source.perform(DescribeStream(stream)), groups
