@@ -40,6 +40,7 @@ from headgate.app.live.frames import undeclared
 from headgate.app.live.subscriber import remove_stranded
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
+from headgate.app.resp.connection import UNREAD_BYTES_MAX, UNTAKEN_BYTES_MAX
 from headgate.app.routes import (
     admin,
     bulk,
@@ -304,13 +305,17 @@ def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
     """Return what Redis clients may know of the settings (CONFIG GET)."""
     is_journaled = Ability.JOURNAL in backend.abilities
     return ServerSettings(
-        host=settings.host,
+        host=settings.redis_host or settings.host,
+        port=settings.redis_port or 0,
         data_dir=str(settings.data_dir.absolute()) if is_journaled else "",
         has_journal=is_journaled,
         fsync=settings.fsync,
         memory_bytes_max=_memory_bounds(settings).size_bytes_max or 0,
         memory_policy="noeviction" if settings.full is WhenFull.REFUSE else settings.full,
         connections_max=sockets_max_of(settings.sockets_max),
+        input_bytes_max=UNREAD_BYTES_MAX,
+        output_bytes_max=UNTAKEN_BYTES_MAX,
+        argument_bytes_max=settings.body_bytes_max,
         has_tls=settings.tls_cert is not None,
     )
 

@@ -128,6 +128,9 @@ class Server(uvicorn.Server):
         for listening in self._redis_sockets or ():
             _notice_who_vanishes(listening, settings)
         await self.redis.open(self._redis_sockets or ())
+        commands = self._gateway.backend.commands
+        if commands is not None and self.redis.port is not None:
+            commands.attach(connections=self.redis.facts)
 
 
 def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credentials: bool) -> None:

@@ -305,13 +305,15 @@ class Commands(Protocol):
         ...
 
     def attach(
-        self, settings: ServerSettings, connections: Callable[[], ConnectionFacts] | None = None
+        self,
+        settings: ServerSettings | None = None,
+        connections: Callable[[], ConnectionFacts] | None = None,
     ) -> None:
         """Let commands about the server show how it is set, and the connections that it has.
 
         Args:
-            settings: how it is set.
-            connections: returns what is known of them; None: Redis clients cannot connect.
+            settings: how it is set; None: as was said before.
+            connections: returns what is known of them; None: likewise.
         """
         ...
 

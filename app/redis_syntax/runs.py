@@ -63,7 +63,9 @@ class CommandRunner:
         return runner
 
     def attach(
-        self, settings: ServerSettings, connections: Callable[[], ConnectionFacts] | None = None
+        self,
+        settings: ServerSettings | None = None,
+        connections: Callable[[], ConnectionFacts] | None = None,
     ) -> None:
         """Let commands about the server show how it is set. See `Commands.attach`."""
         self._server.attach(settings, connections)

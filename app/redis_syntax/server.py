@@ -57,15 +57,18 @@ class ServerCommands(Counters):
         self.subcommands_by_name = self._subcommands(store)
 
     def attach(
-        self, settings: ServerSettings, connections: Callable[[], ConnectionFacts] | None
+        self,
+        settings: ServerSettings | None = None,
+        connections: Callable[[], ConnectionFacts] | None = None,
     ) -> None:
         """Let commands show how the server is set, and its connections.
 
         Args:
-            settings: how it is set.
-            connections: returns what is known of them; None: there is no port for Redis clients.
+            settings: how it is set; None: as was said before.
+            connections: returns what is known of them; None: likewise.
         """
-        self._information.settings = settings
+        if settings is not None:
+            self._information.settings = settings
         if connections is not None:
             self._has_connections = True
             self._information.connections = connections

@@ -62,6 +62,7 @@ class Clients:
         self._goes_on.set()
         self._pause_timer: asyncio.TimerHandle | None = None
         self.accepted_count = 0
+        self.rejected_count = 0
         self.input_bytes = 0
         self.output_bytes = 0
         if siblings is not None:

@@ -22,10 +22,10 @@ from headgate.engine.eager import EagerCall
 _COMMANDS_AT_ONCE: Final = 1_000
 """Run before others have their turn."""
 
-_UNREAD_BYTES_MAX: Final = 2**20
+UNREAD_BYTES_MAX: Final = 2**20
 """What has come and is not run, beside a command that is still arriving."""
 
-_UNTAKEN_BYTES_MAX: Final = 64 * 2**20
+UNTAKEN_BYTES_MAX: Final = 64 * 2**20
 """Replies that a client has not taken. Many send a whole pipeline before they read."""
 
 _TOO_MANY: Final = "ERR max number of clients reached"
@@ -60,11 +60,13 @@ class RespConnection(Peer):
         self.transport = transport
         self.session = RespSession(self._gateway, self._clients, self)
         if not self._sockets.has_room(self._sockets.count() + 1):
+            self._clients.rejected_count += 1
             self._refuse(_TOO_MANY)
             return
         try:
             self.session.begin()
         except GatewayError as error:
+            self._clients.rejected_count += 1
             self._refuse(f"ERR {error}")
             return
         self._clients.add(self.session)
@@ -79,7 +81,7 @@ class RespConnection(Peer):
         self._clients.input_bytes += len(data)
         if self._call is None:
             self._run()
-        if self._call is not None and self._parser.size_bytes > _UNREAD_BYTES_MAX:
+        if self._call is not None and self._parser.size_bytes > UNREAD_BYTES_MAX:
             self._pause()
 
     def eof_received(self) -> bool:
@@ -150,7 +152,7 @@ class RespConnection(Peer):
                 await self.session.run(commands)
                 self._parser.is_stranger = self.session.is_stranger
                 self._resume()
-                if self.transport.get_write_buffer_size() > _UNTAKEN_BYTES_MAX:
+                if self.transport.get_write_buffer_size() > UNTAKEN_BYTES_MAX:
                     await self._until_taken()
             self._note_arriving(self._parser.size_bytes)
         except ProtocolError as error:
@@ -208,7 +210,7 @@ class RespConnection(Peer):
         Raises:
             GatewayError: there is too much of that already.
         """
-        size_bytes = size_bytes if size_bytes > _UNREAD_BYTES_MAX else 0
+        size_bytes = size_bytes if size_bytes > UNREAD_BYTES_MAX else 0
         if size_bytes > self._arriving_bytes:
             self._sockets.arrive(size_bytes - self._arriving_bytes)
         else:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from headgate.app.http.dependencies import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.connection import RespConnection
+from headgate.app.runtime.server_facts import ConnectionFacts
 from headgate.app.transport.handshake import Handshake, TlsChoices
 
 _BACKLOG: Final = 2048
@@ -46,6 +47,18 @@ class RespListener:
                 port: int = each.getsockname()[1]
                 return port
         return None
+
+    def facts(self) -> ConnectionFacts:
+        """Return what INFO shows of the connections."""
+        clients = self.clients
+        return ConnectionFacts(
+            self.port or 0,
+            self.connection_count,
+            clients.accepted_count,
+            clients.rejected_count,
+            clients.input_bytes,
+            clients.output_bytes,
+        )
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Listen at sockets that are bound."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability, Backend
+from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.errors import Draining
 from headgate.engine.requests.deliveries import Ack
 from headgate.engine.requests.entries import Add
@@ -53,3 +54,17 @@ async def test_a_backend_that_drains_ends_its_reads_and_answers_on(backend: Back
     await backend.perform(Add(S, drafts(1)))
     assert await got(backend, take(ANA)) == [1]
     assert (backend.is_draining, backend.waiter_count) == (True, 0)
+
+
+@pytest.mark.needs(Ability.COMMANDS)
+async def test_a_client_waits_for_what_is_known(backend: Backend, kind: Kind) -> None:
+    assert backend.commands is not None
+    await backend.commands.run([b"XADD", S, b"*", b"a", b"b"])
+    assert await backend.commands.run([b"WAIT", b"0", b"0"]) == 0
+    assert await backend.commands.run([b"WAIT", b"1", b"10"]) == 0
+    wait = [b"WAITAOF", b"1", b"0", b"0"]
+    if kind.name in ("memory", "remote", "redis"):  # no disk, or a server older than 7.2
+        with pytest.raises(CommandError):
+            await backend.commands.run(wait)
+    else:
+        assert await backend.commands.run(wait) == [1, 0]

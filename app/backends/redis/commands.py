@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace as replace_struct
+from redis.exceptions import ResponseError
 
 from headgate.app.backends.port import Durable, Reply
 from headgate.app.backends.redis.client import Client
@@ -21,7 +22,7 @@ from headgate.app.backends.redis.transaction import perform_together
 from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.words import AnyPlan, Bounds
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError
 from headgate.engine.errors import NotSupported, StreamError
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import ReadGroup
@@ -31,6 +32,9 @@ T = TypeVar("T")
 
 
 _WITH_SERVERS = {b"servers", b"default", b"all", b"everything"}
+
+_AT_ONCE_MS = 1
+"""How long a server may wait before it says what is so: others use the connection, too."""
 
 _AT_ONCE = {**PERFORMERS, **GROUP_PERFORMERS}
 """What carries out requests without waiting."""
@@ -106,11 +110,39 @@ async def _perform(client: Client, request: Request[Any]) -> Any:
     return await perform(client, request)
 
 
+class _ServerSafety:
+    """What the primaries say of what was written: the least of all."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def replica_count(self) -> int:
+        """Return how many replicas have everything that this gateway has written (WAIT)."""
+        with as_stream_errors(b""):
+            counts = await self._client.execute_everywhere(b"WAIT", 0, _AT_ONCE_MS, changes=True)
+        return min(map(int, counts))
+
+    async def synced_counts(self, wanted: int) -> tuple[int, int]:
+        """Return how many primaries and replicas have all of it on their disks (WAITAOF).
+
+        Raises:
+            CommandError: the servers say no, or are older than 7.2.
+        """
+        words = (b"WAITAOF", wanted, 0, _AT_ONCE_MS)
+        with as_stream_errors(b""):
+            try:
+                counts = await self._client.execute_everywhere(*words, changes=True)
+            except ResponseError as error:
+                raise CommandError(f"ERR {error}") from None
+        return min(int(count[0]) for count in counts), min(int(count[1]) for count in counts)
+
+
 class _Servers(ServerCommands):
     """Answers commands about the gateway and its servers."""
 
     def __init__(self, performer: _Performer, client: Client, durable: Durable) -> None:
-        super().__init__(performer, Store(durable))
+        asked = _ServerSafety(client) if durable is Durable.NOTHING else None
+        super().__init__(performer, Store(durable, servers=asked))
         self._client = client
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from headgate.app.backends.port import Durable, Reply
-from headgate.app.redis_syntax.administration.store import Store
+from headgate.app.redis_syntax.administration.store import Store, WriteSafety
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, saying
 from headgate.engine.requests.keyspace import TellTime
+
+T = TypeVar("T")
 
 _LOOK_S: Final = 0.02
 """How often it is looked whether the journal is synced."""
@@ -42,17 +45,28 @@ class Waiting:
 
     def _wait(self, words: Sequence[bytes]) -> AnyPlan:
         """WAIT numreplicas timeout."""
-        integer(words[1])
-        _timeout_s(words[2])
-        return saying(self._replica_count)
+        wanted, timeout_s = integer(words[1]), _timeout_s(words[2])
+        servers = self._store.servers
+        if servers is None:
+            return saying(self._replica_count)
+
+        async def finish(_: Reply) -> Reply:
+            return await _asked_until(
+                servers.replica_count, lambda count: count >= wanted, timeout_s
+            )
+
+        return Plan(TellTime(), lambda _: None, finish=finish)
 
     def _wait_for_disk(self, words: Sequence[bytes]) -> AnyPlan:
         """WAITAOF numlocal numreplicas timeout."""
         wanted = integer(words[1])
         if not 0 <= wanted <= 1:
             raise CommandError("ERR value is out of range, value must between 0 and 1")
-        _count(words[2], _NOT_POSITIVE)
+        replicas = _count(words[2], _NOT_POSITIVE)
         timeout_s = _timeout_s(words[3])
+        servers = self._store.servers
+        if servers is not None:
+            return _waiting_for(servers, (wanted, replicas), timeout_s)
         durable = self._store.durable
         if durable in (Durable.DISK, Durable.REPLICA):  # no answer comes before
             return saying([1, self._replica_count])
@@ -79,6 +93,31 @@ class Waiting:
             await asyncio.sleep(_LOOK_S)
             status = self._store.status
         return True
+
+
+def _waiting_for(servers: WriteSafety, wanted: tuple[int, int], timeout_s: float | None) -> AnyPlan:
+    def is_enough(counts: tuple[int, int]) -> bool:
+        return counts[0] >= wanted[0] and counts[1] >= wanted[1]
+
+    async def finish(_: Reply) -> Reply:
+        ask = partial(servers.synced_counts, wanted[0])
+        local, replicas = await _asked_until(ask, is_enough, timeout_s)
+        return [local, replicas]
+
+    return Plan(TellTime(), lambda _: None, finish=finish)
+
+
+async def _asked_until(
+    ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool], timeout_s: float | None
+) -> T:
+    """Ask again and again until the answer is enough, or the time is over; return the last one."""
+    loop = asyncio.get_running_loop()
+    over_s = None if timeout_s is None else loop.time() + timeout_s
+    answer = await ask()
+    while not is_enough(answer) and (over_s is None or loop.time() < over_s):
+        await asyncio.sleep(_LOOK_S)
+        answer = await ask()
+    return answer
 
 
 def _count(word: bytes, error: str) -> int:

@@ -144,7 +144,6 @@ class Information:
             "maxmemory": limit_bytes,
             "maxmemory_human": human(limit_bytes),
             "maxmemory_policy": self.settings.memory_policy,
-            "mem_fragmentation_ratio": f"{resident / used_bytes if used_bytes else 0.0:.2f}",
         }
 
     @property

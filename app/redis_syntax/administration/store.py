@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from headgate.app.backends.port import Durable, Journaled
 from headgate.engine.errors import Unavailable
 from headgate.engine.replies import JournalStatus
+
+
+class WriteSafety(Protocol):
+    """Servers that keep the streams, and say by themselves how safe they are."""
+
+    async def replica_count(self) -> int:
+        """Return how many replicas have everything that this gateway has written."""
+        ...
+
+    async def synced_counts(self, wanted: int) -> tuple[int, int]:
+        """Return how many primaries (0 or 1) and replicas have all of it on their disks.
+
+        Args:
+            wanted: how many primaries the client asks for: 0 or 1.
+
+        Raises:
+            StreamError: the servers cannot say that.
+        """
+        ...
 
 
 class Store(NamedTuple):
@@ -16,6 +35,7 @@ class Store(NamedTuple):
     durable: Durable = Durable.NOTHING  # what an answer to a change has waited for
     journal: Journaled | None = None
     memory_bytes: Callable[[], Mapping[str, int]] = dict  # that the streams use, by kind
+    servers: WriteSafety | None = None  # that answers have not waited for
 
     @property
     def status(self) -> JournalStatus | None:
