@@ -96,6 +96,11 @@ class Access:
         """Return who runs commands, as Redis names users."""
         return "default" if self.principal.is_anonymous else self.principal.id
 
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether the principal may use only so much."""
+        return self.usage.is_limited
+
     def check(self, verbs: AbstractSet[Verb]) -> None:
         """Refuse what needs one of these verbs, on whatever stream. No verb: any will do.
 

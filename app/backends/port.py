@@ -260,6 +260,11 @@ class Caller(Protocol):
         """Return who that is, as Redis names users."""
         ...
 
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether the caller may use only so much."""
+        ...
+
     def check(self, verbs: AbstractSet[Any]) -> None:
         """Raise an error of the shell if the caller has none of these verbs."""
         ...

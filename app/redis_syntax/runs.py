@@ -11,14 +11,17 @@ from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
+from headgate.app.redis_syntax.streams import id_reply, plain_drafts
 from headgate.app.redis_syntax.table import find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import Code, GatewayError
-from headgate.engine.errors import SeveralSlots, StreamError
-from headgate.engine.limits import COMMAND_WORDS_MAX, QUEUES_MAX
+from headgate.engine.entry import Draft
+from headgate.engine.errors import SeveralSlots, StreamError, Unavailable
+from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, COMMAND_WORDS_MAX, QUEUES_MAX
 from headgate.engine.requests import Request
+from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 
 T = TypeVar("T")
@@ -109,6 +112,11 @@ class CommandRunner:
         2. Carry the requests out. The backend may stop before the last one.
         3. Make the replies of those that were carried out.
         """
+        drafts = plain_drafts(commands)
+        if len(drafts) > 1 or (drafts and len(commands) == 1):
+            replies_to_appends = await self._append(commands[0], drafts)
+            if replies_to_appends is not None:
+                return replies_to_appends
         began_s = time.perf_counter()
         plans: list[tuple[AnyPlan, str]] = []
         turn = Turn()
@@ -135,6 +143,33 @@ class CommandRunner:
                 replies.append(error.with_traceback(None))  # or its frames lead back to it
                 self._server.count(name, each_s, error)
         return replies
+
+    async def _append(
+        self, words: Sequence[bytes], drafts: Sequence[Draft]
+    ) -> list[Reply | StreamError] | None:
+        """Append the entries of several XADDs together, which takes a third of the time.
+
+        Args:
+            words: the first of the commands.
+            drafts: the entries of all of them.
+
+        Returns:
+            The replies; None if one of the commands failed, so that nothing was appended.
+        """
+        began_s, count = time.perf_counter(), len(drafts)
+        if len(words[1]) > COMMAND_NAME_BYTES_MAX or (
+            self.caller is not None and self.caller.is_limited
+        ):
+            return None
+        try:
+            self._check(self._find(words)[0])
+            added = await self._perform(Add(words[1], drafts))
+        except Unavailable as error:  # the entries may be there
+            return [error.with_traceback(None)] * count
+        except StreamError:
+            return None
+        self._server.count("xadd", (time.perf_counter() - began_s) / count, calls=count)
+        return list(map(id_reply, added.ids))
 
     async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         if self.caller is None:

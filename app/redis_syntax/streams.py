@@ -46,7 +46,7 @@ from headgate.engine.limits import (
     U64_MAX,
     XREAD_MAX,
 )
-from headgate.engine.replies import Deletion, StreamRead
+from headgate.engine.replies import Added, Deletion, StreamRead
 from headgate.engine.requests.entries import (
     Add,
     Budget,
@@ -70,6 +70,7 @@ REFERENCES = {
 }
 _DELETION = {Deletion.DELETED: 1, Deletion.NOT_FOUND: -1, Deletion.REFERENCED: 2}
 _LIMIT = "LIMIT cannot be used without"
+_XADD = frozenset({b"XADD", b"xadd"})
 _NO_COUNT = "ERR Number of IDs must be a positive integer"
 
 
@@ -167,6 +168,33 @@ def _idempotency_option(options: _Options, words: Sequence[bytes], at: int) -> i
     return at + 3
 
 
+def plain_draft(words: Sequence[bytes]) -> Draft | None:
+    """Return the entry of an XADD without options that makes the id here; None: it is no such."""
+    if len(words) < 5 or words[2] != b"*" or len(words) % 2 == 0:
+        return None
+    return Draft(None, tuple(words[3:]))
+
+
+def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
+    """Return the entries of the first commands, as far as they are such XADDs to one stream."""
+    key, drafts = commands[0][1:2], list[Draft]()
+    for words in commands:
+        draft = plain_draft(words) if words[0] in _XADD and words[1:2] == key else None
+        if draft is None:
+            break
+        drafts.append(draft)
+    return drafts
+
+
+def id_reply(entry_id: EntryId) -> bytes:
+    """Return an id as Redis writes it."""
+    return b"%d-%d" % entry_id
+
+
+def _first_id(added: Added) -> Reply:
+    return id_reply(added.ids[0])
+
+
 def xadd(words: Sequence[bytes]) -> AnyPlan:
     """XADD key [options] <*|id> field value [field value ...]."""
     key, options, at = words[1], _Options(), 2
@@ -199,7 +227,7 @@ def xadd(words: Sequence[bytes]) -> AnyPlan:
             check_names(key)  # a long name is refused only if it would create a stream
         return where_missing(None)(error)
 
-    return Plan(add, lambda added: str(added.ids[0]).encode(), refuse)
+    return Plan(add, _first_id, refuse)
 
 
 def xtrim(words: Sequence[bytes]) -> AnyPlan:

@@ -81,8 +81,8 @@ class RespSession:
         self.transaction: QueuedCommands | None = None
         self.condition: IfUnchanged | None = None  # what is watched
         self._switches: set[str] = set()  # of CLIENT LIST: no-evict, no-touch
-        self._has_replies = True
-        self._skips = 0  # replies that are left out
+        self._sends_all = True  # or else replies are left out,
+        self._skips = 0  # only so many, unless it is 0
         self._is_finishing = False
         self._began_s = self._active_s = asyncio.get_running_loop().time()
         self._last_command = b"NULL"
@@ -148,7 +148,7 @@ class RespSession:
     def reset(self) -> None:
         """Go back to the beginning (RESET)."""
         self.transaction = self.condition = None
-        self.protocol, self.name, self._has_replies, self._skips = RESP2, b"", True, 0
+        self.protocol, self.name, self._sends_all, self._skips = RESP2, b"", True, 0
         self._switches.clear()
         self.become(self.anonymous())
 
@@ -225,7 +225,10 @@ class RespSession:
             await self._wait_for_pause(commands)
         outcomes = await self.runner.run_each(commands)
         for outcome in outcomes:
-            await self.send_outcome(outcome)
+            if type(outcome) is bytes and self._sends_all:
+                self._out.append(b"$%d\r\n%b\r\n" % (len(outcome), outcome))
+            else:
+                await self.send_outcome(outcome)
         return len(outcomes)
 
     async def _run_alone(self, words: list[bytes]) -> None:
@@ -301,24 +304,24 @@ class RespSession:
 
     async def send_outcome(self, outcome: Reply | StreamError) -> None:
         """Send what has become of a command."""
-        if type(outcome) is bytes:
-            self._send(b"$%d\r\n%b\r\n" % (len(outcome), outcome))
-        elif outcome is not self.SENT:
+        if outcome is not self.SENT:
             self._send(await encode_in_turns(outcome, self.protocol))
 
     def change_replies(self, mode: bytes) -> Reply:
         """Send replies, or none, or none to the next command (CLIENT REPLY)."""
         if mode == b"SKIP":
-            self._skips = 1 if self._has_replies else 0
+            if self._sends_all:
+                self._sends_all, self._skips = False, 1
             return self.SENT
-        self._has_replies, self._skips = mode == b"ON", 0
-        return Status("OK") if self._has_replies else self.SENT
+        self._sends_all, self._skips = mode == b"ON", 0
+        return Status("OK") if self._sends_all else self.SENT
 
     def _send(self, data: bytes) -> None:
-        if self._has_replies and not self._skips:
+        if self._sends_all:
             self._out.append(data)
         elif self._skips:
             self._skips -= 1
+            self._sends_all = not self._skips
 
     def _flush(self) -> None:
         if self._out:

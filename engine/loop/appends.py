@@ -35,7 +35,7 @@ class _Gathered:
 
     def __init__(self, request: Add) -> None:
         self.request = request
-        self.answered = Completion[Added]()
+        self.answered: Completion[Added] = Completion()
         self.outcome: Added | Exception = _NOTHING
         self.position = 0  # of the record that has to be durable first
 

@@ -42,10 +42,10 @@ class CallRate:
         self._count = 0  # in this second
         self._last_count = 0  # in the one before
 
-    def note(self, now_s: float) -> None:
-        """Note that a command was run."""
+    def note(self, now_s: float, calls: int) -> None:
+        """Note that commands were run."""
         self._reach(int(now_s))
-        self._count += 1
+        self._count += calls
 
     def per_second(self, now_s: float) -> int:
         """Return how many commands were run in the last second that is over."""
@@ -85,15 +85,20 @@ class Counters:
             del failure  # it knows this frame
 
     def count(
-        self, command: str, elapsed_s: float = 0.0, failure: StreamError | None = None
+        self,
+        command: str,
+        elapsed_s: float = 0.0,
+        failure: StreamError | None = None,
+        *,
+        calls: int = 1,
     ) -> None:
-        """Count a call that has ended."""
-        counts = self.commands.setdefault(command, CommandCounts())
+        """Count calls of a command that have ended, each after the same time."""
+        counts = self._counts_of(command)
         elapsed_us = round(elapsed_s * 1_000_000)
-        counts.calls += 1
-        counts.elapsed_us += elapsed_us
-        counts.durations[elapsed_us.bit_length()] += 1
-        self._rate.note(time.perf_counter())
+        counts.calls += calls
+        counts.elapsed_us += elapsed_us * calls
+        counts.durations[elapsed_us.bit_length()] += calls
+        self._rate.note(time.perf_counter(), calls)
         if failure is not None:
             counts.failed += 1
             self._count_error(failure)
@@ -102,7 +107,7 @@ class Counters:
         """Count a command that was not run. The name is None if the command is unknown."""
         self._count_error(failure)
         if command is not None:
-            self.commands.setdefault(command, CommandCounts()).rejected += 1
+            self._counts_of(command).rejected += 1
 
     def reset(self) -> None:
         """Set all counters to 0 (CONFIG RESETSTAT)."""
@@ -118,6 +123,12 @@ class Counters:
     def calls_per_s(self) -> int:
         """Return how many commands were run in the last second that is over."""
         return self._rate.per_second(time.perf_counter())
+
+    def _counts_of(self, command: str) -> CommandCounts:
+        counts = self.commands.get(command)
+        if counts is None:
+            counts = self.commands[command] = CommandCounts()
+        return counts
 
     def _count_error(self, error: StreamError) -> None:
         self.errors[error_text(error).partition(" ")[0]] += 1
