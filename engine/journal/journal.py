@@ -255,7 +255,7 @@ class Journal:
             return
         if self.failure is not None or self._is_given_up:
             raise Unavailable(self._refusal or _CLOSED)
-        durable = Completion[None]()
+        durable: Completion[None] = Completion()
         self._waiting.append((position, durable))
         await durable
 

@@ -57,7 +57,7 @@ class Threads:
                 if thread.ident is None:  # the system may have refused the second one
                     thread.start()
             self._are_started = True
-        done = Completion[T]()
+        done: Completion[T] = Completion()
         self._acts.put(_Act(act, done, asyncio.get_running_loop()))
         return await done
 

@@ -69,7 +69,7 @@ class _Pending:
     __slots__ = ("answered", "decode", "is_abandoned", "on_late", "reply", "waits")
 
     def __init__(self, decode: Decode, on_late: OnLate | None, *, waits: bool) -> None:
-        self.answered = Completion[Any]()
+        self.answered: Completion[Any] = Completion()
         self.decode = decode
         self.on_late = on_late
         self.waits = waits  # in the engine, for something to read
