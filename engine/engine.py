@@ -86,7 +86,8 @@ class Engine:
         self._closed = asyncio.Event()
         self._reads = Reads(executor)
         self._appends = appends = Appends(executor)
-        group_reads, lists = GroupReads(executor), Lists(executor)
+        self._group_reads = group_reads = GroupReads(executor)
+        lists = Lists(executor)
         # Requests that wait, or that need more than one decision. All others need one decision.
         self._performers: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Add: appends.add,
@@ -224,7 +225,7 @@ class Engine:
                 outcomes += self.begin_appends(appends)
             else:
                 try:
-                    begun = self.begin(requests[at])
+                    begun = self._begin_in_order(requests[at])
                 except StreamError as error:
                     outcomes.append(error.with_traceback(None))
                 else:
@@ -242,6 +243,19 @@ class Engine:
             return await executor.durable(outcomes)
         except Unavailable as error:
             return [error.with_traceback(None)] * len(outcomes)
+
+    def _begin_in_order(self, request: Request[Any]) -> Begun[Any] | None:
+        """Carry out a request as `begin` does; also a read that does not wait."""
+        self._appends.decide_gathered()
+        reads: Any
+        match request:
+            case Read():
+                reads = self._reads.begin(request)
+            case ReadGroup():
+                reads = self._group_reads.begin(request)
+            case _:
+                return self.begin(request)
+        return None if reads is None else Begun(reads, self._executor.storage.position)
 
     def _plain_appends(self, requests: Sequence[Request[Any]], begin: int) -> list[Add]:
         appends: list[Add] = []

@@ -154,7 +154,8 @@ class RespConnection(Peer):
                 self._resume()
                 if self.transport.get_write_buffer_size() > UNTAKEN_BYTES_MAX:
                     await self._until_taken()
-            self._note_arriving(self._parser.size_bytes)
+            if not self._parser.is_empty or self._arriving_bytes:
+                self._note_arriving(self._parser.size_bytes)
         except ProtocolError as error:
             self._refuse(f"ERR {error}")
         except GatewayError as error:
@@ -162,7 +163,7 @@ class RespConnection(Peer):
 
     def _take(self) -> list[list[bytes]]:
         self._has_more = False
-        return self._parser.take(_COMMANDS_AT_ONCE)
+        return [] if self._parser.is_empty else self._parser.take(_COMMANDS_AT_ONCE)
 
     def _has_run(self, call: EagerCall) -> None:
         if self._call is call:

@@ -75,7 +75,10 @@ def _write(parts: list[bytes], reply: Any, protocol: int) -> None:
     elif kind is list:
         parts.append(b"*%d\r\n" % len(reply))
         for item in reply:
-            _write(parts, item, protocol)
+            if type(item) is bytes:
+                parts.append(b"$%d\r\n%b\r\n" % (len(item), item))
+            else:
+                _write(parts, item, protocol)
     elif kind in (Pairs, KeyedArrays, Members):
         parts.append(_header(reply, protocol))
         is_map = protocol == RESP3 and kind is KeyedArrays

@@ -56,6 +56,11 @@ class CommandParser:
         self._slow = _Slow(word_bytes_max, command_bytes_max)
 
     @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing is kept: everything that came was taken."""
+        return self._at >= len(self._data) and not self._slow.is_within and self._error is None
+
+    @property
     def size_bytes(self) -> int:
         """Return how many bytes are kept that are in no command yet."""
         return len(self._data) - self._at + self._slow.size_bytes

@@ -71,6 +71,15 @@ class GroupReads:
             self._undo(request, reads)
             raise
 
+    def begin(self, request: ReadGroup) -> list[GroupRead] | None:
+        """Read without waiting; None: the request may wait, or needs more than one decision.
+
+        What was delivered stays pending if nobody takes the reply.
+        """
+        if request.wait_ms != 0 or request.acked or self._waiters.is_serving:
+            return None
+        return self._read_at_once(self._under_policy(request), ())
+
     def _read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead]:
         may_wait = request.wait_ms != 0
         if acked and may_wait:  # check now: no refusal after the acknowledgement

@@ -51,6 +51,13 @@ class Reads:
             reads = read_once() if served is None else _with_later(served, read_once)
         return await self._executor.durable(reads)
 
+    def begin(self, request: Read) -> list[StreamRead] | None:
+        """Read without waiting; None: the request may wait."""
+        if request.wait_ms != 0:
+            return None
+        cursors = entries.freeze(self._executor.current(), request.cursors)
+        return self._read_once(replace(request, cursors=cursors))
+
     async def plan(self, request: PlanRead) -> list[Portion]:
         """Tell up to which id to read each stream next, and block if no stream has any entries."""
         executor, wait_ms = self._executor, request.wait_ms

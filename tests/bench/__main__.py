@@ -35,12 +35,22 @@ CLUSTER = "cluster"
 WORKERS = "workers"
 """Measured only when asked for: it takes three minutes."""
 
+RESP = "resp"
+"""Measured only when asked for: it takes two minutes."""
+
 STALLS = "stalls"
 """Measured only when asked for: it takes a quarter of an hour, and keeps a table of its own."""
 
 
 def main() -> None:
-    known = [*PARTS, CLUSTER, WORKERS, STALLS, *([] if flames.PROFILER is None else [PICTURES])]
+    known = [
+        *PARTS,
+        CLUSTER,
+        WORKERS,
+        RESP,
+        STALLS,
+        *([] if flames.PROFILER is None else [PICTURES]),
+    ]
     wanted = sys.argv[1:] or PARTS
     unknown = [name for name in wanted if name not in known]
     if unknown:
