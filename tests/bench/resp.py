@@ -171,10 +171,10 @@ def _figures(rates: Rates) -> list[Figure]:
         ours_us, theirs_us = rates[f"ours µs -P {depth}"], rates[f"redis µs -P {depth}"]
         figures.append(rounds(f"CPU of {work}", ours_us, "µs", "redis-server", theirs_us))
     single = f"XADD, -P 1, {CONNECTIONS} connections"
-    least = {"ratio_at_least": 1.5}
+    target = {"ratio_at_least": 1.5}
     return [
         *figures,
-        rounds(single, rates["ours -P 1"], unit, "our append over HTTP", rates["http"], **least),
+        rounds(single, rates["ours -P 1"], unit, "our append over HTTP", rates["http"], **target),
         rounds(single, rates["ours -P 1"], unit, "Webdis, XADD", rates["webdis"]),
         rounds(
             f"XRANGE of {READ} entries, -P 16, {CONNECTIONS} connections",
