@@ -57,7 +57,7 @@ def of_directory(place: Path, commands: Sequence[Sequence[bytes | str | int]]) -
         backend = open_backend(Settings(data_dir=place))
         running = asyncio.create_task(backend.run())
         assert backend.commands is not None
-        replies = [await backend.commands.run([*map(_encoded, words)]) for words in commands]
+        replies = [await backend.commands.run([*map(encoded, words)]) for words in commands]
         await backend.close()
         await running
         return replies
@@ -65,7 +65,7 @@ def of_directory(place: Path, commands: Sequence[Sequence[bytes | str | int]]) -
     return asyncio.run(run())
 
 
-def _encoded(word: bytes | str | int) -> bytes:
+def encoded(word: bytes | str | int) -> bytes:
     return word if isinstance(word, bytes) else str(word).encode()
 
 

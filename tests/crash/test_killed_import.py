@@ -29,10 +29,10 @@ PARTS = {"large": 0.6, "middle": 0.3, "small": 0.1}
 AT_ONCE = 5_000
 FIRST_MS = 1_700_000_000_000
 
-BEGUN = 0.2
+BEGUN = 0.15
 """The share of the entries after which the first import is killed."""
 
-JOURNAL_BYTES = 15
+JOURNAL_BYTES = 70
 """What an entry takes in the journal."""
 
 ATTEMPTS_MAX = 5
