@@ -27,7 +27,7 @@ from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 T = TypeVar("T")
 
 _REFUSALS: dict[Code, str] = {"forbidden": "NOPERM", "unauthenticated": "NOAUTH"}
-_LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN"})
+_LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN", b"SAVE", b"WAIT", b"WAITAOF"})
 
 _ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
 _ABOUT_ALL_MAX = 4  # each visits all streams
@@ -134,7 +134,8 @@ class CommandRunner:
         outcomes = await self._perform_in_order([plan.request for plan, _ in plans])
         replies: list[Reply | StreamError] = []
         each_s = (time.perf_counter() - began_s) / len(outcomes)
-        for (plan, name), outcome in zip(plans, outcomes, strict=False):
+        for (plan, name), words, outcome in zip(plans, commands, outcomes, strict=False):
+            self._server.slow_log.note(name, words, each_s)
             try:
                 reply = plan.reply(outcome)
                 replies.append(reply if plan.finish is None else await plan.finish(reply))

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import CATEGORIES
 from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, saying, shown, wrong_arity
 from headgate.engine.requests.keyspace import GetDefaults
-
-_CATEGORIES = (
-    *("keyspace", "read", "write", "stream", "admin", "fast", "slow", "blocking", "dangerous"),
-    *("connection", "transaction"),
-)
 
 _ACL_USAGES = {
     "CAT [<category>]": "Return the categories of commands, or the commands of one.",
@@ -66,9 +62,9 @@ def subcommands(described: Callable[[], Mapping[str, DescribedCommand]]) -> Subc
         if len(words) > 3:
             raise wrong_arity("acl|cat")
         if len(words) == 2:
-            return saying([name.encode() for name in _CATEGORIES])
+            return saying([name.encode() for name in CATEGORIES])
         category = words[2].decode("latin-1").lower()
-        if category not in _CATEGORIES:
+        if category not in CATEGORIES:
             raise CommandError(f"ERR Unknown category '{shown(words[2])}'")
         return saying(_names_in(category, described().values()))
 

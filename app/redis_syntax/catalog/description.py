@@ -24,6 +24,12 @@ class KeyPlaces:
     limit: int = 0  # with `last` -1: the keys end where 1/limit of the words is over
 
 
+CATEGORIES = (
+    *("keyspace", "read", "write", "stream", "admin", "fast", "slow", "blocking", "dangerous"),
+    *("connection", "transaction"),
+)
+"""All categories of commands that there are here, in the order of Redis."""
+
 ONE_READ = (KeyPlaces("RO access"),)
 ONE_UPDATED = (KeyPlaces("RW update"),)
 ONE_OF_TWO_WORDS = (KeyPlaces("RO access", 2),)
@@ -68,8 +74,8 @@ class Description:
             "slow": "fast" not in flags,
             "blocking": "blocking" in flags,
         }
-        names = [*self.categories.split(), *(name for name, has in of_flags.items() if has)]
-        return [f"@{name}" for name in dict.fromkeys(names)]
+        names = {*self.categories.split(), *(name for name, has in of_flags.items() if has)}
+        return [f"@{name}" for name in CATEGORIES if name in names]
 
     @property
     def place(self) -> tuple[int, int, int]:

@@ -178,18 +178,17 @@ def documents_by_name(flat: list[Any]) -> dict[str, dict[str, Any]]:
 
 
 def facts_of(command: list[Any]) -> dict[str, Any]:
-    """Return what is compared of COMMAND INFO: sets have no order."""
+    """Return what is compared of COMMAND INFO. The notes on keys are prose."""
     specs = []
     for spec in map(pairs, command[8]):
-        spec["flags"].sort()
         spec.pop("notes", None)
         specs.append(spec)
     return {
         "arity": command[1],
-        "flags": sorted(command[2]),
+        "flags": command[2],
         "place": command[3:6],
-        "categories": sorted(command[6]),
-        "tips": sorted(command[7]),
+        "categories": command[6],
+        "tips": command[7],
         "keys": specs,
     }
 

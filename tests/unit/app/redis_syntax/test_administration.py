@@ -102,6 +102,17 @@ async def test_slow_commands_are_kept(backend: EmbeddedBackend) -> None:
     assert await say(backend, "SLOWLOG LEN") == 0
 
 
+async def test_slow_commands_of_a_pipeline_are_kept(backend: EmbeddedBackend) -> None:
+    assert backend.commands is not None
+    await say(backend, "CONFIG SET slowlog-log-slower-than 0")
+    await say(backend, "SLOWLOG RESET")
+    await backend.commands.run_each([[b"XLEN", b"s"], [b"XREAD", b"STREAMS", b"s", b"0"]])
+    assert [each[3] for each in await say(backend, "SLOWLOG GET")] == [
+        [b"XLEN", b"s"],
+        [b"SLOWLOG", b"RESET"],
+    ]
+
+
 async def test_durations_are_counted(backend: EmbeddedBackend) -> None:
     for _ in range(5):
         await say(backend, "PING")
