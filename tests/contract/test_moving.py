@@ -100,6 +100,16 @@ class Breaking:
         return await self._backend.perform(request)
 
 
+class Growing(Breaking):
+    """A backend that gets an entry while it is copied."""
+
+    async def perform(self, request: Request[T]) -> T:
+        if isinstance(request, ListPending) and self.left:
+            self.left -= 1
+            await self._backend.perform(Add(S, drafts(2**62)))
+        return await self._backend.perform(request)
+
+
 async def moved(
     source: Backend, target: Backend, notes: Notes | None = None, **choices: Any
 ) -> Summary:
@@ -324,6 +334,19 @@ async def test_a_move_that_broke_off_anywhere_is_completed_by_the_next(
                 await assert_same(source, target)
             if is_over:
                 break
+
+
+async def test_a_run_goes_on_after_the_stream_has_changed_meanwhile(ends: list[Backend]) -> None:
+    source, target = ends
+    await filled(source, *range(1, 50))
+    assert len(await got(source, take(ANA, 30))) == 30
+    await source.perform(Delete(S, ids(3, 7)))
+    notes = Notes()
+    await moved(Growing(source, 1), target, notes)
+    assert notes.outcomes[S] == MoveOutcome(S, MoveState.FAILED, "it has changed meanwhile")
+    summary = await moved(source, target)
+    assert (summary.is_complete, summary.entries) == (True, 1)
+    await assert_same(source, target)
 
 
 async def test_entries_that_came_since_are_added_to_a_copy(ends: list[Backend]) -> None:

@@ -8,9 +8,18 @@ from headgate.app.backends.copying.contents import MARK, StreamStore
 from headgate.app.backends.copying.entries import copy_entries, settle_entries
 from headgate.app.backends.copying.groups import copy_groups, place_groups
 from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import Conflict
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
 from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
+from headgate.engine.requests.streams import DescribeStream
+
+
+class SourceChanged(Conflict):
+    """Something has used a stream while it was copied."""
+
+    def __init__(self) -> None:
+        super().__init__("it has changed meanwhile")
 
 
 async def mark(target: StreamStore, stream: bytes) -> None:
@@ -33,9 +42,15 @@ async def fill(
         info: of the stream.
         after: what the copy has already.
         on_copied: called with the number of entries that were appended.
+
+    Raises:
+        SourceChanged: the stream is not as `info` says any more. A later run goes on with the copy.
     """
     absent = await copy_entries(source, target, info, after, on_copied)
     await copy_groups(source, target, info.name)
+    # Without its placeholders, a copy cannot get the pending entries of another run.
+    if await source.perform(DescribeStream(info.name)) != info:
+        raise SourceChanged
     await settle_entries(source, target, info, absent)
     await place_groups(source, target, info.name)
 
