@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from headgate.app.auth.access import Access
+from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.backends.port import Commands, Reply, Status
 from headgate.app.http.dependencies import Gateway
@@ -88,6 +89,7 @@ class RespSession:
         self._last_command = b"NULL"
         self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks
         self._unblocked_by: bytes | None = None  # why it ends before its time
+        self._patience = Patience()  # with a client that has to send more slowly
         self._out: list[bytes] = []
         self._forget_credential: Callable[[], None] = _nothing
         self._is_counted = False
@@ -175,8 +177,13 @@ class RespSession:
 
         Commands with nothing of another kind between them are decided together, and wait once
         until all of them are durable.
+
+        Raises:
+            RateLimited: the client has sent more than it may for too long.
         """
         self._active_s = asyncio.get_running_loop().time()
+        if self.access.usage.is_rated:
+            await self._wait_turn(commands)
         at = 0
         while at < len(commands) and not self._is_finishing:
             words = commands[at]
@@ -189,6 +196,20 @@ class RespSession:
                     end += 1
                 at += await self._run_together(commands[at:end])
         self._flush()
+
+    async def _wait_turn(self, commands: Sequence[Sequence[bytes]]) -> None:
+        """Take account of commands, and wait if they are more than the principal may send.
+
+        Raises:
+            RateLimited: the client has gone on for too long.
+        """
+        usage = self.access.usage
+        requests, size_bytes = len(commands), sum(len(word) for each in commands for word in each)
+        delay_s = usage.delay_s(requests=requests, size_bytes=size_bytes)
+        if self._patience.is_over(delay_s, asyncio.get_running_loop().time()):
+            usage.charge(requests=requests, size_bytes=size_bytes)  # refused: it owes
+        if delay_s:
+            await asyncio.sleep(delay_s)
 
     def is_own(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command is about the connection."""
@@ -221,6 +242,10 @@ class RespSession:
     async def _run_together(self, commands: Sequence[list[bytes]]) -> int:
         """Run commands about streams; returns how many of them were run, at least one."""
         self._last_command = commands[-1][0]
+        if self.is_stranger:
+            for _ in commands:
+                await self.send_outcome(CommandError(_NO_AUTH))
+            return len(commands)
         if self.clients.is_paused:
             await self._wait_for_pause(commands)
         outcomes = await self.runner.run_each(commands)
@@ -263,6 +288,9 @@ class RespSession:
     async def _block(self, words: list[bytes]) -> None:
         """Run a read that may wait. Until it ends, nothing else of this client is run."""
         self._flush()
+        if self.is_stranger:
+            await self.send_outcome(CommandError(_NO_AUTH))
+            return
         if self.clients.is_paused:
             await self._wait_for_pause([words])
         self._waiting = asyncio.ensure_future(self.runner.run(words))

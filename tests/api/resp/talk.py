@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Self
 
 
@@ -45,10 +46,12 @@ class Talk:
         """Check that nothing more comes, and that the connection ends."""
         async with asyncio.timeout(10):
             assert await self._reader.read() == b""
+        await self.close()
 
     async def close(self) -> None:
         self._writer.close()
-        await self._writer.wait_closed()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
 
 def command(*words: str | bytes) -> bytes:
