@@ -74,11 +74,12 @@ def _hang_up(terminal: Terminal) -> None:
         log.info("nothing to reload with one process")
 
 
-def greet(settings: Settings, url: str) -> None:
+def greet(settings: Settings, redis_sockets: Sequence[socket.socket], url: str) -> None:
     """Say where the gateway is."""
-    if settings.redis_port:
+    if redis_sockets:
         host = settings.redis_host or settings.host
-        click.echo(f"Redis clients connect to {host}:{settings.redis_port}.", err=True)
+        port = redis_sockets[0].getsockname()[1]
+        click.echo(f"Redis clients connect to {host}:{port}.", err=True)
     click.echo(f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True)
     if settings.data_dir == MEMORY and settings.backend is None:
         click.echo("Nothing is kept: streams live in memory only.", err=True)
@@ -115,7 +116,7 @@ def serve_with_workers(
         )
         url = url_of(settings, sockets[0].getsockname()[1])
         try:
-            asyncio.run(Supervisor(plan, partial(greet, settings, url)).run())
+            asyncio.run(Supervisor(plan, partial(greet, settings, redis_sockets, url)).run())
         except (StartFailed, RestartFailed, InUse, OSError) as error:
             raise click.ClickException(str(error)) from None
 
@@ -176,7 +177,7 @@ def command(config: Path | None, **flags: Any) -> None:
 
     terminal = Terminal()
     signal.signal(signal.SIGHUP, lambda _, __: _hang_up(terminal))
-    on_listening = partial(greet, settings)
+    on_listening = partial(greet, settings, redis_sockets)
     app = create_app(settings, backend, credentials)
     Server(app, settings, redis_sockets=redis_sockets, on_listening=on_listening).run(sockets)
 
