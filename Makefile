@@ -66,7 +66,7 @@ lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgra
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/sdk/npm/node_modules
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 packages:

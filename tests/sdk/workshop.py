@@ -42,26 +42,26 @@ def missing(name: str) -> None:
 
 
 @functools.cache
-def node_modules() -> Path:
-    """Return what the lock file names, installed once for as long as the file stays the same."""
+def node_modules(folder: Path = NPM) -> Path:
+    """Return what a lock file names, installed once for as long as the file stays the same."""
     tool("node")
     npm = tool("npm")
-    installed = NPM / "node_modules"
+    installed = folder / "node_modules"
     stamp = installed / ".installed"
-    lock = hashlib.sha256((NPM / "package-lock.json").read_bytes()).hexdigest()
-    with (NPM / "package.json").open() as held:
+    lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+    with (folder / "package.json").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # other tests, in other processes, want it too
         if not stamp.exists() or stamp.read_text() != lock:
-            _install(npm)
+            _install(npm, folder)
             stamp.write_text(lock)
     return installed
 
 
-def _install(npm: str) -> None:
+def _install(npm: str, folder: Path) -> None:
     quiet = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
     done = subprocess.run(
         [npm, "ci", *quiet],
-        cwd=NPM,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=RUN_S_MAX,

@@ -19,6 +19,8 @@ class Authority:
         self._authority = trustme.CA()
         self.certificate = folder / "cert.pem"
         self.key = folder / "key.pem"
+        self.root = folder / "ca.pem"  # for programs that want a file of what they trust
+        self._authority.cert_pem.write_to_path(self.root)
         self.renew()
 
     def renew(self) -> bytes:

@@ -1,0 +1,26 @@
+"""Gateways for programs of others that speak to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.clients.gateway import RedisGateway
+
+_names = count(1)
+
+
+@pytest.fixture(scope="session")
+def gateway() -> Iterator[RedisGateway]:
+    """Run a gateway for all tests of this process; each uses names of its own."""
+    gateway = RedisGateway()
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def stream() -> str:
+    """Return the name of a stream that no other test uses."""
+    return f"stream-{next(_names)}"

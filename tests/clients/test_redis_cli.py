@@ -1,0 +1,200 @@
+"""redis-cli of the system: what people type, and what scripts do with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from headgate.app.auth.grants import Grant, Verb
+from tests.api.transport.certificates import Authority
+from tests.clients.gateway import HOST, RedisGateway
+from tests.clients.programs import RUN_S_MAX, Outcome, program, run
+from tests.key_files import EVERYTHING, Keys
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(gateway: RedisGateway) -> Cli:
+    """Run redis-cli with these words; `given` is its input."""
+
+    def run_cli(*words: str, given: str | None = None) -> Outcome:
+        return run("redis-cli", "-h", HOST, "-p", str(gateway.port), *words, given=given)
+
+    return run_cli
+
+
+@pytest.fixture
+def say(cli: Cli) -> Callable[..., str]:
+    """Return what redis-cli prints for a command that works."""
+
+    def say(*words: str) -> str:
+        outcome = cli("-e", *words)
+        assert (outcome.code, outcome.errors) == (0, "")
+        return outcome.output.removesuffix("\n")
+
+    return say
+
+
+def test_commands_are_answered(say: Callable[..., str], cli: Cli, stream: str) -> None:
+    assert say("PING") == "PONG"
+    assert say("XADD", stream, "1-1", "sku", "a b", "name", "é") == "1-1"
+    assert say("XRANGE", stream, "-", "+") == "1-1\nsku\na b\nname\né"
+    assert say("XGROUP", "CREATE", stream, "g", "0") == "OK"
+    assert say("XREADGROUP", "GROUP", "g", "c", "STREAMS", stream, ">").startswith(stream)
+    assert say("XPENDING", stream, "g") == "1\n1-1\n1-1\nc\n1"
+    assert say("XACK", stream, "g", "1-1") == "1"
+    assert cli("-e", "XADD", stream, "1-1", "a", "b") == (
+        1,
+        "",
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item\n",
+    )
+    assert cli("-x", "XADD", stream, "2-0", "text", given="from a file").output == "2-0\n"
+    assert say("XRANGE", stream, "2", "2") == "2-0\ntext\nfrom a file"
+    assert say("-r", "3", "XLEN", stream) == "2\n2\n2"
+
+
+def test_replies_are_json(say: Callable[..., str], stream: str) -> None:
+    say("XADD", stream, "1-1", "a", "b")
+    assert json.loads(say("--json", "XRANGE", stream, "-", "+")) == [["1-1", ["a", "b"]]]
+    entries = [["1-1", ["a", "b"]]]
+    assert json.loads(say("-2", "--json", "XREAD", "STREAMS", stream, "0")) == [[stream, entries]]
+    assert json.loads(say("-3", "--json", "XREAD", "STREAMS", stream, "0")) == {stream: entries}
+    about = json.loads(say("-3", "--json", "XINFO", "STREAM", stream, "FULL"))
+    assert (about["length"], about["entries"], about["groups"]) == (1, entries, [])
+    assert say("-3", "--no-raw", "XREAD", "STREAMS", stream, "0").startswith(f'1# "{stream}" => ')
+
+
+def test_a_transaction_is_typed_line_by_line(cli: Cli, stream: str) -> None:
+    lines = f"MULTI\nXADD {stream} 1-1 a b\nXLEN {stream}\nEXEC\nXLEN {stream}\nDISCARD\n"
+    outcome = cli(given=lines)
+    assert outcome.output == "OK\nQUEUED\nQUEUED\n1-1\n1\n1\nERR DISCARD without MULTI\n\n"
+
+
+def test_a_read_waits_for_an_entry(
+    gateway: RedisGateway, say: Callable[..., str], stream: str
+) -> None:
+    words = ["-p", str(gateway.port), "XREAD", "BLOCK", "20000", "STREAMS", stream, "$"]
+    with subprocess.Popen([program("redis-cli"), *words], stdout=subprocess.PIPE) as reader:
+        while "flags=b" not in say("CLIENT", "LIST"):
+            assert reader.poll() is None
+        say("XADD", stream, "5-0", "a", "b")
+        output, _ = reader.communicate(timeout=RUN_S_MAX)
+    assert output.decode() == f"{stream}\n5-0\na\nb\n"
+
+
+def test_a_file_of_commands_is_sent_as_it_is(cli: Cli, stream: str) -> None:
+    commands = [["XADD", stream, f"{number}-0", "n", str(number)] for number in range(1, 5001)]
+    commands.append(["XADD", stream, "1-0", "n", "too small"])
+    outcome = cli("--pipe", given="".join(map(_as_protocol, commands)))
+    assert outcome.code == 1  # as one command failed
+    assert outcome.output.splitlines()[-1] == "errors: 1, replies: 5001"
+    assert cli("XLEN", stream).output == "5000\n"
+
+
+def _as_protocol(words: list[str]) -> str:
+    return f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+
+
+def test_streams_are_listed_and_counted(cli: Cli, say: Callable[..., str], stream: str) -> None:
+    for number in range(30):
+        say("XADD", f"{stream}-{number:02}", "1-0", "n", "1")
+    listed = say("--scan", "--pattern", f"{stream}-*").splitlines()
+    assert sorted(listed) == [f"{stream}-{number:02}" for number in range(30)]
+    commands = [["XADD", f"{stream}-00", f"{number}-0", "n", "1"] for number in range(2, 10_001)]
+    assert cli("--pipe", given="".join(map(_as_protocol, commands))).code == 0
+    assert f"Biggest stream found '\"{stream}-00\"' has 10000 entries" in cli("--bigkeys").output
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--stat", "-i", "0.01"], "clients blocked requests"),
+        (["--latency", "-i", "0.05", "--raw"], " "),
+        (["--latency-history", "-i", "0.05", "--raw"], "seconds range"),
+        (["--latency-dist", "-i", "0.05"], "."),
+    ],
+)
+def test_the_server_is_watched(gateway: RedisGateway, words: list[str], shown: str) -> None:
+    command = ["stdbuf", "-oL", program("redis-cli"), "-p", str(gateway.port), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        lines = (line for line in watching.stdout if shown in line)
+        line = next(lines, "")
+        watching.kill()
+    assert shown in line
+
+
+def test_the_commands_are_described(say: Callable[..., str], stream: str) -> None:
+    assert "ERR" not in say("COMMAND", "COUNT")
+    help_text = say("help", "xadd")
+    assert "NOMKSTREAM" in help_text
+    assert "since:" in help_text
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["-e", "GET", "a"], "ERR unknown command 'GET'"),
+        (["-e", "LPUSH", "a", "b"], "ERR unknown command 'LPUSH'"),
+        (["-e", "SUBSCRIBE", "a"], "ERR unknown command 'SUBSCRIBE'"),
+        (["-e", "EVAL", "return 1", "0"], "ERR unknown command 'EVAL'"),
+        (["-e", "-n", "1", "PING"], "ERR DB index is out of range"),
+        (["--rdb", "/dev/null"], "SYNC with master failed: -ERR unknown command"),
+        (["--replica"], "SYNC with master failed: -ERR unknown command"),
+    ],
+)
+def test_what_is_not_there_is_refused(cli: Cli, words: list[str], error: str) -> None:
+    outcome = cli(*words)
+    assert error in outcome.output + outcome.errors
+
+
+class Secured(NamedTuple):
+    """A gateway with TLS that asks for credentials."""
+
+    gateway: RedisGateway
+    authority: Path
+    everything: str  # a key
+    reader: str  # likewise
+    reader_id: str
+
+    def run(self, *words: str) -> Outcome:
+        place = ["-h", "localhost", "-p", str(self.gateway.port), "--no-auth-warning"]
+        return run("redis-cli", *place, "-e", *words)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    folder = tmp_path_factory.mktemp("secured")
+    authority, keys = Authority(folder), Keys(folder / "keys.json")
+    everything = keys.add(EVERYTHING)
+    reader = keys.add(Grant(streams=["open.*"], do=[Verb.READ]))
+    files: dict[str, Any] = {"tls_cert": authority.certificate, "tls_key": authority.key}
+    gateway = RedisGateway({**files, "keys_file": keys.path})
+    yield Secured(gateway, authority.root, everything, reader, keys.ids[reader])
+    gateway.stop()
+
+
+def test_a_key_opens_the_door_over_tls(secured: Secured) -> None:
+    tls = ["--tls", "--cacert", str(secured.authority)]
+    assert secured.run("PING").code == 1  # no TLS
+    assert "NOAUTH" in secured.run(*tls, "XLEN", "open.a").errors
+    assert "WRONGPASS" in secured.run(*tls, "-a", "hg_wrong_key", "PING").errors
+    admin = [*tls, "-a", secured.everything]
+    assert secured.run(*admin, "XADD", "open.a", "1-0", "a", "b") == (0, "1-0\n", "")
+    assert secured.run(*admin, "XADD", "shut", "1-0", "a", "b").output == "1-0\n"
+
+    reader = [*tls, "--user", secured.reader_id, "--pass", secured.reader]
+    assert secured.run(*reader, "XLEN", "open.a") == (0, "1\n", "")
+    assert secured.run(*reader, "-3", "XLEN", "open.a").output == "1\n"
+    refused = secured.run(*reader, "XADD", "open.a", "2-0", "a", "b")
+    assert (refused.code, refused.errors.startswith("NOPERM")) == (1, True)
+    assert secured.run(*reader, "XLEN", "shut").errors.startswith("NOPERM")
+    user = f"rediss://{secured.reader_id}:{secured.reader}@localhost:{secured.gateway.port}"
+    words = ["-u", user, "--cacert", str(secured.authority), "--no-auth-warning", "XLEN", "open.a"]
+    assert run("redis-cli", *words).output == "1\n"

@@ -1,0 +1,150 @@
+"""Frameworks that share the entries of streams: walrus, FastStream, taskiq."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+from faststream.redis import RedisBroker, StreamSub
+from redis.exceptions import ResponseError
+from taskiq import AckableMessage
+from taskiq.receiver import Receiver
+from taskiq_redis import RedisStreamBroker
+from walrus import Database
+
+from tests.clients.gateway import HOST, RedisGateway
+
+
+@pytest.fixture
+def client(gateway: RedisGateway) -> Any:
+    return redis.asyncio.Redis(host=HOST, port=gateway.port)
+
+
+async def pending_count(client: Any, stream: str, group: str) -> int:
+    return int((await client.xpending(stream, group))["pending"])
+
+
+async def test_walrus_reads_as_a_group(gateway: RedisGateway, stream: str) -> None:
+    def read_and_settle() -> None:
+        with Database(HOST, gateway.port) as database:
+            log = database.Stream(stream)
+            ids = [log.add({"n": number}, id=f"{number}-0") for number in (1, 2, 3)]
+            assert (ids, len(log)) == ([b"1-0", b"2-0", b"3-0"], 3)
+            assert log["2-0"] == (b"2-0", {b"n": b"2"})
+            assert [entry_id for entry_id, _ in log["2-0":]] == [b"2-0", b"3-0"]
+            assert [entry_id for entry_id, _ in log.read(last_id="1-0")] == [b"2-0", b"3-0"]
+
+            group = database.consumer_group("g", [stream], consumer="me")
+            assert group.create() == {stream: True}
+            group.set_id("0")
+            [[name, entries]] = group.read(count=2)
+            assert (name.decode(), [entry_id for entry_id, _ in entries]) == (stream, ids[:2])
+            other = group.consumer("you")
+            member = getattr(other, stream.replace("-", "_"))
+            assert [entry_id for entry_id, _ in member.read(block=1)] == [b"3-0"]
+            assert [pending["message_id"] for pending in member.pending()] == ids
+            assert [entry_id for entry_id, _ in member.claim(b"1-0")] == [b"1-0"]
+            assert member.ack(b"1-0", b"3-0") == 2
+            del log["3-0"]
+            assert log.trim(1, approximate=False) == 1
+            assert [pending["message_id"] for pending in member.pending()] == [b"2-0"]
+            group.destroy()
+            log.clear()
+
+    await asyncio.to_thread(read_and_settle)
+
+
+async def test_faststream_subscribers_share_a_stream(
+    gateway: RedisGateway, client: Any, stream: str
+) -> None:
+    broker = RedisBroker(gateway.url)
+    handled: list[tuple[str, int]] = []
+    is_complete = asyncio.Event()
+
+    def member(name: str) -> None:
+        @broker.subscriber(stream=StreamSub(stream, group="g", consumer=name, polling_interval=100))
+        async def handle(number: int) -> None:
+            handled.append((name, number))
+            if len(handled) == 50:
+                is_complete.set()
+
+    member("me")
+    member("you")
+    async with broker, client:
+        await broker.start()
+        for number in range(50):
+            await broker.publish(number, stream=stream)
+        async with asyncio.timeout(20):
+            await is_complete.wait()
+            while await pending_count(client, stream, "g"):
+                await asyncio.sleep(0.01)
+        [group] = await client.xinfo_groups(stream)
+    assert sorted(number for _, number in handled) == list(range(50))
+    assert (group["consumers"], group["entries-read"], group["lag"]) == (2, 50, 0)
+
+
+async def test_faststream_follows_and_takes_over(
+    gateway: RedisGateway, client: Any, stream: str
+) -> None:
+    broker = RedisBroker(gateway.url)
+    followed: list[list[str]] = []
+    is_taken_over, is_followed = asyncio.Event(), asyncio.Event()
+
+    @broker.subscriber(stream=StreamSub(stream, last_id="0", batch=True, polling_interval=100))
+    async def follow(texts: list[str]) -> None:
+        followed.append(texts)
+        if sum(map(len, followed)) == 3:
+            is_followed.set()
+
+    claiming = StreamSub(stream, group="g", consumer="you", min_idle_time=1, polling_interval=100)
+
+    @broker.subscriber(stream=claiming)
+    async def take_over(text: str) -> None:
+        if text == "c":
+            is_taken_over.set()
+
+    async with broker, client:
+        await client.xgroup_create(stream, "g", mkstream=True)
+        for text in "abc":
+            await broker.publish(text, stream=stream)
+        await client.xreadgroup("g", "me", {stream: ">"})  # and dies
+        await broker.start()
+        async with asyncio.timeout(20):
+            await is_followed.wait()
+            await is_taken_over.wait()
+            while await pending_count(client, stream, "g"):
+                await asyncio.sleep(0.01)
+    assert [text for texts in followed for text in texts] == ["a", "b", "c"]
+
+
+async def test_taskiq_runs_and_acknowledges_tasks(
+    gateway: RedisGateway, client: Any, stream: str
+) -> None:
+    """Up to the end of the first batch, after which the broker takes a lock with SET and Lua."""
+    broker = RedisStreamBroker(
+        gateway.url, queue_name=stream, consumer_group_name="g", xread_block=100
+    )
+    results: list[int] = []
+
+    @broker.task(task_name="add")
+    async def add(left: int, right: int) -> None:
+        results.append(left + right)
+
+    await broker.startup()
+    async with client:
+        for number in range(5):
+            await add.kiq(number, 1)
+        assert await client.xlen(stream) == 5
+        receiver, tasks = Receiver(broker), broker.listen()
+        for _ in range(5):
+            message = await anext(tasks)
+            assert isinstance(message, AckableMessage)
+            await receiver.callback(message)
+        assert sorted(results) == [1, 2, 3, 4, 5]
+        assert await pending_count(client, stream, "g") == 0
+        with pytest.raises(ResponseError, match="unknown command 'SCRIPT'"):
+            await anext(tasks)
+    await broker.shutdown()
