@@ -169,7 +169,9 @@ class CommandRunner:
             return [error.with_traceback(None)] * count
         except StreamError:
             return None
-        self._server.count("xadd", (time.perf_counter() - began_s) / count, calls=count)
+        each_s = (time.perf_counter() - began_s) / count
+        self._server.count("xadd", each_s, calls=count)
+        self._server.slow_log.note("xadd", words, each_s)  # the first stands for all
         return list(map(id_reply, added.ids))
 
     async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:

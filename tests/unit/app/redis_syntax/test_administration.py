@@ -111,6 +111,9 @@ async def test_slow_commands_of_a_pipeline_are_kept(backend: EmbeddedBackend) ->
         [b"XLEN", b"s"],
         [b"SLOWLOG", b"RESET"],
     ]
+    await backend.commands.run_each([[b"XADD", b"s", b"*", b"f", b"%d" % n] for n in range(3)])
+    [latest] = await say(backend, "SLOWLOG GET 1")
+    assert latest[3] == [b"XADD", b"s", b"*", b"f", b"0"]
 
 
 async def test_durations_are_counted(backend: EmbeddedBackend) -> None:
