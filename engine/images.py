@@ -6,12 +6,28 @@ groups, the delays of released entries. All times are unix times in milliseconds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from headgate.engine.entry import Entry, EntryId
+from headgate.engine.packing import Unpacker, encode_entries
+
+
+class EntriesImage(NamedTuple):
+    """Neighbouring entries, packed: what a chunk keeps."""
+
+    first_id: EntryId
+    last_id: EntryId
+    entry_count: int
+    packed: bytes
+    is_run: bool = False  # the ids are neighbours, and `packed` has the fields alone
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> EntriesImage:
+        """Return the image of entries, at least one."""
+        return cls(entries[0].id, entries[-1].id, len(entries), encode_entries(entries))
 
 
 class CountersImage(NamedTuple):
@@ -39,7 +55,7 @@ class ConsumerImage(NamedTuple):
     active_at_ms: int | None  # None: it never got anything
 
 
-class GroupImage(msgspec.Struct, frozen=True):
+class GroupImage(msgspec.Struct, frozen=True, array_like=True):
     """A group of a stream."""
 
     name: bytes
@@ -49,7 +65,7 @@ class GroupImage(msgspec.Struct, frozen=True):
     pending: list[PendingImage]  # by id
 
 
-class KeysImage(msgspec.Struct, frozen=True):
+class KeysImage(msgspec.Struct, frozen=True, array_like=True):
     """The idempotency keys of a stream, and its settings for them."""
 
     window_ms: int
@@ -59,10 +75,22 @@ class KeysImage(msgspec.Struct, frozen=True):
     duplicate_count: int
 
 
-class StreamImage(msgspec.Struct, frozen=True):
+class StreamImage(msgspec.Struct, frozen=True, array_like=True):
     """A stream with its groups."""
 
-    entries: Sequence[Entry]  # in order of their ids
+    chunks: list[EntriesImage]  # in order of their ids
     counters: CountersImage
     groups: list[GroupImage] = []
     keys: KeysImage | None = None
+
+    @property
+    def length(self) -> int:
+        """Return how many entries there are."""
+        return sum(chunk.entry_count for chunk in self.chunks)
+
+
+def unpacked(chunks: Iterable[EntriesImage]) -> Iterator[list[Entry]]:
+    """Yield the entries of each chunk. Any thread may do so."""
+    unpacker = Unpacker()
+    for first_id, _, _, packed, is_run in chunks:
+        yield unpacker.run(packed, first_id) if is_run else unpacker.entries(packed)

@@ -40,6 +40,7 @@ class Source:
         """
         self.strings_bytes_max = strings_bytes_max
         self._read = read
+        self._room_bytes: int | None = None  # for what is compressed; None: no bound
         self._buffer = b""
         self._at = 0
         self._passed_bytes = 0  # before the buffer
@@ -47,9 +48,9 @@ class Source:
 
     @classmethod
     def of(cls, data: bytes, strings_bytes_max: int) -> Source:
-        """Return a source of these bytes. All strings together must fit into the bound."""
+        """Return a source of these bytes. What is compressed may together become so long as well."""
         source = cls(lambda _: b"", strings_bytes_max)
-        source._buffer = data
+        source._buffer, source._room_bytes = data, strings_bytes_max
         return source
 
     @property
@@ -66,6 +67,17 @@ class Source:
     def is_exhausted(self) -> bool:
         """Tell whether there are no more bytes."""
         return self._at == len(self._buffer) and not self._fill()
+
+    def expand(self, size_bytes: int) -> None:
+        """Take account of compressed bytes that will become so long.
+
+        Raises:
+            RdbError: all of them become too long.
+        """
+        if self._room_bytes is not None:
+            self._room_bytes -= size_bytes
+            if self._room_bytes < 0:
+                raise self.error("the compressed strings are too long")
 
     def error(self, what: str) -> RdbError:
         """Return an error that names the place."""

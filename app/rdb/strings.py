@@ -49,6 +49,7 @@ def read_string(source: Source) -> bytes:
         raise source.error("a string is longer than its bytes can make it")
     _check_size(source, size_bytes)
     _check_size(source, packed_bytes)
+    source.expand(size_bytes)
     packed = source.take(packed_bytes)
     try:
         return decompress(packed, size_bytes)

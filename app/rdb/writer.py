@@ -9,7 +9,14 @@ from headgate.app.rdb.nodes import portions, write_node
 from headgate.app.rdb.strings import length, string
 from headgate.app.rdb.types import StreamType
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.images import ConsumerImage, GroupImage, KeysImage, PendingImage, StreamImage
+from headgate.engine.images import (
+    ConsumerImage,
+    GroupImage,
+    KeysImage,
+    PendingImage,
+    StreamImage,
+    unpacked,
+)
 from headgate.engine.limits import U64_MAX
 
 _RAW_ID = struct.Struct(">QQ")
@@ -23,15 +30,18 @@ _NO_KEYS = KeysImage(100_000, 100, {}, 0, 0)  # what Redis has for streams witho
 
 
 def write_stream(image: StreamImage, kind: StreamType) -> Iterator[bytes]:
-    """Yield the bytes of a stream, part by part; each part is some entries or one group."""
-    nodes = list(portions(image.entries))
+    """Yield the bytes of a stream, part by part; each part is a node or a group."""
+    nodes = [
+        string(_RAW_ID.pack(*portion[0].id)) + string(write_node(portion))
+        for entries in unpacked(image.chunks)
+        for portion in portions(entries)
+    ]
     yield length(len(nodes))
-    for entries in nodes:
-        yield string(_RAW_ID.pack(*entries[0].id)) + string(write_node(entries))
+    yield from nodes
     counters = image.counters
-    yield length(len(image.entries)) + _id(counters.last_id)
+    yield length(image.length) + _id(counters.last_id)
     if kind >= StreamType.LISTPACKS_2:
-        first_id = image.entries[0].id if image.entries else MIN_ID
+        first_id = image.chunks[0].first_id if image.chunks else MIN_ID
         yield _id(first_id) + _id(counters.max_deleted_id) + length(counters.entries_added)
     yield length(len(image.groups))
     for group in image.groups:

@@ -18,8 +18,9 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal.blocks import Block, Header, Kind, pack_block, pack_header
 from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
+from headgate.engine.packing import packed_count, unpacked_bytes
 from headgate.engine.replies import Commit
-from headgate.engine.state.chunk import ChunkState, packed_count, unpacked_bytes
+from headgate.engine.state.chunk import ChunkState
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Made

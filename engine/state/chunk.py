@@ -20,11 +20,9 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
-import msgspec
-import zstandard
-
-from headgate.engine.entry import Entry, EntryId, Fields, make_entries, neighbours
-from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX, COMPRESSED_BYTES_MAX
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
+from headgate.engine.packing import pack_entries, unpack_entries, unpack_run
 from headgate.engine.state.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
 _id_of = itemgetter(0)
@@ -150,7 +148,7 @@ class Chunk:
         chunk.tombstones = int.from_bytes(state.tombstones, "little")
         chunk.is_run = state.is_run
         if state.is_open:
-            chunk.extend(_unpack(state.packed), state.size_bytes)
+            chunk.extend(unpack_entries(state.packed), state.size_bytes)
         else:
             chunk._close(state.packed)
         chunk.first_id, chunk.last_id, chunk.count, chunk.size_bytes = state[:4]
@@ -168,9 +166,9 @@ class Chunk:
             return self._entries
         is_small = len(self._packed) <= CACHED_CHUNK_BYTES_MAX
         if self.is_run:
-            unpack_run = _unpack_run_cached if is_small else _unpack_run
-            return unpack_run(self._packed, self.first_id)
-        return _unpack_cached(self._packed) if is_small else _unpack(self._packed)
+            unpack = _unpack_run_cached if is_small else unpack_run
+            return unpack(self._packed, self.first_id)
+        return _unpack_cached(self._packed) if is_small else unpack_entries(self._packed)
 
     def position(self, entry_id: EntryId) -> int | None:
         """Return where the live entry of that id stands, or None."""
@@ -220,71 +218,5 @@ class Chunk:
         return self._close(pack_entries(alive))
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Entry]).decode
-_compress = zstandard.ZstdCompressor(level=1, write_content_size=True).compress
-_decompress = zstandard.ZstdDecompressor().decompress
-
-
-_decode_fields = msgspec.msgpack.Decoder(list[Fields]).decode
-_COMPRESSED = zstandard.FRAME_HEADER  # no array of msgpack begins with it
-
-_SHORT_ARRAYS = range(0x90, 0xA0)
-"""First bytes of arrays of msgpack that say their length, 0 to 15 (its specification: fixarray)."""
-
-_LONG_ARRAYS = {0xDC: 3, 0xDD: 5}
-"""Those of others, and where the length ends that follows (array 16, array 32)."""
-
-
-def pack_entries(entries: Sequence[Entry]) -> bytes:
-    """Return entries as a sealed chunk keeps them."""
-    return _shrunk(_encode(entries))
-
-
-def pack_fields(many: Sequence[Fields]) -> bytes:
-    """Return the fields of entries whose ids are neighbours as a sealed chunk keeps them."""
-    return _shrunk(_encode(many))
-
-
-def unpacked_bytes(packed: bytes) -> int:
-    """Return what packed entries say they will take; negative if they do not say it."""
-    return zstandard.frame_content_size(packed) if packed.startswith(_COMPRESSED) else len(packed)
-
-
-def packed_count(packed: bytes) -> int:
-    """Return how many entries were packed, without unpacking one.
-
-    Raises:
-        ValueError: it does not begin as an array of msgpack does.
-    """
-    encoded = _grown(packed)
-    kind = int.from_bytes(encoded[:1])
-    if kind in _SHORT_ARRAYS:
-        return _SHORT_ARRAYS.index(kind)
-    if kind in _LONG_ARRAYS:
-        return int.from_bytes(encoded[1 : _LONG_ARRAYS[kind]])
-    raise ValueError("no array of entries")
-
-
-def _shrunk(encoded: bytes) -> bytes:
-    if len(encoded) > COMPRESSED_BYTES_MAX:
-        return encoded
-    # zstandard leaves the room for the worst case on its result: a copy has only what it needs.
-    return bytes(memoryview(_compress(encoded)))
-
-
-def _grown(packed: bytes) -> bytes:
-    return _decompress(packed) if packed.startswith(_COMPRESSED) else packed
-
-
-def _unpack(packed: bytes) -> list[Entry]:
-    return _decode(_grown(packed))
-
-
-def _unpack_run(packed: bytes, first_id: EntryId) -> list[Entry]:
-    many = _decode_fields(_grown(packed))
-    return make_entries(neighbours(first_id, len(many)), many)
-
-
-_unpack_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(_unpack)
-_unpack_run_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(_unpack_run)
+_unpack_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(unpack_entries)
+_unpack_run_cached = lru_cache(maxsize=CACHED_CHUNKS_MAX)(unpack_run)

@@ -16,7 +16,7 @@ from typing import NamedTuple, overload
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields
 from headgate.engine.errors import IdNotGreater
 from headgate.engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
-from headgate.engine.state.chunk import pack_entries, pack_fields
+from headgate.engine.packing import pack_entries, pack_fields
 from headgate.engine.state.log import NodeLimits
 
 _fields_of = itemgetter(1)

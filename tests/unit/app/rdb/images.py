@@ -2,14 +2,17 @@
 
 from random import Random
 
+from headgate.app.rdb.nodes import portions
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.images import (
     ConsumerImage,
     CountersImage,
+    EntriesImage,
     GroupImage,
     KeysImage,
     PendingImage,
     StreamImage,
+    unpacked,
 )
 
 INTEGERS = [0, 1, 127, 128, -1, 4095, 4096, -4096, -4097, 32767, 32768, 2**23, 2**31, -(2**31) - 1]
@@ -44,7 +47,19 @@ def image(pick: Random, *, count: int = 150) -> StreamImage:
     groups = [
         _group(pick, name, entries) for name in (b"g", b"", b"\xfe\x00")[: pick.randint(0, 3)]
     ]
-    return StreamImage(entries, counters, groups)
+    return stream_of(entries, counters, groups)
+
+
+def stream_of(
+    entries: list[Entry], counters: CountersImage, groups: list[GroupImage]
+) -> StreamImage:
+    """Return a stream with these entries."""
+    return StreamImage(list(map(EntriesImage.of, portions(entries))), counters, groups)
+
+
+def entries_of(stream: StreamImage) -> list[Entry]:
+    """Return the entries of a stream."""
+    return [entry for entries in unpacked(stream.chunks) for entry in entries]
 
 
 def _group(pick: Random, name: bytes, entries: list[Entry]) -> GroupImage:
@@ -63,6 +78,6 @@ def _group(pick: Random, name: bytes, entries: list[Entry]) -> GroupImage:
 
 def with_keys(stream: StreamImage) -> StreamImage:
     """Return the stream with idempotency keys."""
-    used = [(b"%d" % at, entry.id) for at, entry in enumerate(stream.entries[:9])]
+    used = [(b"%d" % at, entry.id) for at, entry in enumerate(entries_of(stream)[:9])]
     keys = KeysImage(100_000, 50, {b"p": used, b"": []}, 12, 3)
-    return StreamImage(stream.entries, stream.counters, stream.groups, keys)
+    return StreamImage(stream.chunks, stream.counters, stream.groups, keys)

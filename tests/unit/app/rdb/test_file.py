@@ -24,7 +24,7 @@ from headgate.app.rdb.strings import length, string
 from headgate.app.rdb.types import StreamType, stream_type
 from headgate.app.rdb.writer import write_stream
 from headgate.engine.images import GroupImage, KeysImage
-from tests.unit.app.rdb.images import image, with_keys
+from tests.unit.app.rdb.images import entries_of, image, with_keys
 
 STREAM = with_keys(image(Random(3)))
 
@@ -73,7 +73,7 @@ def test_a_stream_comes_in_parts() -> None:
     assert isinstance(parts[0], StreamBegin)
     assert parts[0][:3] == (b"s", 2, 77)
     entries = [entry for part in parts if isinstance(part, StreamEntries) for entry in part.entries]
-    assert entries == STREAM.entries
+    assert entries == entries_of(STREAM)
     assert isinstance(counters, StreamCounters)
     assert counters[:3] == (len(entries), entries[0].id, STREAM.counters)
     assert groups == [*STREAM.groups, STREAM.keys]

@@ -1,0 +1,94 @@
+"""Packing: entries as one piece of bytes, as sealed chunks and images keep them.
+
+Entries are rows of msgpack, compressed by zstd. If their ids are neighbours, only the fields are
+packed. The functions share one compressor, so they are for one thread; another has an `Unpacker` of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import zstandard
+
+from headgate.engine.entry import Entry, EntryId, Fields, make_entries, neighbours
+from headgate.engine.limits import COMPRESSED_BYTES_MAX
+
+encode_entries = msgspec.msgpack.Encoder().encode
+"""Packs entries, not compressed. Any thread may call it."""
+
+_compress = zstandard.ZstdCompressor(level=1, write_content_size=True).compress
+_decode = msgspec.msgpack.Decoder(list[Entry]).decode
+_decode_fields = msgspec.msgpack.Decoder(list[Fields]).decode
+_COMPRESSED = zstandard.FRAME_HEADER  # no array of msgpack begins with it
+
+_SHORT_ARRAYS = range(0x90, 0xA0)
+"""First bytes of arrays of msgpack that say their length, 0 to 15 (its specification: fixarray)."""
+
+_LONG_ARRAYS = {0xDC: 3, 0xDD: 5}
+"""Those of others, and where the length ends that follows (array 16, array 32)."""
+
+
+class Unpacker:
+    """Unpacks entries; one for each thread."""
+
+    def __init__(self) -> None:
+        """Start with a decompressor of its own."""
+        self._decompress = zstandard.ZstdDecompressor().decompress
+
+    def entries(self, packed: bytes) -> list[Entry]:
+        """Return entries that were packed with their ids."""
+        return _decode(self.grown(packed))
+
+    def run(self, packed: bytes, first_id: EntryId) -> list[Entry]:
+        """Return entries whose ids follow `first_id`."""
+        many = _decode_fields(self.grown(packed))
+        return make_entries(neighbours(first_id, len(many)), many)
+
+    def grown(self, packed: bytes) -> bytes:
+        """Return packed entries, not compressed."""
+        return self._decompress(packed) if packed.startswith(_COMPRESSED) else packed
+
+
+_unpacker = Unpacker()
+unpack_entries = _unpacker.entries
+unpack_run = _unpacker.run
+
+
+def pack_entries(entries: Sequence[Entry]) -> bytes:
+    """Return entries as a sealed chunk keeps them."""
+    return compressed(encode_entries(entries))
+
+
+def pack_fields(many: Sequence[Fields]) -> bytes:
+    """Return the fields of entries whose ids are neighbours as a sealed chunk keeps them."""
+    return compressed(encode_entries(many))
+
+
+def compressed(encoded: bytes) -> bytes:
+    """Return packed entries compressed, unless they are very large or already compressed."""
+    if len(encoded) > COMPRESSED_BYTES_MAX or encoded.startswith(_COMPRESSED):
+        return encoded
+    # zstandard leaves the room for the worst case on its result: a copy has only what it needs.
+    return bytes(memoryview(_compress(encoded)))
+
+
+def unpacked_bytes(packed: bytes) -> int:
+    """Return what packed entries say they will take; negative if they do not say it."""
+    return zstandard.frame_content_size(packed) if packed.startswith(_COMPRESSED) else len(packed)
+
+
+def packed_count(packed: bytes) -> int:
+    """Return how many entries were packed, without unpacking one.
+
+    Raises:
+        ValueError: it does not begin as an array of msgpack does.
+    """
+    encoded = _unpacker.grown(packed)
+    kind = int.from_bytes(encoded[:1])
+    if kind in _SHORT_ARRAYS:
+        return _SHORT_ARRAYS.index(kind)
+    if kind in _LONG_ARRAYS:
+        return int.from_bytes(encoded[1 : _LONG_ARRAYS[kind]])
+    raise ValueError("no array of entries")
