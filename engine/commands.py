@@ -18,6 +18,7 @@ import msgspec
 
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import Entry, EntryId
+from headgate.engine.images import StreamImage
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.idempotency import Made
@@ -278,6 +279,23 @@ class ChunksAdded(msgspec.Struct, frozen=True, array_like=True, tag=30):
     chunks: list[PackedChunk]
 
 
+class StreamRestored(msgspec.Struct, frozen=True, array_like=True, tag=32):
+    """A stream comes to be, with everything in it. All times are unix times."""
+
+    stream: bytes
+    epoch: int
+    config: StreamConfig
+    image: StreamImage  # its keys were used when their entries were made
+
+
+class StreamCopied(msgspec.Struct, frozen=True, array_like=True, tag=33):
+    """A stream comes to be that has everything that another one has."""
+
+    stream: bytes
+    to: bytes
+    epoch: int
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -316,6 +334,8 @@ Command = (
     | AllDeleted
     | ChunksAdded
     | ClockSet
+    | StreamRestored
+    | StreamCopied
 )
 
 _encoder = msgspec.msgpack.Encoder()

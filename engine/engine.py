@@ -21,6 +21,7 @@ from headgate.engine.errors import StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
 from headgate.engine.loop.appends import Appends, is_plain
+from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
@@ -31,6 +32,7 @@ from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup
+from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.streams import DetailStream, ListStreams
@@ -87,7 +89,7 @@ class Engine:
         self._reads = Reads(executor)
         self._appends = appends = Appends(executor)
         self._group_reads = group_reads = GroupReads(executor)
-        lists = Lists(executor)
+        lists, dumps = Lists(executor), Dumps(executor)
         # Requests that wait, or that need more than one decision. All others need one decision.
         self._performers: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Add: appends.add,
@@ -102,6 +104,8 @@ class Engine:
             ListConsumers: lists.list_named,
             DetailStream: lists.detail_stream,
             SplitRange: lists.split_range,
+            DumpStream: dumps.dump,
+            RestoreStream: dumps.restore,
         }
 
     @property

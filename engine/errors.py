@@ -86,6 +86,10 @@ class ReplyTooLarge(LimitExceeded):
     """A reply would exceed its bounds, and a shorter reply would be wrong."""
 
 
+class StreamTooLarge(LimitExceeded):
+    """A stream has too much for what has to happen at one moment."""
+
+
 class TooManyWaiters(LimitExceeded):
     """As many reads are blocked as may be at the same time."""
 

@@ -135,6 +135,18 @@ FREED_AT_ONCE_MAX = 2_000
 DELETED_AT_ONCE_MAX = 500
 """Streams deleted before other requests run. Each one takes about 8 µs."""
 
+DUMPED_MAX = 50_000
+"""Chunks, consumers and pending entries together that one dump has. Each one takes a quarter of a
+microsecond at the moment of the dump, and longer afterwards."""
+
+COPIED_MAX = 5_000
+"""Chunks, groups, consumers, pending entries and keys of a stream together that one copy has. Each
+one takes about 4 µs."""
+
+RESTORED_AT_ONCE_MAX = 1_000
+"""Chunks, consumers or pending entries made of a dump before other requests run. Each one takes 2
+to 10 µs."""
+
 CUT_CHUNKS_MAX = 10_000
 """Chunks that one part of a trim looks at. Each one takes a third of a microsecond."""
 

@@ -12,7 +12,16 @@ from msgspec import UNSET
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.engine.entry import MIN_ID
-from headgate.engine.requests import Request, bulk, deliveries, entries, groups, keyspace, streams
+from headgate.engine.requests import (
+    Request,
+    bulk,
+    deliveries,
+    dumps,
+    entries,
+    groups,
+    keyspace,
+    streams,
+)
 
 Rule = Callable[[Any], Collection[Need]]
 
@@ -138,7 +147,7 @@ def _watch(request: keyspace.GetRevisions | keyspace.IfUnchanged) -> Collection[
     return [Need(_ANY, stream, is_shared=True) for stream in request.streams]
 
 
-def _rename(request: keyspace.RenameStream) -> Collection[Need]:
+def _rename(request: keyspace.RenameStream | dumps.CopyStream) -> Collection[Need]:
     names = request.stream, request.to
     return *(Need(_MANAGE, name) for name in names), Need(_READ, request.stream)  # to be read there
 
@@ -169,6 +178,10 @@ _RULES: dict[type[Request[Any]], Rule] = {
     deliveries.ListPending: _as_consumer,
     deliveries.SumPending: _on_group(Verb.CONSUME),
     deliveries.Redrive: _on_group(Verb.MANAGE),
+    dumps.DumpStream: _on_stream(Verb.READ),
+    dumps.RestoreStream: _on_stream(Verb.MANAGE),
+    dumps.CopyStream: _rename,  # it takes policies along, which write elsewhere
+    dumps.MeasureStream: _on_stream(Verb.READ),
     entries.Add: _add,
     entries.Range: _on_stream(Verb.READ),
     entries.Read: _on_cursors,
@@ -218,6 +231,8 @@ _ACTS: frozenset[type[Request[Any]]] = frozenset(
     {
         deliveries.AckAndDelete,
         deliveries.Redrive,
+        dumps.RestoreStream,
+        dumps.CopyStream,
         entries.Delete,
         entries.Trim,
         groups.CreateGroup,

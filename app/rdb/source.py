@@ -48,7 +48,7 @@ class Source:
 
     @classmethod
     def of(cls, data: bytes, strings_bytes_max: int) -> Source:
-        """Return a source of these bytes. What is compressed may together become so long as well."""
+        """Return a source of these bytes. All that is compressed has this bound as well."""
         source = cls(lambda _: b"", strings_bytes_max)
         source._buffer, source._room_bytes = data, strings_bytes_max
         return source

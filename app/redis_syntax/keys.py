@@ -167,6 +167,12 @@ def rename(words: Sequence[bytes]) -> AnyPlan:
     return Plan(RenameStream(words[1], words[2]), done)
 
 
+def rename_if_free(words: Sequence[bytes]) -> AnyPlan:
+    """RENAMENX key newkey."""
+    check_names(words[2])
+    return Plan(RenameStream(words[1], words[2], replace=False), int)
+
+
 def expire(words: Sequence[bytes]) -> AnyPlan:
     """EXPIRE key seconds [NX|XX|GT|LT], PEXPIRE, EXPIREAT, PEXPIREAT key time [...]."""
     name = words[0].upper()
@@ -257,6 +263,7 @@ COMMANDS: CommandTable = {
     b"RENAME": SmallReply(3, {Verb.MANAGE}, rename),
     b"TOUCH": SmallReply(-2, ANY_RIGHT, exists, only_reads=True),
     b"RANDOMKEY": SmallReply(1, ANY_RIGHT, random_key, only_reads=True),
+    b"RENAMENX": SmallReply(3, {Verb.MANAGE}, rename_if_free),
     b"EXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
     b"PEXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
     b"EXPIREAT": SmallReply(-3, {Verb.MANAGE}, expire),

@@ -13,7 +13,7 @@ from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.streams import id_reply, plain_drafts
 from headgate.app.redis_syntax.table import find
-from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing, prepared
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import Code, GatewayError
@@ -27,7 +27,9 @@ from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 T = TypeVar("T")
 
 _REFUSALS: dict[Code, str] = {"forbidden": "NOPERM", "unauthenticated": "NOAUTH"}
-_LONG = frozenset({b"XREAD", b"XREADGROUP", b"KEYS", b"SCAN", b"SAVE", b"WAIT", b"WAITAOF"})
+_LONG = frozenset(
+    b"XREAD XREADGROUP KEYS SCAN SAVE WAIT WAITAOF DUMP RESTORE".split()
+)
 
 _ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
 _ABOUT_ALL_MAX = 4  # each visits all streams
@@ -124,7 +126,12 @@ class CommandRunner:
             try:
                 entry, name = self._find(words)
                 self._check(entry)
-                plans.append((_plan(entry, words, self._bounds), name))
+                plan = _plan(entry, words, self._bounds)
+                if plan.prepare is not None:
+                    if plans:  # what is before it need not wait for it
+                        break
+                    plan = await plan.prepare()
+                plans.append((plan, name))
             except StreamError as error:
                 if not plans:
                     return [error.with_traceback(None)]
@@ -185,7 +192,7 @@ class CommandRunner:
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)
-        plan = entry.read(words, self._bounds)
+        plan = await prepared(entry.read(words, self._bounds))
         try:
             try:
                 outcome = await self._perform(plan.request)
@@ -240,7 +247,7 @@ class CommandRunner:
         bounds = self._bounds.shared(max(reads, 1))
         plans = []
         for (entry, _), words in zip(entries, commands, strict=True):
-            plans.append(_plan(entry, words, bounds))
+            plans.append(await prepared(_plan(entry, words, bounds)))
             await turn.pause()
         try:
             requests = [self._admitted(plan.request) for plan in plans]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.app.redis_syntax import groups, info, keys, streams
+from headgate.app.redis_syntax import dumps, groups, info, keys, streams
 from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
 from headgate.app.redis_syntax.words import CommandError, shown, wrong_arity
 
-COMMANDS: CommandTable = {**streams.COMMANDS, **groups.COMMANDS, **keys.COMMANDS}
+COMMANDS: CommandTable = {**streams.COMMANDS, **groups.COMMANDS, **keys.COMMANDS, **dumps.COMMANDS}
 
-SUBCOMMANDS: SubcommandTable = {**groups.SUBCOMMANDS, **info.SUBCOMMANDS}
+SUBCOMMANDS: SubcommandTable = {**groups.SUBCOMMANDS, **info.SUBCOMMANDS, **dumps.SUBCOMMANDS}
 
 
 def find(

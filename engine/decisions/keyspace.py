@@ -159,15 +159,17 @@ def delete_all(keyspace: Keyspace, request: DeleteAll, now_ms: int) -> Decision[
     return Decision(None, [AllDeleted()] if keyspace.streams else [])
 
 
-def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Decision[None]:
-    """Decide to rename a stream (RENAME). A stream that already has the new name is deleted."""
+def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Decision[bool]:
+    """Decide to rename a stream (RENAME, RENAMENX); reply whether the name was free or given up."""
     del now_ms
     name, to = request.stream, request.to
     keyspace.stream(name)
+    if keyspace.find(to) is not None and not request.replace:
+        return Decision(False, [])
     if name == to:
-        return Decision(None, [])
+        return Decision(True, [])
     replaced: list[Command] = [StreamDeleted(to)] if keyspace.find(to) is not None else []
-    return Decision(None, [*replaced, StreamRenamed(name, to)])
+    return Decision(True, [*replaced, StreamRenamed(name, to)])
 
 
 def expire_stream(keyspace: Keyspace, request: ExpireStream, now_ms: int) -> Decision[bool]:

@@ -9,6 +9,7 @@ from headgate.engine.decisions import (
     Decisions,
     bulk,
     deliveries,
+    dumps,
     entries,
     group_reads,
     groups,
@@ -31,6 +32,7 @@ DECISIONS: Decisions = {
     for module in (
         bulk,
         deliveries,
+        dumps,
         entries,
         group_reads,
         groups,

@@ -21,6 +21,8 @@ _GROWING = (
     | c.GroupCreated
     | c.KeyRemembered
     | c.BatchCommitted
+    | c.StreamRestored
+    | c.StreamCopied
 )
 
 

@@ -15,7 +15,7 @@ def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
 
     1. An append counts its entries. The stream it creates, the keys it remembers and the entries it
        trims count nothing more.
-    2. A rename counts once, even if it replaces another stream.
+    2. A rename, a copy and what is restored count once, even if they replace another stream.
     3. Any other decision counts what it does: each entry that is deleted, trimmed, acknowledged,
        given back or claimed, each stream that is deleted, and each consumer that a read creates. A
        group read counts once for each stream, however many entries it delivers. A read of the
@@ -30,7 +30,7 @@ def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
             appended += sum(chunk.entry_count for chunk in command.chunks)
     if appended:
         return appended
-    if any(isinstance(command, c.StreamRenamed) for command in commands):
+    if any(isinstance(command, _REPLACING) for command in commands):
         return 1
     counted = sum(
         count(keyspace, command)
@@ -39,6 +39,8 @@ def changes_by(keyspace: Keyspace, commands: Sequence[c.Command]) -> int:
     )
     return counted or int(any(isinstance(command, _ALONE) for command in commands))
 
+
+_REPLACING = c.StreamRenamed | c.StreamRestored | c.StreamCopied
 
 _ALONE = c.StreamCreated | c.PendingPurged | c.KeyRemembered | c.PolicySet | c.BatchCommitted
 """Commands that count only if nothing else in the decision counts."""

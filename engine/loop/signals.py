@@ -64,6 +64,8 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
     c.AllDeleted: lambda waiters, _: waiters.all_changed(),
     c.StreamDeleted: lambda waiters, command: waiters.changed(command.stream),
     c.StreamRenamed: _renamed,
+    c.StreamRestored: lambda waiters, command: waiters.changed(command.stream),
+    c.StreamCopied: lambda waiters, command: waiters.changed(command.to),
     c.GroupDestroyed: lambda waiters, command: waiters.changed(command.stream, command.group),
     c.EntriesReleased: _released,
     c.EntriesDelayed: _released,

@@ -113,8 +113,10 @@ class DeleteAll(Request[None], frozen=True):
     """Delete all streams (FLUSHALL)."""
 
 
-class RenameStream(Request[None], frozen=True):
-    """Rename a stream (RENAME). A stream that already has the new name is deleted.
+class RenameStream(Request[bool], frozen=True):
+    """Rename a stream (RENAME, RENAMENX); the reply is false if the new name is taken.
+
+    With `replace`, a stream that already has the new name is deleted.
 
     Raises:
         StreamNotFound: there is no stream of the old name.
@@ -122,6 +124,7 @@ class RenameStream(Request[None], frozen=True):
 
     stream: bytes
     to: bytes
+    replace: bool = True
 
 
 class ExpireStream(Request[bool], frozen=True):

@@ -16,6 +16,7 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.dismantling import Pieces, free
@@ -49,6 +50,8 @@ class Keyspace:
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
+        # Streams that were made of what is about to be restored, by name.
+        self.prepared: dict[bytes, Stream] = {}
         self.bounds = (
             KeyspaceBounds()
         )  # asked when something new is decided, not when it is applied
@@ -84,6 +87,8 @@ class Keyspace:
             c.AllDeleted: self._flush,
             c.ChunksAdded: self._add_packed,
             c.ClockSet: self._set_clock,
+            c.StreamRestored: self._restore,
+            c.StreamCopied: self._copy,
         }
 
     def find(self, stream: bytes) -> Stream | None:
@@ -169,6 +174,25 @@ class Keyspace:
         self._note_change(name)
         self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
         self._note_aging(command.stream, command.config)
+
+    def _restore(self, command: c.StreamRestored) -> None:
+        assert command.stream not in self.streams
+        stream = self.prepared.pop(command.stream, None)
+        if stream is None:
+            stream = Stream(command.stream, command.epoch, command.config, self.memory)
+            free(restoring.fill(stream, command.image, self.clock_set_ms))
+        stream.epoch, stream.config = command.epoch, command.config
+        self._add_stream(stream)
+
+    def _copy(self, command: c.StreamCopied) -> None:
+        assert command.to not in self.streams
+        source = self.streams[command.stream]
+        self._add_stream(restoring.copied(source, command.to, command.epoch, self.memory))
+
+    def _add_stream(self, stream: Stream) -> None:
+        self.adopt(stream)
+        self.epoch = max(self.epoch, stream.epoch)
+        self._note_change(stream.name)
 
     def _configure_stream(self, command: c.StreamConfigured) -> None:
         self.streams[command.stream].config = command.config

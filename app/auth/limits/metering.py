@@ -16,6 +16,7 @@ from headgate.app.auth.limits.usage import Usage
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead
 from headgate.engine.requests.deliveries import Autoclaim, Claim, ReadGroup
+from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Range, Read
 from headgate.engine.requests.keyspace import InspectStream
 from headgate.engine.requests.streams import DetailStream
@@ -29,6 +30,7 @@ _WAITING = (Read, ReadGroup, PlanRead)
 _APPENDED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
     Add: lambda request: len(request.drafts),
     CommitBatch: lambda request: sum(map(len, request.drafts.values())),
+    RestoreStream: lambda request: request.image.length,
 }
 
 _DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
@@ -39,6 +41,7 @@ _DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
     Autoclaim: lambda claimed: len(claimed.deliveries),
     DetailStream: lambda detail: len(detail.entries),
     InspectStream: lambda inspection: len(inspection.entries),
+    DumpStream: lambda image: image.length,
 }
 """How many entries the replies of requests have."""
 

@@ -152,6 +152,7 @@ _MADE: dict[str, Callable[..., StreamError]] = {
     "Invalid": lambda text, *location: errors.Invalid(
         text.decode(), location=tuple(part.decode() for part in location)
     ),
+    "StreamTooLarge": lambda limit: errors.StreamTooLarge("bytes in one dump", int(limit)),
     "LimitReached": lambda what, limit: errors.LimitReached(what.decode(), int(limit)),
 }
 """Errors that are made of the facts of their fault alone."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 _PARTS = (
     *("prelude", "idempotency", "streams", "ranges", "trims", "entries", "bulk"),
-    *("claims", "pending", "groups", "policies", "deliveries", "group_reads"),
+    *("claims", "pending", "groups", "policies", "deliveries", "group_reads", "dumps"),
 )
 """The files of operations, in the order in which they are joined."""
 

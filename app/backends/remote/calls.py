@@ -19,6 +19,7 @@ from headgate.engine.errors import AnswerLost, StreamError
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import GiveBack, ListPending, SumPending
+from headgate.engine.requests.dumps import DumpStream, MeasureStream
 from headgate.engine.requests.entries import Range, Read
 from headgate.engine.requests.groups import (
     DescribeConsumer,
@@ -55,6 +56,7 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         DescribeKeyspace,
         DescribeStream,
         DetailStream,
+        DumpStream,
         GetDefaults,
         GetExpiry,
         PickName,
@@ -68,6 +70,7 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         ListNames,
         ListPending,
         ListStreams,
+        MeasureStream,
         PlanRead,
         Range,
         Read,

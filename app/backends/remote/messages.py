@@ -24,6 +24,7 @@ from headgate.engine.requests import (
     Request,
     bulk,
     deliveries,
+    dumps,
     entries,
     groups,
     keyspace,
@@ -32,7 +33,7 @@ from headgate.engine.requests import (
 
 R = TypeVar("R")
 
-MODULES = (bulk, deliveries, entries, groups, keyspace, streams)
+MODULES = (bulk, deliveries, dumps, entries, groups, keyspace, streams)
 """Where requests are defined."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(

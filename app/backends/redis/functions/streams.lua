@@ -215,15 +215,26 @@ do
     return is_stream and redis.call('UNLINK', call.key) or 0
   end
 
+  -- The stream that the second key names. Arguments: the two parts of its side keys.
+  local function target_of(call)
+    local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
+    return target, stream_info(target) ~= nil  -- an error if it is something else
+  end
+
   -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
-  -- the new name. A stream that has the new name is deleted. If housekeeping may know the old name,
-  -- it finds the new one in `renamed`.
+  -- the new name, whether a stream that has it is deleted (1). If housekeeping may know the old
+  -- name, it finds the new one in `renamed`. Reply: whether the name was free or given up.
   operations.rename = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
-    local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
-    stream_info(target)  -- an error if it is something else
+    local target, is_there = target_of(call)
+    if is_there and call.args[3] ~= '1' then
+      return 0
+    end
+    if target.key == call.key then
+      return 1
+    end
     streams.drop_side_keys(target)
     local is_governed = redis.call('HGET', call.side('meta'), 'max_age_ms') ~= false
     for _, pair in ipairs(side_names(call)) do
@@ -237,6 +248,36 @@ do
     if is_governed then
       redis.call('SET', call.side('renamed'), target.key, 'PX', RENAMED_KEPT_MS)
     end
+    return 1
+  end
+
+  -- The kinds of side keys that a copy of a stream does not have: what was done with the stream.
+  local NOT_COPIED = {
+    writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
+  }
+
+  -- Copy the stream. Keys: the stream, and the new one. Arguments: the two parts of side keys of the
+  -- new one, whether a stream that has its name is deleted (1). Reply: whether the name was free or
+  -- given up.
+  operations.copy = function(call)
+    if not stream_info(call) then
+      return fault('StreamNotFound')
+    end
+    local target, is_there = target_of(call)
+    if target.key == call.key or (is_there and call.args[3] ~= '1') then
+      return 0
+    end
+    streams.begin(target)
+    redis.call('COPY', call.key, target.key, 'REPLACE')
+    local epoch = redis.call('HGET', target.side('meta'), 'epoch')
+    for _, pair in ipairs(side_names(call)) do
+      local kind, name = unpack(pair)
+      if not NOT_COPIED[kind] then
+        redis.call('COPY', call.side(kind, name), target.side(kind, name), 'REPLACE')
+      end
+    end
+    redis.call('HSET', target.side('meta'), 'epoch', epoch)
+    streams.expire_alike(target, target.side('meta'))
     return 1
   end
 

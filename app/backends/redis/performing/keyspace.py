@@ -61,15 +61,13 @@ async def if_unchanged(client: Client, request: IfUnchanged) -> None:
         raise StreamsChanged
 
 
-async def rename_stream(client: Client, request: RenameStream) -> None:
-    """Rename a stream (RENAME). Both names must be in one slot of the cluster."""
+async def rename_stream(client: Client, request: RenameStream) -> bool:
+    """Rename a stream (RENAME, RENAMENX). Both names must be in one slot of the cluster."""
     source, target = client.names.of(request.stream), client.names.of(request.to)
-    if request.stream == request.to:
-        await client.call(Effect.READ, b"describe", request.stream)
-        return
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("renames")
-    await client.call_at(Effect.FREE, b"rename", [source, target], target.head, target.tail)
+    words = target.head, target.tail, b"%d" % request.replace
+    return bool(await client.call_at(Effect.FREE, b"rename", [source, target], *words))
 
 
 async def expire_stream(client: Client, request: ExpireStream) -> bool:

@@ -6,6 +6,7 @@ from headgate.app.backends.redis.performing import (
     Performers,
     bulk,
     details,
+    dumps,
     entries,
     idempotency,
     keyspace,
@@ -24,5 +25,6 @@ PERFORMERS: Performers = {
     **idempotency.PERFORMERS,
     **bulk.PERFORMERS,
     **details.PERFORMERS,
+    **dumps.PERFORMERS,
     **plans.PERFORMERS,
 }

@@ -1,0 +1,115 @@
+"""Dumps: streams as one value, by DUMP, RESTORE and COPY of the server.
+
+What only we keep of a stream is in side keys. A dump leaves it out, but for the entries that nobody
+owns; a copy takes it along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.groups.governed import govern
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers
+from headgate.app.rdb.errors import RdbError
+from headgate.app.rdb.payload import read_payload, write_payload
+from headgate.app.rdb.types import WIDEST_VERSION
+from headgate.engine.errors import Invalid, SeveralSlots
+from headgate.engine.images import ConsumerImage, GroupImage, StreamImage
+from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+
+_RELEASED = b"\0released"  # in a server, it owns what nobody owns: functions/pending.lua
+
+_UNPACKED_FACTOR = 64
+"""So many times its memory a stream may take where its payload is not compressed."""
+
+
+async def dump_stream(client: Client, request: DumpStream) -> StreamImage:
+    """Return a stream as one value (DUMP)."""
+    size_bytes_max = request.size_bytes_max
+    payload = await client.call(Effect.READ, b"dump", request.stream, size_bytes_max)
+    try:
+        return await asyncio.to_thread(_read, payload, _UNPACKED_FACTOR * size_bytes_max)
+    except RdbError as error:
+        raise Invalid(f"the server's dump cannot be read: {error}") from None
+
+
+def _read(payload: bytes, size_bytes_max: int) -> StreamImage:
+    image = read_payload(payload, size_bytes_max)
+    return replace(image, groups=list(map(_without_stand_in, image.groups)), keys=None)
+
+
+def _without_stand_in(group: GroupImage) -> GroupImage:
+    """Return a group in which nobody owns what `_RELEASED` owns."""
+    names = [consumer.name for consumer in group.consumers]
+    if _RELEASED not in names:
+        return group
+    gone = names.index(_RELEASED)
+    pending = [
+        each._replace(consumer=-1, delivered_at_ms=0)
+        if each.consumer == gone
+        else each._replace(consumer=each.consumer - (each.consumer > gone))
+        for each in group.pending
+    ]
+    consumers = group.consumers[:gone] + group.consumers[gone + 1 :]
+    return replace(group, consumers=consumers, pending=pending)
+
+
+async def restore_stream(client: Client, request: RestoreStream) -> None:
+    """Make a stream of a value (RESTORE). Its idempotency keys are left out."""
+    payload, released = await asyncio.to_thread(_written, request.image)
+    ttl, moment = (
+        b"" if value is None else b"%d" % value for value in (request.ttl_ms, request.expires_at_ms)
+    )
+    words = payload, b"%d" % request.replace, ttl, moment, *released
+    await client.call(Effect.WRITE, b"restore", request.stream, *words)
+
+
+def _written(image: StreamImage) -> tuple[bytes, list[bytes]]:
+    """Return the payload of a stream, and the groups in which something is released."""
+    released: list[bytes] = []
+    for group in image.groups:
+        ids = [str(each.id).encode() for each in group.pending if each.consumer < 0]
+        released += [group.name, b"%d" % len(ids), *ids] if ids else []
+    owned = replace(image, groups=list(map(_with_stand_in, image.groups)))
+    return b"".join(write_payload(owned, WIDEST_VERSION)), released
+
+
+def _with_stand_in(group: GroupImage) -> GroupImage:
+    """Return a group in which `_RELEASED` owns what nobody owns."""
+    if all(each.consumer >= 0 for each in group.pending):
+        return group
+    place = len(group.consumers)
+    pending = [
+        each if each.consumer >= 0 else each._replace(consumer=place) for each in group.pending
+    ]
+    consumers = [*group.consumers, ConsumerImage(_RELEASED, 0, None)]
+    return replace(group, consumers=consumers, pending=pending)
+
+
+async def copy_stream(client: Client, request: CopyStream) -> bool:
+    """Copy a stream with everything in it (COPY). Both names must be in one slot of the cluster."""
+    source, target = client.names.of(request.stream), client.names.of(request.to)
+    if client.is_cluster and source.slot != target.slot:
+        raise SeveralSlots("copies")
+    words = target.head, target.tail, b"%d" % request.replace
+    async with govern(client, request.to, is_needed=True):
+        return bool(await client.call_at(Effect.WRITE, b"copy", [source, target], *words))
+
+
+async def measure_stream(client: Client, request: MeasureStream) -> int:
+    """Return how many bytes of memory a stream takes in its server (MEMORY USAGE)."""
+    samples = b"" if request.samples is None else b"%d" % request.samples
+    size_bytes: int = await client.call(Effect.READ, b"measure", request.stream, samples)
+    return size_bytes
+
+
+PERFORMERS: Performers = {
+    DumpStream: dump_stream,
+    RestoreStream: restore_stream,
+    CopyStream: copy_stream,
+    MeasureStream: measure_stream,
+}

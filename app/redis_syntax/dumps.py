@@ -1,0 +1,247 @@
+"""DUMP, RESTORE, COPY; MEMORY USAGE and OBJECT: streams as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from headgate.app.auth.grants import Verb
+from headgate.app.backends.port import Reply
+from headgate.app.rdb.errors import RdbError
+from headgate.app.rdb.payload import NoStream, WrongFooter, read_payload, write_payload
+from headgate.app.rdb.types import WIDEST_VERSION
+from headgate.app.redis_syntax.command import (
+    ANY_RIGHT,
+    CommandTable,
+    LargeReply,
+    SmallReply,
+    SubcommandTable,
+)
+from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.words import (
+    SYNTAX,
+    AnyPlan,
+    Bounds,
+    CommandError,
+    Plan,
+    check_names,
+    done,
+    integer,
+    where_missing,
+)
+from headgate.engine.errors import StreamError, StreamExists, StreamTooLarge
+from headgate.engine.images import StreamImage
+from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.requests.keyspace import CountStreams, TellTime
+
+_UNPACKED_BYTES_MAX = 64 * 2**20
+"""What the compressed strings of one payload may become."""
+
+_BUSY = "BUSYKEY Target key name already exists."
+_NO_32_BITS = "ERR value is out of range, value must between -2147483648 and 2147483647"
+_NO_FREQUENCY = (
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "
+    "when switching between policies at runtime LRU and LFU data will take some time to adjust."
+)
+
+# Dump and restore
+
+
+def dump(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """DUMP key."""
+
+    async def finish(image: object) -> Reply:
+        if not isinstance(image, StreamImage):
+            return None
+        return await asyncio.to_thread(_payload, image)
+
+    def shape(image: StreamImage) -> Reply:
+        return cast("Reply", image)  # `finish` makes the reply of it
+
+    return Plan(DumpStream(words[1], bounds.size_bytes_max), shape, _where_too_large(None), finish)
+
+
+def _payload(image: StreamImage) -> bytes:
+    return b"".join(write_payload(image, WIDEST_VERSION))
+
+
+class _Restoring(NamedTuple):
+    """The options of RESTORE."""
+
+    replace: bool = False
+    is_absolute: bool = False  # the time to live is a moment
+
+
+def restore(words: Sequence[bytes]) -> AnyPlan:
+    """RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME s] [FREQ f]."""
+    check_names(words[1])
+    options = _restore_options(words[4:])
+
+    async def prepare() -> AnyPlan:
+        try:
+            ttl_ms = _time_to_live(words[2])
+            image = await asyncio.to_thread(_read, words[3])
+        except StreamError as error:
+            return _refusing(words[1], error.with_traceback(None), options)
+        request = RestoreStream(
+            words[1],
+            image,
+            options.replace,
+            None if options.is_absolute or not ttl_ms else ttl_ms,
+            ttl_ms if options.is_absolute and ttl_ms else None,
+        )
+        return Plan(request, done, _where_busy)
+
+    return Plan(TellTime(), done, prepare=prepare)
+
+
+def _restore_options(words: Sequence[bytes]) -> _Restoring:
+    options, at, has_frequency, has_idle = _Restoring(), 0, False, False
+    while at < len(words):
+        name, value = words[at].upper(), words[at + 1] if at + 1 < len(words) else None
+        if name == b"REPLACE":
+            options = options._replace(replace=True)
+        elif name == b"ABSTTL":
+            options = options._replace(is_absolute=True)
+        elif name == b"IDLETIME" and value is not None and not has_frequency:
+            if integer(value) < 0:
+                raise CommandError("ERR Invalid IDLETIME value, must be >= 0")
+            has_idle, at = True, at + 1
+        elif name == b"FREQ" and value is not None and not has_idle:
+            if not 0 <= integer(value) <= 255:
+                raise CommandError("ERR Invalid FREQ value, must be >= 0 and <= 255")
+            has_frequency, at = True, at + 1
+        else:
+            raise CommandError(SYNTAX)
+        at += 1
+    return options
+
+
+def _time_to_live(word: bytes) -> int:
+    ttl_ms = integer(word)
+    if ttl_ms < 0:
+        raise CommandError("ERR Invalid TTL value, must be >= 0")
+    return ttl_ms
+
+
+def _read(payload: bytes) -> StreamImage:
+    try:
+        image = read_payload(payload, _UNPACKED_BYTES_MAX)
+    except WrongFooter:
+        raise CommandError("ERR DUMP payload version or checksum are wrong") from None
+    except NoStream:
+        raise CommandError("ERR Bad data format: only streams can be restored") from None
+    except RdbError:
+        raise CommandError("ERR Bad data format") from None
+    for group in image.groups:
+        check_names(group.name, *(consumer.name for consumer in group.consumers))
+    return image
+
+
+def _refusing(key: bytes, error: StreamError, options: _Restoring) -> AnyPlan:
+    """Return the plan of a payload that cannot be restored; Redis looks for the key before."""
+
+    def shape(count: int) -> Reply:
+        raise CommandError(_BUSY) if count and not options.replace else error
+
+    return Plan(CountStreams((key,)), shape)
+
+
+def _where_busy(error: StreamError) -> Reply:
+    if isinstance(error, StreamExists):
+        raise CommandError(_BUSY)
+    raise error
+
+
+def _where_too_large(missing: Reply) -> Callable[[StreamError], Reply]:
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, StreamTooLarge):
+            raise CommandError(f"ERR {error}: use `headgate export`")
+        return where_missing(missing)(error)
+
+    return refuse
+
+
+# Copies
+
+
+def copy(words: Sequence[bytes]) -> AnyPlan:
+    """COPY source destination [DB n] [REPLACE]."""
+    check_names(words[2])
+    replace, at = False, 3
+    while at < len(words):
+        name = words[at].upper()
+        if name == b"REPLACE":
+            replace = True
+        elif name == b"DB" and at + 1 < len(words):
+            at += 1
+            database = integer(words[at])
+            if not -(1 << 31) <= database < 1 << 31:
+                raise CommandError(_NO_32_BITS)
+            if database:
+                raise CommandError("ERR DB index is out of range")
+        else:
+            raise CommandError(SYNTAX)
+        at += 1
+    if words[1] == words[2]:
+        raise CommandError("ERR source and destination objects are the same")
+    return Plan(CopyStream(words[1], words[2], replace), int, _where_too_large(0))
+
+
+# What is known of a key
+
+
+def memory_usage(words: Sequence[bytes]) -> AnyPlan:
+    """MEMORY USAGE key [SAMPLES n]."""
+    samples, at = None, 3
+    while at < len(words):
+        if words[at].upper() != b"SAMPLES" or at + 1 == len(words):
+            raise CommandError(SYNTAX)
+        samples = integer(words[at + 1])
+        if samples < 0:
+            raise CommandError(SYNTAX)
+        at += 2
+    return Plan(MeasureStream(words[2], samples), int, where_missing(None))
+
+
+def object_(words: Sequence[bytes]) -> AnyPlan:
+    """OBJECT ENCODING key, OBJECT FREQ key, OBJECT IDLETIME key, OBJECT REFCOUNT key."""
+    replies: dict[bytes, Reply] = {b"ENCODING": b"stream", b"REFCOUNT": 1, b"IDLETIME": 0}
+    name = words[1].upper()
+
+    def shape(count: int) -> Reply:
+        if not count:
+            return None
+        if name not in replies:
+            raise CommandError(_NO_FREQUENCY)
+        return replies[name]
+
+    return Plan(CountStreams(words[2:]), shape)
+
+
+_OBJECT_USAGES = {
+    "ENCODING <key>": "Tell how a key is kept: always as a stream.",
+    "FREQ <key>": "Fail: how often keys are used is not counted.",
+    "IDLETIME <key>": "Return 0: when keys were last used is not kept.",
+    "REFCOUNT <key>": "Return 1.",
+}
+
+COMMANDS: CommandTable = {
+    b"DUMP": LargeReply(2, {Verb.READ}, dump, only_reads=True),
+    b"RESTORE": SmallReply(-4, {Verb.MANAGE}, restore),
+    b"COPY": SmallReply(-3, {Verb.MANAGE}, copy),
+}
+
+SUBCOMMANDS: SubcommandTable = {
+    b"MEMORY": {
+        b"USAGE": SmallReply(-3, {Verb.READ}, memory_usage, only_reads=True),
+    },
+    b"OBJECT": {
+        b"ENCODING": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
+        b"FREQ": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
+        b"IDLETIME": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
+        b"REFCOUNT": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
+        b"HELP": help_on("OBJECT", _OBJECT_USAGES),
+    },
+}

@@ -1,0 +1,240 @@
+"""Decisions about streams as a whole: dump, restore and copy; how much memory one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from headgate.engine.commands import (
+    Command,
+    ExpirySet,
+    StreamCopied,
+    StreamDeleted,
+    StreamRestored,
+)
+from headgate.engine.config import StreamConfig
+from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.errors import Invalid, LimitReached, StreamExists, StreamTooLarge
+from headgate.engine.images import (
+    ConsumerImage,
+    CountersImage,
+    EntriesImage,
+    GroupImage,
+    KeysImage,
+    PendingImage,
+    StreamImage,
+)
+from headgate.engine.limits import (
+    COPIED_MAX,
+    COUNT_MAX,
+    DUMPED_MAX,
+    IDEMPOTENCY_KEYS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MIN,
+    RESTORED_AT_ONCE_MAX,
+)
+from headgate.engine.packing import encode_entries, unpacked_bytes
+from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.chunk import Chunk, ChunkState
+from headgate.engine.state.group import Group
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import Consumer
+from headgate.engine.state.stream import Stream
+
+_row_of = attrgetter("id", "owner", "delivered_at_ms", "delivery_count")
+
+_TOO_MUCH = "this stream is too large for a transaction: dump or restore it by itself"
+
+_THINGS = "chunks, consumers and pending entries"
+
+
+class Dump:
+    """A stream as it was at one moment, of which an image is made in steps."""
+
+    def __init__(self, keyspace: Keyspace, request: DumpStream) -> None:
+        """Note what the stream has.
+
+        Raises:
+            StreamNotFound: the stream does not exist.
+            StreamTooLarge: it has too much.
+        """
+        stream = keyspace.stream(request.stream)
+        count = _things_in(stream)
+        if count > DUMPED_MAX:
+            raise StreamTooLarge(f"{_THINGS} in one dump", DUMPED_MAX)
+        self._size_bytes_max = request.size_bytes_max
+        self._clock_set_ms = keyspace.clock_set_ms
+        self._chunks = list(stream.log.dump())
+        counters = CountersImage(stream.last_id, stream.max_deleted_id, stream.entries_added)
+        self._groups = [_Noted(group) for group in stream.groups.values()]
+        self.image = StreamImage([], counters, [])
+
+    def steps(self) -> Iterator[None]:
+        """Make the image, some of it at each step.
+
+        Raises:
+            StreamTooLarge: the entries have too many bytes.
+        """
+        size_bytes = 0
+        for at, state in enumerate(self._chunks):
+            size_bytes += unpacked_bytes(state.packed)
+            if size_bytes > self._size_bytes_max:
+                raise StreamTooLarge("bytes in one dump", self._size_bytes_max)
+            self.image.chunks.append(_chunk_image(state))
+            if not at % 100:
+                yield
+        for noted in self._groups:
+            self.image.groups.append(noted.image(self._clock_set_ms))
+            yield
+
+
+class _Noted:
+    """A group as it was at one moment."""
+
+    def __init__(self, group: Group) -> None:
+        self._facts = group.name, group.last_id, group.entries_read
+        self._consumers = list(group.consumers.values())
+        self._times = [(each.seen_at_ms, each.active_at_ms) for each in self._consumers]
+        self._rows: list[Any] = list(map(_row_of, group.pel.walk()))
+
+    def image(self, clock_set_ms: int) -> GroupImage:
+        """Return the image of the group. Steady time is so much less than its times."""
+        place: dict[Consumer | None, int] = {each: at for at, each in enumerate(self._consumers)}
+        place[None] = -1
+        consumers = [
+            ConsumerImage(
+                consumer.name,
+                seen_at_ms + clock_set_ms,
+                None if active_at_ms is None else active_at_ms + clock_set_ms,
+            )
+            for consumer, (seen_at_ms, active_at_ms) in zip(
+                self._consumers, self._times, strict=True
+            )
+        ]
+        pending = [
+            PendingImage(
+                entry_id,
+                place[owner],
+                0 if owner is None else max(at_ms + clock_set_ms, 0),
+                count,
+            )
+            for entry_id, owner, at_ms, count in self._rows
+        ]
+        return GroupImage(*self._facts, consumers, pending)
+
+
+def _chunk_image(state: ChunkState) -> EntriesImage:
+    if not state.is_open and not any(state.tombstones):
+        return EntriesImage(*state[:3], state.packed, state.is_run)
+    chunk = Chunk.load(state)
+    alive = chunk.between(state.first_id, state.last_id)
+    return EntriesImage(alive[0].id, alive[-1].id, len(alive), encode_entries(alive))
+
+
+def _things_in(stream: Stream) -> int:
+    groups = stream.groups.values()
+    return stream.log.chunk_count + sum(len(each.pel) + len(each.consumers) for each in groups)
+
+
+def dump_stream(keyspace: Keyspace, request: DumpStream, now_ms: int) -> Decision[StreamImage]:
+    """Return a stream as one value, in a transaction (DUMP)."""
+    del now_ms
+    if _things_in(keyspace.stream(request.stream)) > RESTORED_AT_ONCE_MAX:
+        raise Invalid(_TOO_MUCH)
+    dump = Dump(keyspace, request)
+    for _ in dump.steps():
+        pass
+    return Decision(dump.image, [])
+
+
+def restore_at_once(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> Decision[None]:
+    """Decide to make a stream of a value, in a transaction (RESTORE)."""
+    image = request.image
+    held = sum(len(group.consumers) + len(group.pending) for group in image.groups)
+    if len(image.chunks) + held > RESTORED_AT_ONCE_MAX:
+        raise Invalid(_TOO_MUCH)
+    return restore_stream(keyspace, request, now_ms)
+
+
+def restore_stream(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> Decision[None]:
+    """Decide to make a stream of a value (RESTORE)."""
+    name, image = request.stream, request.image
+    commands = check_replaced(keyspace, name, replace=request.replace)
+    expires_at_ms = request.expires_at_ms
+    if request.ttl_ms is not None:
+        expires_at_ms = min(now_ms + request.ttl_ms, COUNT_MAX)
+    if expires_at_ms is not None and expires_at_ms <= now_ms:
+        return Decision(None, commands)
+    _check_bounds(keyspace.bounds, image)
+    keyspace.bounds.check_another_stream(len(keyspace.streams) - len(commands))
+    config = StreamConfig() if image.keys is None else _config_of(image.keys)
+    commands.append(StreamRestored(name, keyspace.next_epoch(now_ms), config, image))
+    if expires_at_ms is not None:
+        commands.append(ExpirySet(name, expires_at_ms))
+    return Decision(None, commands)
+
+
+def check_replaced(keyspace: Keyspace, name: bytes, *, replace: bool) -> list[Command]:
+    """Return what deletes a stream that is to be replaced.
+
+    Raises:
+        StreamExists: it exists, and is not to be replaced.
+    """
+    if keyspace.find(name) is None:
+        return []
+    if not replace:
+        raise StreamExists(name)
+    return [StreamDeleted(name)]
+
+
+def _check_bounds(bounds: KeyspaceBounds, image: StreamImage) -> None:
+    producer_count = 0 if image.keys is None else len(image.keys.producers)
+    counts = [
+        ("groups in this stream", len(image.groups), bounds.groups_max),
+        ("producers in this stream", producer_count, bounds.producers_max),
+    ]
+    consumers_max = bounds.consumers_max
+    counts += [
+        ("consumers in this group", len(group.consumers), consumers_max) for group in image.groups
+    ]
+    for what, count, limit in counts:
+        if count > limit:
+            raise LimitReached(what, limit)
+
+
+def _config_of(keys: KeysImage) -> StreamConfig:
+    """Return the configuration of a stream that comes with its settings for keys."""
+    window_ms = max(keys.window_ms, IDEMPOTENCY_WINDOW_MS_MIN)
+    return StreamConfig(
+        idempotency_window_ms=min(window_ms, IDEMPOTENCY_WINDOW_MS_MAX),
+        idempotency_max=min(max(keys.keys_max, 1), IDEMPOTENCY_KEYS_MAX),
+    )
+
+
+def copy_stream(keyspace: Keyspace, request: CopyStream, now_ms: int) -> Decision[bool]:
+    """Decide to copy a stream with everything in it (COPY); reply whether the name was free."""
+    name, to = request.stream, request.to
+    stream = keyspace.stream(name)
+    if to == name or (keyspace.find(to) is not None and not request.replace):
+        return Decision(False, [])
+    if _things_in(stream) + len(stream.groups) + len(stream.keys) > COPIED_MAX:
+        raise StreamTooLarge(f"{_THINGS} in one copy", COPIED_MAX)
+    commands = check_replaced(keyspace, to, replace=True)
+    keyspace.bounds.check_another_stream(len(keyspace.streams) - len(commands))
+    return Decision(True, [*commands, StreamCopied(name, to, keyspace.next_epoch(now_ms))])
+
+
+def measure_stream(keyspace: Keyspace, request: MeasureStream, now_ms: int) -> Decision[int]:
+    """Return how many bytes of memory a stream takes, about (MEMORY USAGE)."""
+    del now_ms
+    return Decision(keyspace.stream(request.stream).memory_bytes, [])
+
+
+DECISIONS: Decisions = {
+    DumpStream: dump_stream,
+    RestoreStream: restore_at_once,
+    CopyStream: copy_stream,
+    MeasureStream: measure_stream,
+}

@@ -1,0 +1,62 @@
+"""Dumps: a stream is dumped as it is at one moment, and restored at one moment, each in steps."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headgate.engine.config import StreamConfig
+from headgate.engine.decisions import dumps
+from headgate.engine.images import StreamImage
+from headgate.engine.loop.executor import Executor
+from headgate.engine.requests.dumps import DumpStream, RestoreStream
+from headgate.engine.state import restoring
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.stream import Stream
+
+
+class Dumps:
+    """Dumps streams, and restores them."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Use this executor to change the state."""
+        self._executor = executor
+
+    async def dump(self, request: DumpStream) -> StreamImage:
+        """Return a stream as one value (DUMP)."""
+        executor = self._executor
+        dump = dumps.Dump(executor.current(), request)
+        position = executor.storage.position
+        for _ in dump.steps():
+            await asyncio.sleep(0)  # let other requests run
+        await executor.until_durable(position)
+        return dump.image
+
+    async def restore(self, request: RestoreStream) -> None:
+        """Make a stream of a value (RESTORE).
+
+        1. Refuse what would be refused in the end.
+        2. Make the stream beside the state, in steps.
+        3. Decide again, record, and put the stream into the state in one step.
+        """
+        executor = self._executor
+        dumps.restore_stream(executor.current(), request, executor.now_ms())
+        keyspace, clock_set_ms = executor.keyspace, executor.keyspace.clock_set_ms
+        stream = Stream(request.stream, 0, StreamConfig(), keyspace.memory)
+        try:
+            for _ in restoring.fill(stream, request.image, clock_set_ms):
+                await asyncio.sleep(0)  # let other requests run
+            decision = dumps.restore_stream(executor.current(), request, executor.now_ms())
+            is_as_made = executor.keyspace is keyspace and keyspace.clock_set_ms == clock_set_ms
+            if is_as_made:  # or else it is made again, in one step
+                keyspace.prepared[request.stream] = stream
+            running = executor.run(decision)
+        finally:
+            if executor.keyspace.streams.get(request.stream) is not stream:
+                self._drop(keyspace, stream)
+        await running
+
+    def _drop(self, keyspace: Keyspace, stream: Stream) -> None:
+        """Free a stream that was made and is not part of the state."""
+        keyspace.prepared.pop(stream.name, None)
+        stream.leave()
+        self._executor.disposal.take(stream.dismantle())
