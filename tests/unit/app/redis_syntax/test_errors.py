@@ -37,6 +37,7 @@ ERRORS: list[errors.StreamError] = [
     errors.InvalidId("x"),
     errors.EntryTooLarge(9, location=()),
     errors.ReplyTooLarge(errors.ENTRY_BYTES, 100),
+    errors.StreamTooLarge("bytes in one dump", 100),
     errors.NotSupported("bulk"),
     errors.SeveralSlots("batches"),
     errors.WrongType(b"s"),

@@ -51,6 +51,19 @@ ARITIES = {
     "SCAN": -2,
     "DBSIZE": 1,
     "RENAME": 3,
+    "RENAMENX": 3,
+    "COPY": -3,
+    "DUMP": 2,
+    "RESTORE": -4,
+    "MEMORY": -2,
+    "MEMORY USAGE": -3,
+    "MEMORY HELP": 2,
+    "OBJECT": -2,
+    "OBJECT ENCODING": 3,
+    "OBJECT FREQ": 3,
+    "OBJECT IDLETIME": 3,
+    "OBJECT REFCOUNT": 3,
+    "OBJECT HELP": 2,
     "EXPIRE": -3,
     "PEXPIRE": -3,
     "EXPIREAT": -3,
@@ -162,7 +175,7 @@ async def test_another_number_of_words_is_refused(line: str, name: str) -> None:
     assert await Console().say(line.lower()) == text
 
 
-@pytest.mark.parametrize("name", ["XGROUP", "XINFO", "CONFIG", "COMMAND", "ACL"])
+@pytest.mark.parametrize("name", ["XGROUP", "XINFO", "CONFIG", "COMMAND", "ACL", "OBJECT"])
 async def test_an_unknown_subcommand_is_named_as_it_was_written(name: str) -> None:
     text = f"ERR unknown subcommand 'FoO'. Try {name} HELP."
     assert await Console().say(f"{name} FoO") == text

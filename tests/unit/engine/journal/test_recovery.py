@@ -335,7 +335,7 @@ async def test_a_repair_that_was_interrupted_begins_again() -> None:
 def test_a_newer_format_is_not_touched() -> None:
     disk = MemoryDisk({FIRST: newer(segment(1, CREATE))})
     before = dict(disk.copy().files)
-    with pytest.raises(NewerFormat, match="its format has version 3"):
+    with pytest.raises(NewerFormat, match="its format has version 4"):
         recovery.repair(disk)
     assert disk.files == before
 

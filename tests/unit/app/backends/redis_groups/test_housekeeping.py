@@ -125,7 +125,7 @@ async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisB
     for step in (RenameStream(S, b"between"), RenameStream(b"between", b"renamed")):
         request: Request[Any] = step  # also in a transaction, which is at one slot
         rename = PERFORMERS[RenameStream]
-        assert await perform_together(quiet.client, rename, [request]) == [None]
+        assert await perform_together(quiet.client, rename, [request]) == [True]
     housekeeper = Housekeeper(quiet.client)
 
     async def is_empty() -> bool:
