@@ -16,7 +16,9 @@ from headgate.app.backends.redis.keys import KeyNames
 SAMPLES = """\
 CLIENT TRACKING ON BCAST
 COMMAND INFO get
+COPY {key} {key}
 DEL {key}
+DUMP {key}
 EVALSHA hash 1 {key}
 EXEC
 EXISTS {key}
@@ -33,6 +35,7 @@ HMGET {side} field
 HSET {side} field value
 HSETNX {side} field value
 INFO
+MEMORY USAGE {key}
 MULTI
 PERSIST {key}
 PEXPIRE {key} 1000
@@ -41,6 +44,7 @@ PEXPIRETIME {key}
 PING
 PTTL {key}
 RENAME {key} {key}
+RESTORE {key} 0 payload
 SCAN 0
 SCRIPT LOAD text
 SET {side} value
@@ -117,5 +121,9 @@ async def _may(ask: Ask, user: str, words: list[str]) -> bool:
 
 
 def _name(words: list[str]) -> str:
-    has_two = words[0] in ("CLIENT", "CLUSTER", "COMMAND", "FUNCTION", "SCRIPT", "XGROUP", "XINFO")
-    return " ".join(words[: 2 if has_two else 1])
+    return " ".join(words[: 2 if words[0] in _WITH_SUBCOMMANDS else 1])
+
+
+_WITH_SUBCOMMANDS = frozenset(
+    ("CLIENT", "CLUSTER", "COMMAND", "FUNCTION", "MEMORY", "SCRIPT", "XGROUP", "XINFO")
+)
