@@ -27,9 +27,7 @@ from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 T = TypeVar("T")
 
 _REFUSALS: dict[Code, str] = {"forbidden": "NOPERM", "unauthenticated": "NOAUTH"}
-_LONG = frozenset(
-    b"XREAD XREADGROUP KEYS SCAN SAVE WAIT WAITAOF DUMP RESTORE".split()
-)
+_LONG = frozenset(b"XREAD XREADGROUP KEYS SCAN SAVE WAIT WAITAOF DUMP RESTORE".split())
 
 _ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
 _ABOUT_ALL_MAX = 4  # each visits all streams
@@ -120,24 +118,10 @@ class CommandRunner:
             if replies_to_appends is not None:
                 return replies_to_appends
         began_s = time.perf_counter()
-        plans: list[tuple[AnyPlan, str]] = []
-        turn = Turn()
-        for words in commands:
-            try:
-                entry, name = self._find(words)
-                self._check(entry)
-                plan = _plan(entry, words, self._bounds)
-                if plan.prepare is not None:
-                    if plans:  # what is before it need not wait for it
-                        break
-                    plan = await plan.prepare()
-                plans.append((plan, name))
-            except StreamError as error:
-                if not plans:
-                    return [error.with_traceback(None)]
-                break
-            if turn.is_over:
-                break
+        try:
+            plans = await self._plans(commands)
+        except StreamError as error:
+            return [error.with_traceback(None)]
         outcomes = await self._perform_in_order([plan.request for plan, _ in plans])
         replies: list[Reply | StreamError] = []
         each_s = (time.perf_counter() - began_s) / len(outcomes)
@@ -180,6 +164,30 @@ class CommandRunner:
         self._server.count("xadd", each_s, calls=count)
         self._server.slow_log.note("xadd", words, each_s)  # the first stands for all
         return list(map(id_reply, added.ids))
+
+    async def _plans(self, commands: Sequence[Sequence[bytes]]) -> list[tuple[AnyPlan, str]]:
+        """Return the plans of the first commands, as many as a turn has time for, with their names.
+
+        Raises:
+            StreamError: the first command cannot be run.
+        """
+        plans: list[tuple[AnyPlan, str]] = []
+        turn = Turn()
+        for words in commands:
+            try:
+                entry, name = self._find(words)
+                self._check(entry)
+            except StreamError:
+                if not plans:
+                    raise
+                break
+            plan = _plan(entry, words, self._bounds)
+            if plan.prepare is not None and plans:
+                break  # what is before it need not wait for it
+            plans.append((await prepared(plan), name))
+            if turn.is_over:
+                break
+        return plans
 
     async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         if self.caller is None:
