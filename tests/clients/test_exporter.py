@@ -69,7 +69,12 @@ def test_streams_and_groups_are_watched(gateway: RedisGateway, stream: str, tmp_
     assert value("stream_group_last_delivered_id", **at, group="g") == 3
     assert value("stream_group_consumer_messages_pending", **at, group="g", consumer="c") == 3
     assert value("db_keys", db="db0") >= 1
-    assert value("commands_total", cmd="xadd") >= 5
-    assert value("connected_clients") >= 2
+    assert value("commands_total", cmd="ping") >= 1  # at the worker that answers, if there are any
+    assert value("connected_clients") >= 1  # likewise
+    assert {"redis_exporter"} <= {
+        dict(labels).get("name")
+        for name, labels in samples
+        if name == "redis_connected_clients_details"
+    }
     assert value("start_time_seconds") > 1_600_000_000
     assert "level=error" not in log.read_text()

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import pytest
 
-from headgate.app.auth.grants import Grant, Verb
-from tests.api.transport.certificates import Authority
 from tests.clients.gateway import HOST, RedisGateway
 from tests.clients.programs import RUN_S_MAX, Outcome, program, run
-from tests.key_files import EVERYTHING, Keys
 
 Cli = Callable[..., Outcome]
 
@@ -152,49 +147,3 @@ def test_the_commands_are_described(say: Callable[..., str], stream: str) -> Non
 def test_what_is_not_there_is_refused(cli: Cli, words: list[str], error: str) -> None:
     outcome = cli(*words)
     assert error in outcome.output + outcome.errors
-
-
-class Secured(NamedTuple):
-    """A gateway with TLS that asks for credentials."""
-
-    gateway: RedisGateway
-    authority: Path
-    everything: str  # a key
-    reader: str  # likewise
-    reader_id: str
-
-    def run(self, *words: str) -> Outcome:
-        place = ["-h", "localhost", "-p", str(self.gateway.port), "--no-auth-warning"]
-        return run("redis-cli", *place, "-e", *words)
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    folder = tmp_path_factory.mktemp("secured")
-    authority, keys = Authority(folder), Keys(folder / "keys.json")
-    everything = keys.add(EVERYTHING)
-    reader = keys.add(Grant(streams=["open.*"], do=[Verb.READ]))
-    files: dict[str, Any] = {"tls_cert": authority.certificate, "tls_key": authority.key}
-    gateway = RedisGateway({**files, "keys_file": keys.path})
-    yield Secured(gateway, authority.root, everything, reader, keys.ids[reader])
-    gateway.stop()
-
-
-def test_a_key_opens_the_door_over_tls(secured: Secured) -> None:
-    tls = ["--tls", "--cacert", str(secured.authority)]
-    assert secured.run("PING").code == 1  # no TLS
-    assert "NOAUTH" in secured.run(*tls, "XLEN", "open.a").errors
-    assert "WRONGPASS" in secured.run(*tls, "-a", "hg_wrong_key", "PING").errors
-    admin = [*tls, "-a", secured.everything]
-    assert secured.run(*admin, "XADD", "open.a", "1-0", "a", "b") == (0, "1-0\n", "")
-    assert secured.run(*admin, "XADD", "shut", "1-0", "a", "b").output == "1-0\n"
-
-    reader = [*tls, "--user", secured.reader_id, "--pass", secured.reader]
-    assert secured.run(*reader, "XLEN", "open.a") == (0, "1\n", "")
-    assert secured.run(*reader, "-3", "XLEN", "open.a").output == "1\n"
-    refused = secured.run(*reader, "XADD", "open.a", "2-0", "a", "b")
-    assert (refused.code, refused.errors.startswith("NOPERM")) == (1, True)
-    assert secured.run(*reader, "XLEN", "shut").errors.startswith("NOPERM")
-    user = f"rediss://{secured.reader_id}:{secured.reader}@localhost:{secured.gateway.port}"
-    words = ["-u", user, "--cacert", str(secured.authority), "--no-auth-warning", "XLEN", "open.a"]
-    assert run("redis-cli", *words).output == "1\n"
