@@ -21,6 +21,14 @@ _COUNTERS = {
 
 def error_text(error: errors.StreamError) -> str:
     """Return why a command failed, as Redis says it. The first word is a code."""
+    text = exact_error_text(error)
+    if text.isascii():
+        return text
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def exact_error_text(error: errors.StreamError) -> str:
+    """Return the same, with surrogates for what is not UTF-8 in a name (PEP 383)."""
     say = next(_TEXTS[kind] for kind in type(error).__mro__ if kind in _TEXTS)
     return say(error)
 

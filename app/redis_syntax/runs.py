@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from headgate.app.backends.port import Caller, Reply
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.errors import exact_error_text
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.streams import id_reply, plain_drafts
@@ -16,7 +16,7 @@ from headgate.app.redis_syntax.table import find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing, prepared
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
-from headgate.app.wire.problems import Code, GatewayError
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft
 from headgate.engine.errors import SeveralSlots, StreamError, Unavailable
 from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, COMMAND_WORDS_MAX, QUEUES_MAX
@@ -26,7 +26,6 @@ from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 
 T = TypeVar("T")
 
-_REFUSALS: dict[Code, str] = {"forbidden": "NOPERM", "unauthenticated": "NOAUTH"}
 _LONG = frozenset(b"XREAD XREADGROUP KEYS SCAN SAVE WAIT WAITAOF DUMP RESTORE".split())
 
 _ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
@@ -341,12 +340,14 @@ class CommandRunner:
 
 def _refusal(error: GatewayError) -> CommandError:
     """Return the error that Redis has for a refusal; it has none for too much use."""
-    return CommandError(f"{_REFUSALS.get(error.code, 'LIMIT')} {error}")
+    if error.code == "unauthenticated":
+        return CommandError("NOAUTH Authentication required.")
+    return CommandError(f"{'NOPERM' if error.code == 'forbidden' else 'LIMIT'} {error}")
 
 
 def _aborted(error: StreamError) -> CommandError:
     text = "EXECABORT Transaction discarded because of previous errors."
-    return CommandError(f"{text} ({error_text(error)})")
+    return CommandError(f"{text} ({exact_error_text(error)})")
 
 
 def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:

@@ -400,7 +400,9 @@ def keys_and_ids(
 ) -> list[tuple[bytes, bytes]]:
     """Return the keys after STREAMS, each with its id."""
     remaining = words[at:]
-    if not remaining or len(remaining) % 2:
+    if not remaining:
+        raise CommandError(SYNTAX)
+    if len(remaining) % 2:
         text = f"Unbalanced '{command}' list of streams: for each stream key an ID"
         raise CommandError(f"ERR {text}{what} must be specified.")
     half = len(remaining) // 2

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from headgate.app.redis_syntax import dumps, groups, info, keys, streams
 from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
-from headgate.app.redis_syntax.words import CommandError, shown, wrong_arity
+from headgate.app.redis_syntax.words import (
+    SHOWN_BYTES_MAX,
+    CommandError,
+    beginning,
+    shown,
+    wrong_arity,
+)
 
 COMMANDS: CommandTable = {**streams.COMMANDS, **groups.COMMANDS, **keys.COMMANDS, **dumps.COMMANDS}
 
@@ -33,11 +39,19 @@ def find(
             raise wrong_arity(lower)
         entry = subcommands[name].get(words[1].upper())
         if entry is None:
-            text = f"unknown subcommand '{shown(words[1])}'. Try {name.decode()} HELP."
+            text = f"unknown subcommand '{beginning(words[1])}'. Try {name.decode()} HELP."
             raise CommandError(f"ERR {text}")
         return entry, f"{lower}|{words[1].decode().lower()}"
     if name not in commands:
-        args = "".join(f"'{shown(word)}' " for word in words[1:])
-        shown_name = shown(words[0]) if words else ""
-        raise CommandError(f"ERR unknown command '{shown_name}', with args beginning with: {args}")
+        raise CommandError(f"ERR {_unknown(words)}")
     return commands[name], name.decode().lower()
+
+
+def _unknown(words: Sequence[bytes]) -> str:
+    """Say that a command is unknown, with the beginning of its arguments."""
+    name, args = beginning(words[0]) if words else "", b""
+    for word in words[1:]:
+        if len(args) >= SHOWN_BYTES_MAX:
+            break
+        args += b"'%b' " % word.partition(b"\0")[0][: SHOWN_BYTES_MAX - len(args)]
+    return f"unknown command '{name}', with args beginning with: {shown(args)}"

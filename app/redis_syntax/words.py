@@ -126,6 +126,10 @@ def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
     return refuse
 
 
+SHOWN_BYTES_MAX = 128
+"""What an error shows of an unknown command, and of its arguments."""
+
+
 def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:
     """Read a signed 64-bit integer without blanks, `+` or leading zeros.
 
@@ -202,8 +206,13 @@ def wrong_arity(command: str) -> CommandError:
 
 
 def shown(name: bytes) -> str:
-    """Return a name as text for an error."""
-    return name.decode(errors="replace")
+    """Return a name as text for an error, with surrogates for what is not UTF-8."""
+    return name.decode(errors="surrogateescape")
+
+
+def beginning(name: bytes) -> str:
+    """Return the beginning of an unknown name, as text for an error. C ends it at a NUL."""
+    return shown(name.partition(b"\0")[0][:SHOWN_BYTES_MAX])
 
 
 def _is_exclusive(word: bytes) -> bool:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import NULL_ARRAY, Members, Pairs, Reply, Status, Verbatim
-from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, integer, shown, wrong_arity
+from headgate.app.redis_syntax.words import (
+    OK,
+    SYNTAX,
+    CommandError,
+    beginning,
+    integer,
+    shown,
+    wrong_arity,
+)
 from headgate.app.resp.client_filter import ClientFilter, read_filter
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 
@@ -62,13 +70,25 @@ def check_printable(text: bytes, what: str) -> None:
 
 async def client(session: RespSession, words: Sequence[bytes]) -> Reply:
     """CLIENT subcommand [argument ...]."""
+    return await _subcommand(words).carry_out(session, words)
+
+
+def _subcommand(words: Sequence[bytes]) -> _Subcommand:
+    if len(words) < 2:
+        raise wrong_arity("client")
     subcommand = _SUBCOMMANDS.get(words[1].upper())
     if subcommand is None:
-        raise CommandError(f"ERR unknown subcommand '{shown(words[1])}'. Try CLIENT HELP.")
+        raise CommandError(f"ERR unknown subcommand '{beginning(words[1])}'. Try CLIENT HELP.")
     arity = subcommand.arity
     if len(words) != arity if arity > 0 else len(words) < -arity:
         raise wrong_arity(f"client|{words[1].decode('latin-1').lower()}")
-    return await subcommand.carry_out(session, words)
+    return subcommand
+
+
+def _check_words(words: Sequence[bytes], count_max: int) -> None:
+    if len(words) > count_max:
+        text = f"unknown subcommand or wrong number of arguments for '{shown(words[1])}'"
+        raise CommandError(f"ERR {text}. Try CLIENT HELP.")
 
 
 # About this connection
@@ -176,16 +196,18 @@ async def _kill(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 async def _unblock(session: RespSession, words: Sequence[bytes]) -> Reply:
     session.access.check({Verb.ADMIN})
+    _check_words(words, 4)
     how = words[3].upper() if len(words) == 4 else b"TIMEOUT"
-    if len(words) > 4 or how not in (b"TIMEOUT", b"ERROR"):
+    if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     return await session.clients.unblock(integer(words[2]), how)
 
 
 async def _pause(session: RespSession, words: Sequence[bytes]) -> Reply:
     session.access.check({Verb.ADMIN})
+    _check_words(words, 4)
     kind = words[3].upper() if len(words) == 4 else b"ALL"
-    if len(words) > 4 or kind not in (b"WRITE", b"ALL"):
+    if kind not in (b"WRITE", b"ALL"):
         raise CommandError("ERR CLIENT PAUSE mode must be WRITE or ALL")
     duration_ms = integer(words[2], "ERR timeout is not an integer or out of range")
     if duration_ms < 0:
@@ -230,4 +252,4 @@ _SUBCOMMANDS: Mapping[bytes, _Subcommand] = {
     b"UNPAUSE": _Subcommand(2, _unpause),
 }
 
-COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client)}
+COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}

@@ -49,6 +49,7 @@ class RespConnection(Peer):
         self._call: EagerCall | None = None  # what runs commands now
         self._has_more = False  # bytes have come that `_serve` has not looked at
         self._is_ending = False  # nothing more is run
+        self._has_ended = False  # nothing more will come
         self._is_paused = False  # nothing more is read
         self._arriving_bytes = 0  # of a large command, as it was noted
         self._writable: asyncio.Future[None] | None = None  # who waits for the client to read
@@ -85,10 +86,10 @@ class RespConnection(Peer):
             self._pause()
 
     def eof_received(self) -> bool:
-        """Answer what was asked, then end."""
+        """Answer all that was asked, then end."""
         if self._call is None:
             return False
-        self._is_ending = True
+        self._has_ended = True
         self.session.stop_waiting()
         return True
 
@@ -148,8 +149,11 @@ class RespConnection(Peer):
     async def _serve(self) -> None:
         """Run commands until there are none, and let others have their turn in between."""
         try:
-            while not self._is_ending and (commands := self._take()):
-                await self.session.run(commands)
+            while not self._is_ending and (taken := self._take()):
+                if commands := list(filter(None, taken)):
+                    await self.session.run(commands)
+                else:
+                    await asyncio.sleep(0)
                 self._parser.is_stranger = self.session.is_stranger
                 self._resume()
                 if self.transport.get_write_buffer_size() > UNTAKEN_BYTES_MAX:
@@ -163,7 +167,10 @@ class RespConnection(Peer):
 
     def _take(self) -> list[list[bytes]]:
         self._has_more = False
-        return [] if self._parser.is_empty else self._parser.take(_COMMANDS_AT_ONCE)
+        if self._parser.is_empty:
+            return []
+        # What a stranger says may let it say more from then on.
+        return self._parser.take(1 if self._parser.is_stranger else _COMMANDS_AT_ONCE)
 
     def _has_run(self, call: EagerCall) -> None:
         if self._call is call:
@@ -172,6 +179,8 @@ class RespConnection(Peer):
             self.finish()
         elif self._has_more:  # it came when a call that is a task was over, and not yet done
             self._run()
+        elif self._has_ended:
+            self.finish()
         else:
             self._resume()
 

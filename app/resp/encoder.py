@@ -14,7 +14,7 @@ from headgate.app.backends.port import (
     Status,
     Verbatim,
 )
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.errors import exact_error_text
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
@@ -25,8 +25,12 @@ _ITEMS_AT_ONCE = 64
 
 
 def error_reply(text: str) -> bytes:
-    """Return the reply of a command that has failed. A text has one line."""
-    return b"-%b\r\n" % text.replace("\r", " ").replace("\n", " ").encode(errors="replace")
+    """Return the reply of a command that has failed. A text has one line.
+
+    Surrogates in the text stand for bytes (PEP 383).
+    """
+    line = text.replace("\r", " ").replace("\n", " ")
+    return b"-%b\r\n" % line.encode(errors="surrogateescape")
 
 
 def encode(reply: Reply | StreamError, protocol: int) -> bytes:
@@ -102,7 +106,7 @@ def _scalar(  # noqa: PLR0911 a case for each kind
             return b"=%d\r\ntxt:%b\r\n" % (len(reply) + 4, reply)
         return b"$%d\r\n%b\r\n" % (len(reply), reply)
     if isinstance(reply, StreamError):
-        return error_reply(error_text(reply))
+        return error_reply(exact_error_text(reply))
     if isinstance(reply, bool | int):
         return b":%d\r\n" % reply
     if isinstance(reply, bytes):

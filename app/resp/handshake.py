@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DEFAULT: Final = b"default"
 _WRONG: Final = "WRONGPASS invalid username-password pair or user is disabled."
+_I32_MAX: Final = 2**31 - 1
 _OPEN: Final = (
     "ERR AUTH <password> called without any password configured for the default user. "
     "Are you sure your configuration is correct?"
@@ -113,7 +114,11 @@ def _hello_options(
 async def _select(session: RespSession, words: Sequence[bytes]) -> Reply:
     """Choose the only database (SELECT 0)."""
     del session
-    if integer(words[1], "ERR invalid DB index") != 0:
+    index = integer(words[1])
+    if not -_I32_MAX - 1 <= index <= _I32_MAX:
+        text = f"value is out of range, value must between {-_I32_MAX - 1} and {_I32_MAX}"
+        raise CommandError(f"ERR {text}")
+    if index != 0:
         raise CommandError("ERR DB index is out of range")
     return OK
 

@@ -6,15 +6,16 @@ import re
 
 _WORD = re.compile(
     rb"""
-    (?P<plain>[^\s"']+)
-    | "(?P<double>(?:\\x[0-9a-fA-F]{2}|\\.|[^"\\])*)"
-    | '(?P<single>(?:\\'|[^'])*)'
+    (?P<plain>[^ \n\r\t"']++)
+    | "(?P<double>(?:\\x[0-9a-fA-F]{2}|\\.|[^"\\])*+)"
+    | '(?P<single>(?:\\'|[^'])*+)'
     """,
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _CHARACTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-_BLANKS = b" \n\r\t\v\f"
+_BLANKS = b" \n\r\t\v\f"  # before a word, and after a quote
+_ENDS = b" \n\r\t"  # of a word without quotes
 
 
 def split_line(line: bytes) -> list[bytes] | None:
@@ -24,7 +25,7 @@ def split_line(line: bytes) -> list[bytes] | None:
     at = _skip(line, 0)
     while at < len(line):
         word = b""
-        while at < len(line) and line[at] not in _BLANKS:
+        while at < len(line) and line[at] not in _ENDS:
             match = _WORD.match(line, at)
             if match is None:
                 return None
@@ -35,6 +36,7 @@ def split_line(line: bytes) -> list[bytes] | None:
             word += _unquoted(match)
             if at < len(line) and line[at] not in _BLANKS:
                 return None
+            break
         words.append(word)
         at = _skip(line, at)
     return words

@@ -19,6 +19,7 @@ class OwnCommand(NamedTuple):
     carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
     for_strangers: bool = False  # also before the client has said who it is
     at_once: bool = False  # also while a transaction is put together
+    check_more: Callable[[Sequence[bytes]], object] | None = None  # refuses wrong words
 
     async def run(self, session: RespSession, words: Sequence[bytes]) -> Reply:
         """Carry out a command, and return its reply.
@@ -26,13 +27,19 @@ class OwnCommand(NamedTuple):
         Raises:
             StreamError, GatewayError: it failed.
         """
-        self.check_arity(words)
+        self.check(words)
         return await self.carry_out(session, words)
 
-    def check_arity(self, words: Sequence[bytes]) -> None:
-        """Raise `CommandError` if a command has a wrong number of words."""
-        if len(words) != self.arity if self.arity > 0 else len(words) < -self.arity:
+    def check(self, words: Sequence[bytes]) -> None:
+        """Raise `CommandError` if there is no such subcommand, or a wrong number of words."""
+        if self.check_more is not None:
+            self.check_more(words)
+        if not self.has_arity_of(words):
             raise wrong_arity(words[0].decode("latin-1").lower())
+
+    def has_arity_of(self, words: Sequence[bytes]) -> bool:
+        """Tell whether a command has a right number of words."""
+        return len(words) == self.arity if self.arity > 0 else len(words) >= -self.arity
 
 
 OwnCommands = Mapping[bytes, OwnCommand]

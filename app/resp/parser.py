@@ -29,7 +29,10 @@ _LENGTHS = [b"$%d" % size for size in range(_KNOWN_MAX)]
 _COUNTS = {b"*%d" % count: count for count in range(1, _KNOWN_MAX)}
 
 _SPLIT_BYTES = 64 * 1024
-"""Split at once: a value that is full of line ends makes an object of each."""
+_SPLIT_BYTES_MIN = 256
+"""Split at once. Where less than half of it are whole commands, the next part is half as long: what
+is split for nothing is split again, and a value that is full of line ends makes an object of each.
+"""
 
 
 class ProtocolError(Exception):
@@ -54,6 +57,7 @@ class CommandParser:
         self._at = 0
         self._error: ProtocolError | None = None  # comes after the commands before it
         self._slow = _Slow(word_bytes_max, command_bytes_max)
+        self._split_bytes = _SPLIT_BYTES
 
     @property
     def is_empty(self) -> bool:
@@ -78,6 +82,8 @@ class CommandParser:
     def take(self, count_max: int) -> list[list[bytes]]:
         """Return the next complete commands, about `count_max` at most; none: bytes are missing.
 
+        A command may be empty: there is nothing to do, and no reply.
+
         Raises:
             ProtocolError: what comes next is no command. The commands before it were returned by
                 earlier calls.
@@ -95,21 +101,24 @@ class CommandParser:
                 break
             if command is None:
                 break
-            if command:
-                commands.append(command)
+            commands.append(command)
         if self._error is not None and not commands:
             raise self._error
         return commands
 
     def _take_whole(self, commands: list[list[bytes]], count_max: int) -> bool:
         """Add commands that are whole and written as usual; tells whether there was one."""
-        if self.is_stranger:
+        data, at = self._data, self._at
+        if self.is_stranger or data[at : at + 1] != b"*":
             return False
-        data = self._data
-        end = data.rfind(b"\r\n", self._at, self._at + _SPLIT_BYTES)
+        end = data.rfind(b"\r\n", at, at + self._split_bytes)
         if end < 0:
             return False
-        taken, size_bytes = _whole_commands(data[self._at : end], count_max)
+        taken, size_bytes = _whole_commands(data[at:end], count_max)
+        if size_bytes * 2 >= end - at:
+            self._split_bytes = min(self._split_bytes * 2, _SPLIT_BYTES)
+        elif len(taken) < count_max:
+            self._split_bytes = max(self._split_bytes // 2, _SPLIT_BYTES_MIN)
         self._at += size_bytes
         commands += taken
         return bool(taken)
@@ -161,7 +170,7 @@ class _Slow:
         self._words: list[bytes] | None = None  # None: the command has not begun
         self._left = 0  # words that are still to come
         self._missing: int | None = None  # bytes of a word, with its line end; None: its length
-        self._parts: list[bytes] = []
+        self._part = bytearray()  # the beginning of a word
         self._size_bytes = 0  # of the words
 
     @property
@@ -215,14 +224,19 @@ class _Slow:
         assert self._missing is not None
         assert self._words is not None
         part = data[at : at + self._missing]
-        self._parts.append(part)
         self._missing -= len(part)
         if self._missing:
+            self._part += part
             return 0
-        word = b"".join(self._parts)[:-2] if len(self._parts) > 1 else part[:-2]
+        if self._part:
+            self._part += part
+            del self._part[-2:]
+            word = bytes(self._part)
+        else:
+            word = part[:-2]
         if len(self._words) <= COMMAND_WORDS_MAX:  # a command with more is refused
             self._words.append(word)
-        self._parts, self._missing = [], None
+        self._part, self._missing = bytearray(), None
         self._left -= 1
         return at + len(part)
 
@@ -264,7 +278,8 @@ def _number(digits: bytes) -> int | None:
     if not digits.removeprefix(b"-").isdigit() or len(digits) > 20:
         return None
     value = int(digits)
-    return value if b"%d" % value == digits else None
+    is_canonical = b"%d" % value == digits and -(2**63) <= value < 2**63
+    return value if is_canonical else None
 
 
 def _count_of(header: bytes, *, is_stranger: bool) -> int:
@@ -278,7 +293,7 @@ def _count_of(header: bytes, *, is_stranger: bool) -> int:
 
 def _length_of(header: bytes, size_max: int, *, is_stranger: bool) -> int:
     if header[:1] != b"$":
-        sign = (header[:1] or b"\r").decode("latin-1")
+        sign = (header[:1] or b"\r").decode(errors="surrogateescape")
         raise ProtocolError(f"Protocol error: expected '$', got '{sign}'")
     size = _number(header[1:])
     if size is None or not 0 <= size <= size_max:

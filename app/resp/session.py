@@ -264,7 +264,8 @@ class RespSession:
             return
         self._last_command = words[0]
         own = _OWN.get(name)
-        if self.transaction is not None and not (own is not None and own.at_once):
+        is_at_once = own is not None and own.at_once and own.has_arity_of(words)
+        if self.transaction is not None and not is_at_once:
             await self.send_outcome(self._queued(self.transaction, own, words))
         elif own is not None:
             await self.send_outcome(await self.run_own(words))
@@ -278,10 +279,12 @@ class RespSession:
             if own is None:
                 self.runner.check(words)
             else:
-                own.check_arity(words)
+                own.check(words)
             transaction.queue(words)
         except StreamError as error:
             transaction.is_broken = True
+            if words[0].upper() == b"EXEC":  # with a wrong number of words
+                self.transaction = self.condition = None
             return error.with_traceback(None)
         return Status("QUEUED")
 

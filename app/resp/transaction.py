@@ -81,6 +81,12 @@ async def _exec(session: RespSession, words: Sequence[bytes]) -> Reply:
     return outcomes
 
 
+def _check_exec(words: Sequence[bytes]) -> None:
+    if len(words) > 1:
+        text = "wrong number of arguments for 'exec' command"
+        raise CommandError(f"EXECABORT Transaction discarded because of: {text}")
+
+
 async def _watch(session: RespSession, words: Sequence[bytes]) -> Reply:
     """Let the next transaction do nothing if one of these streams changes until then (WATCH)."""
     if session.transaction is not None:
@@ -111,7 +117,7 @@ async def _unwatch(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 COMMANDS: OwnCommands = {
     b"MULTI": OwnCommand(1, _multi, at_once=True),
-    b"EXEC": OwnCommand(1, _exec, at_once=True),
+    b"EXEC": OwnCommand(1, _exec, at_once=True, check_more=_check_exec),
     b"DISCARD": OwnCommand(1, _discard, at_once=True),
     b"WATCH": OwnCommand(-2, _watch, at_once=True),
     b"UNWATCH": OwnCommand(1, _unwatch),
