@@ -1,0 +1,61 @@
+"""Exchange: what a server says to some bytes, and whether it ends the connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+QUIET_S = 0.1
+"""A server that has said nothing for so long has nothing to say."""
+
+PATIENCE_S = 3.0
+
+
+class Answer(NamedTuple):
+    """What a server said."""
+
+    said: bytes
+    is_over: bool  # it has ended the connection
+
+
+async def exchanged(
+    port: int, pieces: Sequence[bytes], *, half_closes: bool = False, length: int | None = None
+) -> Answer:
+    """Send bytes, and return what comes back.
+
+    Args:
+        port: where the server is.
+        pieces: what is sent, one after the other.
+        half_closes: say at the end that nothing more will be sent.
+        length: how many bytes are expected; None: as many as come before it is quiet.
+    """
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    hearing = asyncio.create_task(_heard(reader, length))
+    with suppress(ConnectionError):
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+        if half_closes:
+            writer.write_eof()
+    answer = await hearing
+    writer.transport.abort()
+    return answer
+
+
+async def _heard(reader: asyncio.StreamReader, length: int | None) -> Answer:
+    said = b""
+    try:
+        while True:
+            is_short = length is not None and len(said) < length
+            async with asyncio.timeout(PATIENCE_S if is_short else QUIET_S):
+                part = await reader.read(2**16)
+            if not part:
+                return Answer(said, is_over=True)
+            said += part
+    except TimeoutError:
+        return Answer(said, is_over=False)
+    except ConnectionError:
+        return Answer(said, is_over=True)

@@ -1,0 +1,132 @@
+"""What is malformed is answered by the same bytes as a redis-server answers it, however it is cut.
+
+And a connection ends where it ends there. HEADGATE_TEST_WIRE=long tries every cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.key_files import EVERYTHING, Keys
+from tests.model.redis_server import server_path
+from tests.model.wire.exchange import Answer, exchanged
+from tests.model.wire.malformed import CASES, OTHERWISE, STRANGERS
+from tests.model.wire.servers import gateway_port, server_port
+
+pytestmark = pytest.mark.skipif(
+    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
+)
+
+IS_LONG = os.environ.get("HEADGATE_TEST_WIRE") == "long"
+AT_ONCE = 60
+CUT_BYTES_MAX = 200
+"""Longer cases are cut in few places."""
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[tuple[int, int]]:
+    """Yield where a redis-server is, and where the gateway is."""
+    with server_port() as theirs, gateway_port() as ours:
+        yield theirs, ours
+
+
+def cuts(data: bytes) -> Iterator[list[bytes]]:
+    """Yield the pieces in which a case is sent."""
+    yield [data]
+    if len(data) > 60_000 or b"\r\nPOST" in data or b"\r\nHost" in data:
+        return  # it depends on the moment what Redis says before it ends the connection
+    if len(data) <= CUT_BYTES_MAX:
+        yield [data[at : at + 1] for at in range(len(data))]
+    places = {1, len(data) // 2, len(data) - 1}
+    if IS_LONG and len(data) <= CUT_BYTES_MAX:
+        places |= set(range(1, len(data)))
+    elif not IS_LONG:
+        places = {len(data) - 1}
+    for at in sorted(places):
+        yield [data[:at], data[at:]]
+
+
+async def differences(
+    ports: tuple[int, int], cases: Iterable[tuple[list[bytes], list[bytes]]]
+) -> list[tuple[bytes, Answer, Answer]]:
+    """Return the cases that are answered otherwise, with both answers."""
+    room = asyncio.Semaphore(AT_ONCE)
+    differing = []
+
+    async def compare(to_them: list[bytes], to_us: list[bytes]) -> None:
+        async with room:
+            theirs = await exchanged(ports[0], to_them)
+            ours = await exchanged(ports[1], to_us, length=len(theirs.said))
+            if ours != theirs:
+                differing.append((b"|".join(to_us)[:200], theirs, ours))
+
+    await asyncio.gather(*(compare(*case) for case in cases))
+    return differing
+
+
+@pytest.mark.parametrize("hello", [b"", b"HELLO 3 SETNAME a\r\nCLIENT REPLY ON\r\n"])
+async def test_what_is_malformed_is_answered_as_redis_does(
+    ports: tuple[int, int], hello: bytes
+) -> None:
+    known = {data for data, _ in OTHERWISE}
+    if hello:
+        cases = [[data] for data in CASES if len(data) <= CUT_BYTES_MAX and data not in known]
+        parted = await said_after(ports, hello, cases)
+    else:
+        parted = await differences(
+            ports, ((cut, cut) for data in CASES if data not in known for cut in cuts(data))
+        )
+    assert not parted, parted
+
+
+async def said_after(
+    ports: tuple[int, int], hello: bytes, cases: list[list[bytes]]
+) -> list[tuple[bytes, Answer, Answer]]:
+    """Compare what is said after a handshake, whose reply differs by version and number."""
+    room = asyncio.Semaphore(AT_ONCE)
+    differing = []
+
+    async def compare(case: list[bytes]) -> None:
+        async with room:
+            theirs, ours = [await exchanged(port, [hello + b"".join(case)]) for port in ports]
+            if ended(theirs) != ended(ours):
+                differing.append((b"".join(case), ended(theirs), ended(ours)))
+
+    def ended(answer: Answer) -> Answer:
+        return answer._replace(said=answer.said.split(b"modules\r\n*0\r\n", 1)[-1])
+
+    await asyncio.gather(*map(compare, cases))
+    return differing
+
+
+async def test_what_is_known_to_be_answered_otherwise_is(ports: tuple[int, int]) -> None:
+    for data, reason in OTHERWISE:
+        theirs, ours = await asyncio.gather(*(exchanged(port, [data]) for port in ports))
+        assert ours != theirs, reason
+
+
+async def test_a_client_that_ends_its_side_hears_all_replies(ports: tuple[int, int]) -> None:
+    adds = b"".join(b"XADD half 0-%d a b\r\n" % seq for seq in range(1, 5_001))
+    for data in (b"PING\r\n", b"ECHO a\r\nECH", adds + b"XLEN half\r\nDEL half\r\n"):
+        theirs, ours = [await exchanged(port, [data], half_closes=True) for port in ports]
+        assert ours == theirs
+        assert ours.is_over
+
+
+async def test_a_stranger_is_answered_as_redis_does(tmp_path: Path) -> None:
+    secret = Keys(tmp_path / "keys.json").add(EVERYTHING).encode()
+    cases = [
+        ([data.replace(b"SECRET", b"word")], [data.replace(b"SECRET", secret)])
+        for data in STRANGERS
+    ]
+    with (
+        server_port("--requirepass", "word") as theirs,
+        gateway_port("--keys-file", str(tmp_path / "keys.json")) as ours,
+    ):
+        parted = await differences((theirs, ours), cases)
+    assert not parted, parted
