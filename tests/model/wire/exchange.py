@@ -16,12 +16,17 @@ PATIENCE_S = 3.0
 class Answer(NamedTuple):
     """What a server said."""
 
-    said: bytes
+    output: bytes
     is_over: bool  # it has ended the connection
 
 
 async def exchanged(
-    port: int, pieces: Sequence[bytes], *, half_closes: bool = False, length: int | None = None
+    port: int,
+    pieces: Sequence[bytes],
+    *,
+    half_closes: bool = False,
+    length: int | None = None,
+    quiet_s: float = QUIET_S,
 ) -> Answer:
     """Send bytes, and return what comes back.
 
@@ -30,32 +35,40 @@ async def exchanged(
         pieces: what is sent, one after the other.
         half_closes: say at the end that nothing more will be sent.
         length: how many bytes are expected; None: as many as come before it is quiet.
+        quiet_s: how long it says nothing if it has nothing to say.
     """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    hearing = asyncio.create_task(_heard(reader, length))
-    with suppress(ConnectionError):
+    sent = asyncio.Event()
+    hearing = asyncio.create_task(_heard(reader, length, sent, quiet_s))
+    with suppress(OSError):  # it has ended the connection
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0.001)
         if half_closes:
             writer.write_eof()
+    sent.set()
     answer = await hearing
     writer.transport.abort()
     return answer
 
 
-async def _heard(reader: asyncio.StreamReader, length: int | None) -> Answer:
-    said = b""
-    try:
-        while True:
-            is_short = length is not None and len(said) < length
-            async with asyncio.timeout(PATIENCE_S if is_short else QUIET_S):
+async def _heard(
+    reader: asyncio.StreamReader, length: int | None, sent: asyncio.Event, quiet_s: float
+) -> Answer:
+    output = b""
+    while True:
+        is_short = length is not None and len(output) < length
+        try:
+            async with asyncio.timeout(PATIENCE_S if is_short else quiet_s):
                 part = await reader.read(2**16)
-            if not part:
-                return Answer(said, is_over=True)
-            said += part
-    except TimeoutError:
-        return Answer(said, is_over=False)
-    except ConnectionError:
-        return Answer(said, is_over=True)
+        except TimeoutError:
+            if sent.is_set():
+                return Answer(output, is_over=False)
+            await sent.wait()
+            continue
+        except ConnectionError:
+            return Answer(output, is_over=True)
+        if not part:
+            return Answer(output, is_over=True)
+        output += part

@@ -1,0 +1,87 @@
+"""What is compared of two replies: all bytes, but for times and what differs by version.
+
+`tests.model.test_redis_differential` has the differences of versions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.model.redis_server import RedisError, Words
+from tests.model.test_redis_differential import HIDDEN, TIMES, is_of_another_version
+from tests.model.wire.replies import Tree, tree_of
+
+
+class Parted(Exception):
+    """A reply differs as versions differ, and from here on the states do."""
+
+
+def check_equal(command: Words, theirs: bytes, ours: bytes, queued: list[Words]) -> None:
+    """Compare the replies to a command.
+
+    Args:
+        command: the command.
+        theirs: the reply of redis-server.
+        ours: the reply of the gateway.
+        queued: the commands of the transaction, if the command is EXEC.
+
+    Raises:
+        Parted: they differ as versions do.
+        AssertionError: they differ.
+    """
+    if ours == theirs:
+        return
+    _check(command, tree_of(theirs), tree_of(ours), queued)
+
+
+def _check(command: Words, theirs: Tree, ours: Tree, queued: list[Words]) -> None:
+    if queued and theirs[0] == ours[0] == b"*" and len(theirs[1]) == len(ours[1]) == len(queued):
+        for each, their_part, our_part in zip(queued, theirs[1], ours[1], strict=True):
+            _check(each, their_part, our_part, [])
+        return
+    if _comparable(command, theirs) == _comparable(command, ours):
+        return
+    if is_of_another_version(command, _plain(theirs), _plain(ours)):
+        raise Parted
+    raise AssertionError(f"{command}\ntheirs {theirs}\nours   {ours}")
+
+
+def _comparable(command: Words, tree: Tree) -> Any:
+    kind, content = tree
+    name = command[0].upper()
+    if kind == b"-":
+        return "Unbalanced" if b"Unbalanced" in content else tree
+    if kind not in (b"*", b"%") or content is None:
+        return tree
+    if name == b"KEYS":
+        return kind, sorted(content)
+    if name == b"XPENDING" and len(command) > 3:
+        return kind, [(item[0], item[1][:2] + item[1][3:]) for item in content]
+    if name == b"XINFO":
+        if command[1].upper() == b"STREAM":
+            return _fields(tree)
+        return kind, [_fields(item) for item in content]
+    return tree
+
+
+def _fields(tree: Tree) -> Any:
+    """Return the fields that are compared, with their order and types."""
+    kind, flat = tree
+    fields = []
+    for name, value in zip(flat[::2], flat[1::2], strict=True):
+        if name[1] in HIDDEN | TIMES:
+            continue
+        if name[1] in (b"groups", b"consumers") and value[0] == b"*":
+            fields.append((name, (b"*", [_fields(item) for item in value[1]])))
+        elif name[1] in (b"pending", b"pel") and value[0] == b"*":  # without the times
+            fields.append((name, (b"*", [item[1][:-2] + item[1][-1:] for item in value[1]])))
+        else:
+            fields.append((name, value))
+    return kind, fields
+
+
+def _plain(tree: Tree) -> Any:
+    kind, content = tree
+    if kind == b"-":
+        return RedisError(content.decode())
+    return content

@@ -1,0 +1,182 @@
+"""The same bytes to a redis-server and to a gateway: the same bytes come back.
+
+Random histories of commands go over two connections of each server, by RESP2 or RESP3, in pipelines
+that are cut anywhere, with transactions that watch streams, and with commands about the connection.
+HEADGATE_TEST_WIRE=long runs 400 histories of 200 commands.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.model.redis_server import Words, server_path, words
+from tests.model.test_redis_differential import KEYS, History
+from tests.model.wire.compared import Parted, check_equal
+from tests.model.wire.replies import Wire, written
+from tests.model.wire.servers import gateway_port, server_port
+
+pytestmark = pytest.mark.skipif(
+    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
+)
+
+HISTORIES = 400 if os.environ.get("HEADGATE_TEST_WIRE") == "long" else 60
+COMMANDS = 200
+CONNECTIONS = 2
+
+ABOUT_CONNECTIONS = [
+    "PING",
+    "PING a",
+    "ECHO a",
+    "SELECT 0",
+    "SELECT x",
+    "CLIENT SETNAME a",
+    "CLIENT GETNAME",
+    "CLIENT FOO",
+    "CLIENT",
+    "CLIENT NO-EVICT ON",
+    "CLIENT TRACKINGINFO",
+    "UNWATCH",
+    "RESET",
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "WATCH s",
+    "WATCH s t",
+    "FOO a b",
+    "XADD",
+    "XLEN",
+    "HELLO 9",
+    "CONFIG GET stream-node-max-entries",
+    "COMMAND COUNT x",
+    "COMMAND GETKEYS XADD s * a b",
+    "WAIT 0 0",
+    "UNLINK t",
+    "PTTL s",
+    "PERSIST s",
+    "EXPIRE nothing 5",
+    "EXISTS s t s",
+    "SCAN 0 MATCH nothing",
+    "XREAD BLOCK 1 STREAMS s t 0-0 $",
+    "XREAD STREAMS s t 0-0 0-0",
+    "XREAD STREAMS nothing 0",
+]
+
+
+class Talk:
+    """What is sent over the connections, and in what state they are."""
+
+    def __init__(self, seed: int) -> None:
+        self.pick = random.Random(seed)
+        self._history = History(seed)
+
+    def pipeline(self) -> list[Words]:
+        """Return commands that are sent together."""
+        pick = self.pick
+        commands = [each for _ in range(pick.choice([1, 1, 2, 5, 12])) for each in self._next()]
+        if pick.random() < 0.3:
+            watch = [words("WATCH", *KEYS)] if pick.random() < 0.3 else []
+            end = pick.choice(["EXEC", "EXEC", "EXEC", "DISCARD"])
+            return [*watch, words("MULTI"), *commands, words(end)]
+        return commands
+
+    def _next(self) -> list[Words]:
+        if self.pick.random() < 0.15:
+            return [words(*self.pick.choice(ABOUT_CONNECTIONS).split())]
+        command = self._history.next()
+        if command[0] not in (b"XREADGROUP", b"XCLAIM", b"XAUTOCLAIM"):
+            return [command]
+        group, consumer = command[2:4]  # 8 makes a consumer where 7.0 does not
+        return [*(words("XGROUP", "CREATECONSUMER", key, group, consumer) for key in KEYS), command]
+
+    def pieces(self, commands: list[Words]) -> list[bytes]:
+        """Return the bytes of commands, some of them as lines, cut anywhere."""
+        data = b"".join(map(self._bytes, commands))
+        cuts = sorted(self.pick.randrange(len(data)) for _ in range(self.pick.choice([0, 0, 1, 3])))
+        return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+    def _bytes(self, command: Words) -> bytes:
+        if self.pick.random() < 0.1 and all(word.isalnum() for word in command):
+            return b" ".join(command) + b"\r\n"
+        return written(command)
+
+
+class Pair:
+    """A connection to each server; the same goes over both."""
+
+    def __init__(self, theirs: int, ours: int) -> None:
+        self.theirs, self.ours = Wire(theirs), Wire(ours)
+        self.queued: list[Words] | None = None  # of a transaction
+
+    def begin(self, protocol: int) -> None:
+        """Begin anew."""
+        self.queued = None
+        for wire in (self.theirs, self.ours):
+            assert wire.run(b"RESET\r\n") == [b"+RESET\r\n"]
+            wire.run(b"HELLO %d\r\n" % protocol)
+
+    def run(self, commands: list[Words], pieces: list[bytes]) -> int:
+        """Send commands, and compare the replies; returns how many were compared."""
+        self.theirs.send(*pieces)
+        self.ours.send(*pieces)
+        replies = [(self.theirs.reply(), self.ours.reply()) for _ in commands]
+        for command, (theirs, ours) in zip(commands, replies, strict=True):
+            check_equal(command, theirs, ours, self._run_by(command, theirs))
+        return len(commands)
+
+    def _run_by(self, command: Words, reply: bytes) -> list[Words]:
+        """Follow a transaction; returns the commands that a command runs."""
+        name = command[0].upper()
+        if reply == b"+QUEUED\r\n":
+            assert self.queued is not None
+            self.queued.append(command)
+        elif name == b"MULTI" and reply == b"+OK\r\n":
+            self.queued = []
+        elif name in (b"EXEC", b"DISCARD", b"RESET"):
+            queued, self.queued = self.queued, None
+            return queued or []
+        return []
+
+    def close(self) -> None:
+        self.theirs.close()
+        self.ours.close()
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Iterator[list[Pair]]:
+    with (
+        server_port("--stream-node-max-entries", "3") as theirs,
+        gateway_port() as ours,
+    ):
+        made = [Pair(theirs, ours) for _ in range(CONNECTIONS)]
+        made[0].ours.run(b"CONFIG SET stream-node-max-entries 3\r\n")
+        yield made
+        for pair in made:
+            pair.close()
+
+
+def run_history(pairs: list[Pair], seed: int) -> int:
+    """Run a history; returns how many commands were compared."""
+    talk, count = Talk(seed), 0
+    for pair in pairs:
+        pair.begin(talk.pick.choice([2, 3]))
+    pairs[0].run([words("FLUSHALL")], [b"FLUSHALL\r\n"])
+    with suppress(Parted):
+        while count < COMMANDS:
+            commands = talk.pipeline()
+            pieces = talk.pieces(commands)
+            try:
+                count += talk.pick.choice(pairs).run(commands, pieces)
+            except AssertionError as error:
+                error.add_note(f"seed {seed}, after {count} commands: {pieces!r}"[:3000])
+                raise
+    return count
+
+
+def test_random_histories_have_the_same_bytes(pairs: list[Pair]) -> None:
+    compared = [run_history(pairs, seed) for seed in range(HISTORIES)]
+    assert sum(compared) > HISTORIES * COMMANDS // 2
