@@ -17,13 +17,13 @@ CASE_S_MAX = 60
 """How long one case may take; all end within a second, on a machine that is not busy."""
 
 
-def seeds() -> Iterator[int]:
+def seeds(seconds: float = SECONDS) -> Iterator[int]:
     """Yield seeds until the time is over; with FUZZ_SEED only that one."""
     again = os.environ.get("FUZZ_SEED")
     if again is not None:
         yield int(again)
         return
-    end_s = time.monotonic() + SECONDS
+    end_s = time.monotonic() + seconds
     seed = random.SystemRandom().randrange(2**32)
     while time.monotonic() < end_s:
         yield seed

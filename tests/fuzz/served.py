@@ -26,10 +26,10 @@ Attack = Callable[[Gateway, int], Awaitable[None]]
 
 
 @asynccontextmanager
-async def gateway(data_dir: Path) -> AsyncIterator[Gateway]:
+async def gateway(data_dir: Path, **more: object) -> AsyncIterator[Gateway]:
     """Run a gateway with a stream, a group and a short patience."""
     settings = {"log_level": "warning", "fsync": "no", "request_ms_max": 2000, "wait_ms_max": 100}
-    started = await Gateway.start(data_dir, settings)
+    started = await Gateway.start(data_dir, {**settings, **more})
     try:
         await _begin_anew(started)
         yield started
