@@ -60,13 +60,18 @@ async def differences(
 
     async def compare(to_them: list[bytes], to_us: list[bytes]) -> None:
         async with room:
-            for quiet_s in (QUIET_S, PATIENCE_S):  # a machine may be busy
-                theirs = await exchanged(ports[0], to_them, quiet_s=quiet_s)
-                ours = await exchanged(ports[1], to_us, length=len(theirs.output), quiet_s=quiet_s)
-                if ours == theirs:
-                    break
-            else:
-                differing.append((b"|".join(to_us)[:200], theirs, ours))
+            answers = await both(to_them, to_us, QUIET_S)
+            if answers[0] != answers[1]:  # the machine may be busy
+                answers = await both(to_them, to_us, PATIENCE_S)
+            if answers[0] != answers[1]:
+                differing.append((b"|".join(to_us)[:200], *answers))
+
+    async def both(
+        to_them: list[bytes], to_us: list[bytes], quiet_s: float
+    ) -> tuple[Answer, Answer]:
+        theirs = await exchanged(ports[0], to_them, quiet_s=quiet_s)
+        length = len(theirs.output)
+        return theirs, await exchanged(ports[1], to_us, length=length, quiet_s=quiet_s)
 
     await asyncio.gather(*(compare(*case) for case in cases))
     return differing
