@@ -86,8 +86,11 @@ class Dump:
             if not at % 100:
                 yield
         for noted in self._groups:
-            self.image.groups.append(noted.image(self._clock_set_ms))
-            yield
+            group = noted.image(self._clock_set_ms)
+            self.image.groups.append(group)
+            for rows in noted.pending(self._clock_set_ms):
+                group.pending.extend(rows)
+                yield
 
 
 class _Noted:
@@ -100,9 +103,10 @@ class _Noted:
         self._rows: list[Any] = list(map(_row_of, group.pel.walk()))
 
     def image(self, clock_set_ms: int) -> GroupImage:
-        """Return the image of the group. Steady time is so much less than its times."""
-        place: dict[Consumer | None, int] = {each: at for at, each in enumerate(self._consumers)}
-        place[None] = -1
+        """Return the image of the group, without what is pending.
+
+        Steady time is so much less than the times of the image.
+        """
         consumers = [
             ConsumerImage(
                 consumer.name,
@@ -113,16 +117,24 @@ class _Noted:
                 self._consumers, self._times, strict=True
             )
         ]
-        pending = [
-            PendingImage(
-                entry_id,
-                place[owner],
-                0 if owner is None else max(at_ms + clock_set_ms, 0),
-                count,
-            )
-            for entry_id, owner, at_ms, count in self._rows
-        ]
-        return GroupImage(*self._facts, consumers, pending)
+        return GroupImage(*self._facts, consumers, [])
+
+    def pending(self, clock_set_ms: int) -> Iterator[list[PendingImage]]:
+        """Yield what is pending, some at a time."""
+        place: dict[Consumer | None, int] = {each: at for at, each in enumerate(self._consumers)}
+        place[None] = -1
+        for start in range(0, len(self._rows), RESTORED_AT_ONCE_MAX):
+            yield [
+                PendingImage(
+                    entry_id,
+                    place[owner],
+                    0 if owner is None else max(at_ms + clock_set_ms, 0),
+                    count,
+                )
+                for entry_id, owner, at_ms, count in self._rows[
+                    start : start + RESTORED_AT_ONCE_MAX
+                ]
+            ]
 
 
 def _chunk_image(state: ChunkState) -> EntriesImage:
