@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 
@@ -96,7 +97,9 @@ def _as_protocol(words: list[str]) -> str:
     return f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
 
 
-def test_streams_are_listed_and_counted(cli: Cli, say: Callable[..., str], stream: str) -> None:
+def test_streams_are_listed_counted_and_weighed(
+    cli: Cli, say: Callable[..., str], stream: str
+) -> None:
     for number in range(30):
         say("XADD", f"{stream}-{number:02}", "1-0", "n", "1")
     listed = say("--scan", "--pattern", f"{stream}-*").splitlines()
@@ -104,6 +107,9 @@ def test_streams_are_listed_and_counted(cli: Cli, say: Callable[..., str], strea
     commands = [["XADD", f"{stream}-00", f"{number}-0", "n", "1"] for number in range(2, 10_001)]
     assert cli("--pipe", given="".join(map(_as_protocol, commands))).code == 0
     assert f"Biggest stream found '\"{stream}-00\"' has 10000 entries" in cli("--bigkeys").output
+    weighed = cli("--memkeys")
+    assert re.search(r"[1-9][0-9]* streams with [1-9][0-9]* bytes", weighed.output)
+    assert weighed.errors == ""
 
 
 @pytest.mark.parametrize(

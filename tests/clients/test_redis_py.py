@@ -236,3 +236,15 @@ async def test_a_watched_stream_changes(async_client: Any, stream: str) -> None:
         with pytest.raises(WatchError):
             await pipeline.execute()
     assert await async_client.xlen(stream) == 1
+
+
+def test_a_dump_is_restored_under_another_name(gateway: RedisGateway, stream: str) -> None:
+    with redis.Redis(HOST, gateway.port) as client:
+        client.xadd(stream, {"a": "b"}, id="1-0")
+        client.xgroup_create(stream, "g", id="0")
+        client.xreadgroup("g", "c", {stream: ">"})
+        dump = client.dump(stream)
+        assert client.restore(f"{stream}-again", 0, dump) in (b"OK", "OK", True)
+        assert client.xrange(f"{stream}-again") == [(b"1-0", {b"a": b"b"})]
+        assert client.xpending(f"{stream}-again", "g")["pending"] == 1
+        assert client.memory_usage(stream) > 0
