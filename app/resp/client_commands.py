@@ -18,6 +18,7 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 from headgate.app.resp.client_filter import ClientFilter, read_filter
+from headgate.app.resp.client_line import line_of
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 
 if TYPE_CHECKING:
@@ -121,14 +122,14 @@ async def _setinfo(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 async def _info(session: RespSession, words: Sequence[bytes]) -> Reply:
     del words
-    return Verbatim(session.line().encode() + b"\n")
+    return Verbatim(line_of(session).encode() + b"\n")
 
 
 async def _reply(session: RespSession, words: Sequence[bytes]) -> Reply:
     mode = words[2].upper()
     if mode not in (b"ON", b"OFF", b"SKIP"):
         raise CommandError(SYNTAX)
-    return session.change_replies(mode)
+    return session.replies.change(mode)
 
 
 async def _switch(session: RespSession, words: Sequence[bytes]) -> Reply:

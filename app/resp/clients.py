@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from headgate.app.resp.client_filter import ClientFilter
+from headgate.app.resp.client_line import facts_of, line_of
 from headgate.app.runtime.siblings import Siblings
 
 if TYPE_CHECKING:
@@ -153,10 +154,10 @@ class Clients:
         return await self._siblings.gather(topic, _encode(question), within_s=_WITHIN_S)
 
     def _lines(self, chosen: ClientFilter) -> list[tuple[int, str]]:
-        return [(each.id, each.line()) for each in self if chosen.matches(each.facts())]
+        return [(each.id, line_of(each)) for each in self if chosen.matches(facts_of(each))]
 
     def _kill(self, chosen: ClientFilter) -> int:
-        killed = [session for session in self if chosen.matches(session.facts())]
+        killed = [session for session in self if chosen.matches(facts_of(session))]
         for session in killed:
             session.drain()
         return len(killed)

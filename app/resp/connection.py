@@ -156,8 +156,6 @@ class RespConnection(Peer):
                     await asyncio.sleep(0)
                 self._parser.is_stranger = self.session.is_stranger
                 self._resume()
-                if self.transport.get_write_buffer_size() > UNTAKEN_BYTES_MAX:
-                    await self._until_taken()
             if not self._parser.is_empty or self._arriving_bytes:
                 self._note_arriving(self._parser.size_bytes)
         except ProtocolError as error:
@@ -184,7 +182,10 @@ class RespConnection(Peer):
         else:
             self._resume()
 
-    async def _until_taken(self) -> None:
+    async def until_taken(self) -> None:
+        """Wait until the client has not too much to take."""
+        if self.transport.get_write_buffer_size() <= UNTAKEN_BYTES_MAX:
+            return
         self._sockets.stuck(self.transport)
         self._writable = asyncio.get_running_loop().create_future()
         try:

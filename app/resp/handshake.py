@@ -70,7 +70,7 @@ def _access_of(session: RespSession, user: bytes, password: bytes) -> Access:
 
 async def _hello(session: RespSession, words: Sequence[bytes]) -> Reply:
     """Agree on a protocol: HELLO [version [AUTH user password] [SETNAME name]]."""
-    protocol = session.protocol
+    protocol = session.replies.protocol
     if len(words) > 1:
         protocol = integer(words[1], "ERR Protocol version is not an integer or out of range")
         if protocol not in (RESP2, RESP3):
@@ -82,7 +82,7 @@ async def _hello(session: RespSession, words: Sequence[bytes]) -> Reply:
         raise CommandError(_NOT_KNOWN)
     if name is not None:
         session.name = name
-    session.protocol = protocol
+    session.replies.protocol = protocol
     return Pairs(
         [
             *(b"server", b"redis", b"version", SPOKEN_VERSION.encode()),

@@ -17,10 +17,9 @@ from headgate.app.backends.port import Commands, Reply, Status
 from headgate.app.http.dependencies import Gateway
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.resp import client_commands, handshake, transaction
-from headgate.app.resp.client_filter import ClientFacts
 from headgate.app.resp.clients import Clients
-from headgate.app.resp.encoder import RESP2, encode_in_turns
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
+from headgate.app.resp.replies import Replies
 from headgate.app.resp.transaction import QueuedCommands
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
@@ -56,6 +55,10 @@ class Wire(Protocol):
         """End the connection now."""
         ...
 
+    async def until_taken(self) -> None:
+        """Wait until the client has not too much to take."""
+        ...
+
     @property
     def unread_bytes(self) -> int:
         """Return how many bytes have come and are not run."""
@@ -65,9 +68,6 @@ class Wire(Protocol):
 class RespSession:
     """The conversation with one client."""
 
-    SENT: Final = Status()
-    """Instead of a reply that was sent already."""
-
     def __init__(self, gateway: Gateway, clients: Clients, wire: Wire) -> None:
         """Begin with a client that has said nothing yet."""
         self.gateway = gateway
@@ -76,21 +76,18 @@ class RespSession:
         self.id = clients.next_id()
         self.access = self.anonymous()
         self.runner: Commands = self._runner()
-        self.protocol = RESP2
+        self.replies = Replies(wire.write)
         self.name = b""
         self.library: dict[bytes, bytes] = {}
         self.transaction: QueuedCommands | None = None
         self.condition: IfUnchanged | None = None  # what is watched
-        self._switches: set[str] = set()  # of CLIENT LIST: no-evict, no-touch
-        self._sends_all = True  # or else replies are left out,
-        self._skips = 0  # only so many, unless it is 0
+        self.switches: set[str] = set()  # of CLIENT LIST: no-evict, no-touch
         self._is_finishing = False
-        self._began_s = self._active_s = asyncio.get_running_loop().time()
-        self._last_command = b"NULL"
+        self.began_s = self.active_s = asyncio.get_running_loop().time()
+        self.last_command = b"NULL"
         self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks
         self._unblocked_by: bytes | None = None  # why it ends before its time
         self._patience = Patience()  # with a client that has to send more slowly
-        self._out: list[bytes] = []
         self._forget_credential: Callable[[], None] = _nothing
         self._is_counted = False
 
@@ -122,6 +119,11 @@ class RespSession:
         self.wire.finish()
 
     @property
+    def is_blocked(self) -> bool:
+        """Tell whether the client waits for something to read."""
+        return self._waiting is not None
+
+    @property
     def is_stranger(self) -> bool:
         """Tell whether the client may do nothing before it says who it is."""
         return not self.access.principal.verbs
@@ -150,8 +152,9 @@ class RespSession:
     def reset(self) -> None:
         """Go back to the beginning (RESET)."""
         self.transaction = self.condition = None
-        self.protocol, self.name, self._sends_all, self._skips = RESP2, b"", True, 0
-        self._switches.clear()
+        self.name = b""
+        self.replies.reset()
+        self.switches.clear()
         self.become(self.anonymous())
 
     def unblock(self, how: bytes) -> bool:
@@ -168,7 +171,7 @@ class RespSession:
 
     def switch(self, flag: str, *, is_on: bool) -> None:
         """Show a flag in CLIENT LIST, or not."""
-        (self._switches.add if is_on else self._switches.discard)(flag)
+        (self.switches.add if is_on else self.switches.discard)(flag)
 
     # Commands
 
@@ -181,7 +184,7 @@ class RespSession:
         Raises:
             RateLimited: the client has sent more than it may for too long.
         """
-        self._active_s = asyncio.get_running_loop().time()
+        self.active_s = asyncio.get_running_loop().time()
         if self.access.usage.is_rated:
             await self._wait_turn(commands)
         at = 0
@@ -195,7 +198,9 @@ class RespSession:
                 while end < len(commands) and not self._is_alone(commands[end]):
                     end += 1
                 at += await self._run_together(commands[at:end])
-        self._flush()
+            if self.replies.are_large:
+                await self._send()
+        await self._send()
 
     async def _wait_turn(self, commands: Sequence[Sequence[bytes]]) -> None:
         """Take account of commands, and wait if they are more than the principal may send.
@@ -241,19 +246,19 @@ class RespSession:
 
     async def _run_together(self, commands: Sequence[list[bytes]]) -> int:
         """Run commands about streams; returns how many of them were run, at least one."""
-        self._last_command = commands[-1][0]
+        self.last_command = commands[-1][0]
         if self.is_stranger:
             for _ in commands:
-                await self.send_outcome(CommandError(_NO_AUTH))
+                await self.replies.add(CommandError(_NO_AUTH))
             return len(commands)
         if self.clients.is_paused:
             await self._wait_for_pause(commands)
         outcomes = await self.runner.run_each(commands)
         for outcome in outcomes:
-            if type(outcome) is bytes and self._sends_all:
-                self._out.append(b"$%d\r\n%b\r\n" % (len(outcome), outcome))
+            if type(outcome) is bytes:
+                self.replies.add_text(outcome)
             else:
-                await self.send_outcome(outcome)
+                await self.replies.add(outcome)
         return len(outcomes)
 
     async def _run_alone(self, words: list[bytes]) -> None:
@@ -262,13 +267,13 @@ class RespSession:
             self.wire.cut_off()
             self._is_finishing = True
             return
-        self._last_command = words[0]
+        self.last_command = words[0]
         own = _OWN.get(name)
         is_at_once = own is not None and own.at_once and own.has_arity_of(words)
         if self.transaction is not None and not is_at_once:
-            await self.send_outcome(self._queued(self.transaction, own, words))
+            await self.replies.add(self._queued(self.transaction, own, words))
         elif own is not None:
-            await self.send_outcome(await self.run_own(words))
+            await self.replies.add(await self.run_own(words))
         else:
             await self._block(words)
 
@@ -292,27 +297,27 @@ class RespSession:
         """Run a read that may wait. Until it ends, nothing else of this client is run."""
         self._flush()
         if self.is_stranger:
-            await self.send_outcome(CommandError(_NO_AUTH))
+            await self.replies.add(CommandError(_NO_AUTH))
             return
         if self.clients.is_paused:
             await self._wait_for_pause([words])
         self._waiting = asyncio.ensure_future(self.runner.run(words))
         try:
-            await self.send_outcome(await self._waiting)
+            await self.replies.add(await self._waiting)
         except Draining:
-            await self.send_outcome(client_commands.NOTHING_READ)
+            await self.replies.add(client_commands.NOTHING_READ)
             self.drain()
         except StreamError as error:
-            await self.send_outcome(error.with_traceback(None))
+            await self.replies.add(error.with_traceback(None))
         except asyncio.CancelledError:
             how, self._unblocked_by = self._unblocked_by, None
             if how is None:
                 raise
             if how == b"ERROR":
                 text = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
-                await self.send_outcome(CommandError(text))
+                await self.replies.add(CommandError(text))
             else:
-                await self.send_outcome(client_commands.NOTHING_READ)
+                await self.replies.add(client_commands.NOTHING_READ)
         finally:
             self._waiting = None
 
@@ -331,100 +336,15 @@ class RespSession:
         except StreamError:
             return True
 
-    # Replies
-
-    async def send_outcome(self, outcome: Reply | StreamError) -> None:
-        """Send what has become of a command."""
-        if outcome is not self.SENT:
-            self._send(await encode_in_turns(outcome, self.protocol))
-
-    def change_replies(self, mode: bytes) -> Reply:
-        """Send replies, or none, or none to the next command (CLIENT REPLY)."""
-        if mode == b"SKIP":
-            if self._sends_all:
-                self._sends_all, self._skips = False, 1
-            return self.SENT
-        self._sends_all, self._skips = mode == b"ON", 0
-        return Status("OK") if self._sends_all else self.SENT
-
-    def _send(self, data: bytes) -> None:
-        if self._sends_all:
-            self._out.append(data)
-        elif self._skips:
-            self._skips -= 1
-            self._sends_all = not self._skips
+    async def _send(self) -> None:
+        """Send what the client gets, and wait if it has much to take."""
+        self._flush()
+        await self.wire.until_taken()
 
     def _flush(self) -> None:
-        if self._out:
-            out, self._out = self._out, []
-            data = b"".join(out)
-            self.clients.output_bytes += len(data)
-            self.wire.write(data)
+        self.clients.output_bytes += self.replies.flush()
 
-    # What others see of the client
-
-    def facts(self) -> ClientFacts:
-        """Return what a filter looks at."""
-        transport, now_s = self.wire.transport, asyncio.get_running_loop().time()
-        return ClientFacts(
-            self.id,
-            _address_of(transport, "peername"),
-            _address_of(transport, "sockname"),
-            self._user(),
-            int(now_s - self._began_s),
-        )
-
-    def line(self) -> str:
-        """Describe the client as CLIENT LIST does."""
-        facts, transport = self.facts(), self.wire.transport
-        flags = "".join(
-            [
-                "b" * (self._waiting is not None),
-                "x" * (self.transaction is not None),
-                *sorted(self._switches),
-            ]
-        )
-        queued = -1 if self.transaction is None else len(self.transaction.commands)
-        unsent = transport.get_write_buffer_size()
-        watched = 0 if self.condition is None else len(self.condition.streams)
-        values: dict[str, object] = {
-            "id": facts.id,
-            "addr": facts.address,
-            "laddr": facts.local_address,
-            "fd": _descriptor_of(transport),
-            "name": self.name.decode("latin-1"),
-            "age": facts.age_s,
-            "idle": int(asyncio.get_running_loop().time() - self._active_s),
-            "flags": flags or "N",
-            "db": 0,
-            "sub": 0,
-            "psub": 0,
-            "ssub": 0,
-            "multi": queued,
-            "watch": watched,
-            "qbuf": self.wire.unread_bytes,
-            "qbuf-free": 0,
-            "argv-mem": 0,
-            "multi-mem": 0,
-            "rbs": 0,
-            "rbp": 0,
-            "obl": unsent,
-            "oll": 0,
-            "omem": unsent,
-            "tot-mem": unsent + self.wire.unread_bytes,
-            "events": "r",
-            "cmd": self._last_command.decode("latin-1").lower(),
-            "user": facts.user,
-            "redir": -1,
-            "resp": self.protocol,
-            "lib-name": self.library.get(b"lib-name", b"").decode("latin-1"),
-            "lib-ver": self.library.get(b"lib-ver", b"").decode("latin-1"),
-        }
-        return " ".join(f"{name}={value}" for name, value in values.items())
-
-    def _user(self) -> str:
-        principal = self.access.principal
-        return "default" if principal.is_home or principal.is_anonymous else principal.id
+    # Who the client is
 
     def _watch_credential(self) -> None:
         """End the connection with its credential, or if a client does not say who it is."""
@@ -446,20 +366,6 @@ def is_blocking(words: Sequence[bytes]) -> bool:
         if option == b"STREAMS":
             return False
     return False
-
-
-def _address_of(transport: asyncio.Transport, name: str) -> str:
-    """Return an end of a connection as Redis writes it."""
-    address = transport.get_extra_info(name)
-    if not isinstance(address, tuple):
-        return f"{address or 'unknown'}:0"
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    return f"{host}:{address[1]}"
-
-
-def _descriptor_of(transport: asyncio.Transport) -> int:
-    socket = transport.get_extra_info("socket")
-    return -1 if socket is None else int(socket.fileno())
 
 
 def _nothing() -> None:

@@ -1,0 +1,55 @@
+"""Replies on their way to a client."""
+
+import pytest
+
+from headgate.app.backends.port import Pairs, Status
+from headgate.app.redis_syntax.words import CommandError
+from headgate.app.resp.replies import Replies
+
+
+class Client:
+    """Takes what is written."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.replies = Replies(self.writes.append)
+
+
+async def test_replies_are_one_write_in_their_order() -> None:
+    client = Client()
+    await client.replies.add(Status("OK"))
+    client.replies.add_text(b"1-1")
+    await client.replies.add(CommandError("ERR no\nway"))
+    assert client.replies.flush() == len(client.writes[0])
+    assert client.writes == [b"+OK\r\n$3\r\n1-1\r\n-ERR no way\r\n"]
+    assert client.replies.flush() == 0
+
+
+async def test_large_replies_want_to_be_sent() -> None:
+    client = Client()
+    client.replies.add_text(b"x" * 2**20)
+    assert client.replies.are_large
+    client.replies.flush()
+    assert not client.replies.are_large
+
+
+@pytest.mark.parametrize(
+    ("mode", "sent"), [(b"ON", b"+OK\r\n:1\r\n:2\r\n"), (b"OFF", b""), (b"SKIP", b":2\r\n")]
+)
+async def test_a_client_may_want_no_replies(mode: bytes, sent: bytes) -> None:
+    client = Client()
+    for outcome in (client.replies.change(mode), 1, 2):
+        await client.replies.add(outcome)
+    client.replies.flush()
+    assert b"".join(client.writes) == sent
+
+
+async def test_a_map_is_written_as_the_protocol_has_it() -> None:
+    client = Client()
+    for protocol in (2, 3):
+        client.replies.protocol = protocol
+        await client.replies.add(Pairs([b"a", 1]))
+    client.replies.reset()
+    await client.replies.add(None)
+    client.replies.flush()
+    assert client.writes == [b"*2\r\n$1\r\na\r\n:1\r\n%1\r\n$1\r\na\r\n:1\r\n$-1\r\n"]
