@@ -115,9 +115,10 @@ class RefKeyspace:
             self._retain(stream, now_ms)
         stream.keys = [key for key in stream.keys if self._protects(stream, key, now_ms)]
 
-    def rename(self, name: bytes, to: bytes) -> None:
+    def rename(self, name: bytes, to: bytes) -> bool:
         self._stream(name)
         self.streams[to] = self.streams.pop(name)
+        return True
 
     # Keys whose time comes
 
