@@ -15,6 +15,7 @@ from headgate.app.resp.clients import Clients
 from headgate.app.resp.encoder import error_reply
 from headgate.app.resp.parser import CommandParser, ProtocolError
 from headgate.app.resp.session import RespSession
+from headgate.app.runtime.turns import Turn
 from headgate.app.transport.sockets import Peer
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.eager import EagerCall
@@ -125,6 +126,17 @@ class RespConnection(Peer):
         if data and not self.transport.is_closing():
             self.transport.write(data)
 
+    async def until_taken(self) -> None:
+        """Wait until the client has taken most of what it was sent."""
+        if self.transport.get_write_buffer_size() <= UNTAKEN_BYTES_MAX:
+            return
+        self._sockets.stuck(self.transport)
+        self._writable = asyncio.get_running_loop().create_future()
+        try:
+            await self._writable
+        finally:
+            self._writable = None
+
     def finish(self) -> None:
         """End the connection once what is being run is answered and sent."""
         self._is_ending = True
@@ -148,14 +160,15 @@ class RespConnection(Peer):
 
     async def _serve(self) -> None:
         """Run commands until there are none, and let others have their turn in between."""
+        turn = Turn()
         try:
             while not self._is_ending and (taken := self._take()):
                 if commands := list(filter(None, taken)):
                     await self.session.run(commands)
-                else:
-                    await asyncio.sleep(0)
                 self._parser.is_stranger = self.session.is_stranger
                 self._resume()
+                if not self._parser.is_empty:
+                    await turn.pause()
             if not self._parser.is_empty or self._arriving_bytes:
                 self._note_arriving(self._parser.size_bytes)
         except ProtocolError as error:
@@ -181,17 +194,6 @@ class RespConnection(Peer):
             self.finish()
         else:
             self._resume()
-
-    async def until_taken(self) -> None:
-        """Wait until the client has not too much to take."""
-        if self.transport.get_write_buffer_size() <= UNTAKEN_BYTES_MAX:
-            return
-        self._sockets.stuck(self.transport)
-        self._writable = asyncio.get_running_loop().create_future()
-        try:
-            await self._writable
-        finally:
-            self._writable = None
 
     def _refuse(self, text: str) -> None:
         """Send an error, and end the connection when the client has had time to read it."""

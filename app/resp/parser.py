@@ -35,6 +35,10 @@ is split for nothing is split again, and a value that is full of line ends makes
 """
 
 
+_TAKEN_BYTES = 128 * 1024
+"""Read at once, as others wait meanwhile; a command that begins within is read to its end."""
+
+
 class ProtocolError(Exception):
     """Bytes that are no command. The text is the reply, and the connection ends."""
 
@@ -91,7 +95,8 @@ class CommandParser:
         if self._error is not None:
             raise self._error.with_traceback(None)
         commands: list[list[bytes]] = []
-        while self._at < len(self._data) and len(commands) < count_max:
+        end = min(len(self._data), self._at + _TAKEN_BYTES)
+        while self._at < end and len(commands) < count_max:
             if not self._slow.is_within and self._take_whole(commands, count_max - len(commands)):
                 continue
             try:

@@ -21,6 +21,7 @@ from headgate.app.resp.clients import Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.replies import Replies
 from headgate.app.resp.transaction import QueuedCommands
+from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
@@ -187,19 +188,22 @@ class RespSession:
         self.active_s = asyncio.get_running_loop().time()
         if self.access.usage.is_rated:
             await self._wait_turn(commands)
-        at = 0
+        turn = Turn()
+        at = end = 0  # those before `end` may be decided together
         while at < len(commands) and not self._is_finishing:
-            words = commands[at]
-            if self._is_alone(words):
-                await self._run_alone(words)
+            if at >= end and self._is_alone(commands[at]):
+                await self._run_alone(commands[at])
                 at += 1
             else:
-                end = at + 1
+                end = max(end, at + 1)
                 while end < len(commands) and not self._is_alone(commands[end]):
                     end += 1
                 at += await self._run_together(commands[at:end])
             if self.replies.are_large:
                 await self._send()
+            if turn.is_over and at < len(commands):
+                await self._send()
+                await turn.pause()
         await self._send()
 
     async def _wait_turn(self, commands: Sequence[Sequence[bytes]]) -> None:

@@ -1,6 +1,7 @@
 """What a Redis client and the gateway say to each other, to the byte."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -152,3 +153,22 @@ async def test_a_page_that_sends_commands_is_cut_off(talk: Talk) -> None:
     talk.send(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nFLUSHALL\r\n")
     with pytest.raises((ConnectionError, AssertionError)):
         await talk.hear(b"+")
+
+
+@pytest.mark.parametrize(
+    "line", [b"PING\r\n", b"FOO a b\r\n", b"MULTI\r\n", b"\r\n", b"CLIENT ID\r\n"]
+)
+async def test_a_long_pipeline_lets_others_have_their_turn(talk: Talk, line: bytes) -> None:
+    talk.send(line * 20_000 + b"ECHO end\r\n")
+    longest_s, before_s = 0.0, time.thread_time()
+    heard = asyncio.create_task(until_end(talk))
+    while not heard.done():
+        await asyncio.sleep(0)
+        now_s = time.thread_time()
+        longest_s, before_s = max(longest_s, now_s - before_s), now_s
+    assert longest_s < 0.3
+
+
+async def until_end(talk: Talk) -> None:
+    while await talk.line() not in (b"end", b"+QUEUED"):
+        await asyncio.sleep(0)
