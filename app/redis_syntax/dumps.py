@@ -30,13 +30,16 @@ from headgate.app.redis_syntax.words import (
     integer,
     where_missing,
 )
+from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import StreamError, StreamExists, StreamTooLarge
-from headgate.engine.images import StreamImage
+from headgate.engine.images import CountersImage, StreamImage
 from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
-from headgate.engine.requests.keyspace import CountStreams, TellTime
+from headgate.engine.requests.keyspace import CountStreams
 
 _UNPACKED_BYTES_MAX = 64 * 2**20
 """What the compressed strings of one payload may become."""
+
+_EMPTY = StreamImage([], CountersImage(MIN_ID, MIN_ID, 0))
 
 _BUSY = "BUSYKEY Target key name already exists."
 _NO_32_BITS = "ERR value is out of range, value must between -2147483648 and 2147483647"
@@ -93,7 +96,7 @@ def restore(words: Sequence[bytes]) -> AnyPlan:
         )
         return Plan(request, done, _where_busy)
 
-    return Plan(TellTime(), done, prepare=prepare)
+    return Plan(RestoreStream(words[1], _EMPTY), done, prepare=prepare)
 
 
 def _restore_options(words: Sequence[bytes]) -> _Restoring:

@@ -13,7 +13,7 @@ from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.streams import id_reply, plain_drafts
 from headgate.app.redis_syntax.table import find
-from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing, prepared
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
@@ -183,10 +183,17 @@ class CommandRunner:
             plan = _plan(entry, words, self._bounds)
             if plan.prepare is not None and plans:
                 break  # what is before it need not wait for it
-            plans.append((await prepared(plan), name))
+            plans.append((await self._prepared(plan), name))
             if turn.is_over:
                 break
         return plans
+
+    async def _prepared(self, plan: AnyPlan) -> AnyPlan:
+        """Return the plan to carry out. Nobody prepares what the caller may not do."""
+        if plan.prepare is None:
+            return plan
+        self._admitted(plan.request)
+        return await plan.prepare()
 
     async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         if self.caller is None:
@@ -199,7 +206,7 @@ class CommandRunner:
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)
-        plan = await prepared(entry.read(words, self._bounds))
+        plan = await self._prepared(entry.read(words, self._bounds))
         try:
             try:
                 outcome = await self._perform(plan.request)
@@ -253,10 +260,10 @@ class CommandRunner:
         reads = sum(isinstance(entry, LargeReply) for entry, _ in entries)
         bounds = self._bounds.shared(max(reads, 1))
         plans = []
-        for (entry, _), words in zip(entries, commands, strict=True):
-            plans.append(await prepared(_plan(entry, words, bounds)))
-            await turn.pause()
         try:
+            for (entry, _), words in zip(entries, commands, strict=True):
+                plans.append(await self._prepared(_plan(entry, words, bounds)))
+                await turn.pause()
             requests = [self._admitted(plan.request) for plan in plans]
             self._charge(requests)
             if condition is None:

@@ -66,7 +66,8 @@ class Plan(Generic[T]):
     shape: Callable[[T], Reply]
     refuse: Callable[[StreamError], Reply] = _fail  # makes the reply to an error, or raises
     finish: Finish | None = None  # completes the reply; does not use the engine
-    # Makes the plan that is carried out in place of this one, where that takes several turns.
+    # Makes the plan that is carried out in place of this one, where that takes several turns. The
+    # request of this one then says only what rights are needed.
     prepare: Callable[[], Awaitable[Plan[Any]]] | None = None
 
     def reply(self, outcome: T | StreamError) -> Reply:
@@ -84,11 +85,6 @@ AnyPlan = Plan[Any]
 def saying(reply: Reply) -> AnyPlan:
     """Return the plan of a command whose reply is known."""
     return Plan(TellTime(), lambda _: reply)
-
-
-async def prepared(plan: AnyPlan) -> AnyPlan:
-    """Return the plan to carry out."""
-    return plan if plan.prepare is None else await plan.prepare()
 
 
 def failing(

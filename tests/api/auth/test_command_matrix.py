@@ -57,6 +57,15 @@ WORDS = {
     "SCAN": "0",
     "DBSIZE": "",
     "RENAME": "{s} {s}b",
+    "RENAMENX": "{s} {s}b",
+    "COPY": "{s} {s}b",
+    "DUMP": "{s}",
+    "RESTORE": "{s} 0 payload",
+    "OBJECT ENCODING": "{s}",
+    "OBJECT FREQ": "{s}",
+    "OBJECT IDLETIME": "{s}",
+    "OBJECT REFCOUNT": "{s}",
+    "OBJECT HELP": "",
     "EXPIRE": "{s} 1000",
     "PEXPIRE": "{s} 1000000",
     "EXPIREAT": "{s} 99999999999",
@@ -102,6 +111,7 @@ WORDS = {
     "MEMORY MALLOC-STATS": "",
     "MEMORY PURGE": "",
     "MEMORY STATS": "",
+    "MEMORY USAGE": "{s}",
     "MEMORY HELP": "",
     "ROLE": "",
     "WAIT": "0 0",
@@ -135,6 +145,7 @@ COMMANDS = {
     if name not in REFUSED
 }
 
+OBJECT = frozenset({"OBJECT ENCODING", "OBJECT FREQ", "OBJECT IDLETIME", "OBJECT REFCOUNT"})
 OF_A_STREAM = frozenset(Verb) - {Verb.ADMIN}
 EXACT = {
     "EXISTS": OF_A_STREAM,  # any right on the stream
@@ -143,10 +154,13 @@ EXACT = {
     "INFO": {Verb.ADMIN},  # or reading all streams, which no grant here allows
     "XACKDEL": frozenset[Verb](),  # two verbs at once
     "RENAME": frozenset[Verb](),  # likewise
+    "RENAMENX": frozenset[Verb](),  # likewise
+    "COPY": frozenset[Verb](),  # likewise
+    **dict.fromkeys(OBJECT, OF_A_STREAM),
 }
 """Commands whose right is not only that of the table."""
 
-SHARED = frozenset({"EXISTS", "TYPE", "TOUCH"})
+SHARED = frozenset({"EXISTS", "TYPE", "TOUCH", *OBJECT})
 
 
 def words_of(name: str, about: About) -> list[str]:
