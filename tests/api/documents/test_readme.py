@@ -36,6 +36,8 @@ NOT_RUN = {
     "headgate export --from data --to redis://localhost:6379": "test_export.py does",
     "headgate export --from data --output streams.resp": "test_export.py does",
     "redis-cli --pipe < streams.resp": "test_export.py does",
+    "redis-cli XADD orders '*' sku 42": "tests/clients does",
+    "redis-cli XREADGROUP GROUP billing me BLOCK 5000 STREAMS orders '>'": "tests/clients does",
     "python3 -m http.server 8001 --directory examples": "test_live_page.py does",
     "pip install '.[spark]'": "the environment of the tests has it",
     "headgate-pipeline archive --streams orders --lake lake": "tests/pipeline does",
