@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 _LONG = frozenset(b"XREAD XREADGROUP KEYS SCAN SAVE WAIT WAITAOF DUMP RESTORE".split())
 
-_ABOUT_ALL = frozenset({b"KEYS", b"INFO"})
-_ABOUT_ALL_MAX = 4  # each visits all streams
+_ABOUT_ALL = frozenset({b"COMMAND", b"INFO", b"KEYS"})
+_ABOUT_ALL_MAX = 4  # each is about all streams, or all commands
 
 
 class CommandRunner:
@@ -362,7 +362,9 @@ def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
     if sum(map(len, commands)) > COMMAND_WORDS_MAX:
         raise CommandError(f"ERR a transaction has at most {COMMAND_WORDS_MAX} words")
     if sum(bool(words) and words[0].upper() in _ABOUT_ALL for words in commands) > _ABOUT_ALL_MAX:
-        raise CommandError(f"ERR a transaction has KEYS and INFO at most {_ABOUT_ALL_MAX} times")
+        raise CommandError(
+            f"ERR a transaction has KEYS, INFO and COMMAND at most {_ABOUT_ALL_MAX} times"
+        )
 
 
 def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
