@@ -53,6 +53,7 @@ class RespConnection(Peer):
         self._has_ended = False  # nothing more will come
         self._is_paused = False  # nothing more is read
         self._arriving_bytes = 0  # of a large command, as it was noted
+        self._written_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # who waits for the client to read
         self._timer: asyncio.TimerHandle | None = None
         self.session: RespSession
@@ -117,13 +118,13 @@ class RespConnection(Peer):
     def pause_writing(self) -> None:
         """Notice a client that does not read; it is cut off if it takes nothing for too long."""
         super().pause_writing()
-        patience_s = self._gateway.limits.send_ms_max / 1000
-        loop = asyncio.get_running_loop()
-        self._timer = self._timer or loop.call_later(patience_s, self.cut_off)
+        if self._timer is None:
+            self._expect_more_taken()
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
         if data and not self.transport.is_closing():
+            self._written_bytes += len(data)
             self.transport.write(data)
 
     async def until_taken(self) -> None:
@@ -152,6 +153,22 @@ class RespConnection(Peer):
     def unread_bytes(self) -> int:
         """Return how many bytes have come and are not run."""
         return self._parser.size_bytes
+
+    @property
+    def _taken_bytes(self) -> int:
+        return self._written_bytes - self.transport.get_write_buffer_size()
+
+    def _expect_more_taken(self) -> None:
+        """Cut the client off if it takes nothing within its time; or else look again then."""
+        patience_s = self._gateway.limits.send_ms_max / 1000
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(patience_s, self._look_at_taken, self._taken_bytes)
+
+    def _look_at_taken(self, before_bytes: int) -> None:
+        if self._taken_bytes > before_bytes:
+            self._expect_more_taken()
+        else:
+            self.cut_off()
 
     def _run(self) -> None:
         call = EagerCall(self._serve(), self._has_run)

@@ -42,6 +42,13 @@ class Talk:
         async with asyncio.timeout(10):
             return (await self._reader.readline()).removesuffix(b"\r\n")
 
+    async def take(self, size_bytes: int) -> int:
+        """Take at most so many bytes; returns how many there were."""
+        async with asyncio.timeout(10):
+            data = await self._reader.read(size_bytes)
+        assert data, "the connection has ended"
+        return len(data)
+
     async def hear_end(self) -> None:
         """Check that nothing more comes, and that the connection ends."""
         async with asyncio.timeout(10):

@@ -172,3 +172,32 @@ async def test_a_long_pipeline_lets_others_have_their_turn(talk: Talk, line: byt
 async def until_end(talk: Talk) -> None:
     while await talk.line() not in (b"end", b"+QUEUED"):
         await asyncio.sleep(0)
+
+
+class TestSlowClients:
+    """Clients that take their replies slowly, or never."""
+
+    @pytest.fixture
+    def settings(self) -> Settings:
+        return Settings(redis_port=0, send_ms_max=300)
+
+    async def test_a_client_that_takes_nothing_is_cut_off(self, live: Live, talk: Talk) -> None:
+        await live.append("s", "x" * 1_000_000)
+        client = await Talk.open(live.redis_port)
+        client.send(b"XRANGE s - +\r\n" * 40)
+        await until(lambda: live.gateway.sockets.count() == 3)
+        await until(lambda: live.gateway.sockets.count() == 2)
+        await talk.say(b"PING\r\n", b"+PONG\r\n")
+        await client.close()
+
+    async def test_a_client_that_takes_little_at_a_time_gets_all(self, live: Live) -> None:
+        await live.append("s", "x" * 1_000_000)
+        client = await Talk.open(live.redis_port)
+        client.send(b"XRANGE s - +\r\n" * 40)
+        size_bytes = 0
+        for _ in range(40):
+            size_bytes += await client.take(1_000_000)
+            await asyncio.sleep(0.02)  # slower than the gateway sends, and never still for long
+        while size_bytes < 40 * 1_000_000:
+            size_bytes += await client.take(1_000_000)
+        await client.close()
