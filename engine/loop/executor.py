@@ -56,6 +56,7 @@ class Executor:
         self.disposal = Disposal()
         self.takeovers = Takeovers()
         self._bounds = bounds
+        self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # the last stream that `trim_oldest` looked at
@@ -70,7 +71,9 @@ class Executor:
         """Replace the current state by another one."""
         keyspace.dispose = self.disposal.take
         keyspace.bounds = self._bounds
-        keyspace.revisions.begin(f"{self.clock.monotonic_ms()}.{self.storage.position}")
+        self._lives += 1
+        life = f"{self._lives}.{self.storage.position}"
+        keyspace.revisions.begin(lambda: f"{self.clock.monotonic_ms()}.{life}")
         self.keyspace = keyspace
 
     async def until_broken(self) -> None:

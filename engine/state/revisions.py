@@ -9,7 +9,7 @@ change that is noted can remove that entry again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from headgate.engine.state.stream import Stream
 
@@ -22,19 +22,21 @@ class Revisions:
 
     def __init__(self) -> None:
         """Start without any change."""
-        self._run = b""
+        self._run: bytes | None = b""  # None: not asked for yet
+        self._name_run: Callable[[], str] = str
         self._latest = 0
         self._gone: dict[bytes, int] = {}  # when streams went, the earliest first
         self._forgotten = 0  # the latest of the streams that went and are not remembered
 
-    def begin(self, run: str) -> None:
+    def begin(self, name_run: Callable[[], str]) -> None:
         """Let revisions from here on be equal to none from before.
 
         Args:
-            run: tells this life of the state from all others on this machine since it was started:
-                who holds a revision runs on it as well.
+            name_run: tells this life of the state from all others on this machine since it was
+                started: who holds a revision runs on it as well. It is called when somebody asks
+                for a revision.
         """
-        self._run = run.encode()
+        self._run, self._name_run = None, name_run
 
     def next(self) -> int:
         """Return the number of a change that happens now."""
@@ -63,6 +65,8 @@ class Revisions:
         A stream that is absent may get another revision without a change, but only after many
         others have gone. A revision that stays equal always means that nothing has changed.
         """
+        if self._run is None:
+            self._run = self._name_run().encode()
         if stream is None:
             return b"%b/%d" % (self._run, self._gone.get(name, self._forgotten))
         newest = stream.log.last_id

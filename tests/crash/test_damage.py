@@ -258,7 +258,7 @@ def test_a_newer_format_is_named_and_left_alone(one_segment: History, tmp_path: 
     for words in (["check"], ["check", "--repair"], ["serve", "--port", "0"]):
         refused = headgate(*words, "--data-dir", directory)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert f"{name}, byte 0: its format has version 3, and this Headgate" in refused.stderr
+        assert f"{name}, byte 0: its format has version 4, and this Headgate" in refused.stderr
         assert "--repair" not in refused.stderr
         assert contents(directory) == before
 

@@ -33,7 +33,7 @@ TURNS = 200
 def test_every_command_has_a_grammar() -> None:
     known = {(*form.split(), "")[:2] for form in grammar.COMMANDS}
     names = {name for name, _ in known}
-    assert names == {name.decode() for name in COMMANDS | SUBCOMMANDS} | {"INFO"}
+    assert names == {name.decode() for name in COMMANDS | SUBCOMMANDS} | {"CONFIG", "INFO"}
     for name, below in SUBCOMMANDS.items():
         subcommands = {second for first, second in known if first == name.decode()}
         assert subcommands == {name.decode() for name in below}

@@ -80,10 +80,13 @@ def long_command(
     return Case(name, (covers,), act, prepare, is_destructive)
 
 
+_WITH_SUBCOMMANDS = frozenset({"MEMORY", "OBJECT", "XGROUP", "XINFO"})
+
+
 def command_name(words: list[str]) -> str:
     """Return the name of a command, with that of its subcommand."""
     name = words[0].upper()
-    return f"{name} {words[1].upper()}" if name in ("XGROUP", "XINFO") else name
+    return f"{name} {words[1].upper()}" if name in _WITH_SUBCOMMANDS else name
 
 
 def request(
