@@ -156,7 +156,7 @@ class EngineMachine(StreamRules, GroupRules):
 
 
 EngineMachine.TestCase.settings = settings(
-    max_examples=600, stateful_step_count=50, deadline=None, print_blob=True
+    max_examples=400, stateful_step_count=50, deadline=None, print_blob=True
 )
 TestEngineAgainstReference = EngineMachine.TestCase
 
