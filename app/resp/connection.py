@@ -106,6 +106,7 @@ class RespConnection(Peer):
             self._call.cancel()
         self.session.end()
         self._clients.remove(self.session)
+        del self.session  # it knows this connection: nothing is left to the collector
         super().leave(exc)
 
     def resume_writing(self) -> None:
@@ -182,6 +183,8 @@ class RespConnection(Peer):
             while not self._is_ending and (taken := self._take()):
                 if commands := list(filter(None, taken)):
                     await self.session.run(commands)
+                if self._is_ending:
+                    return
                 self._parser.is_stranger = self.session.is_stranger
                 self._resume()
                 if not self._parser.is_empty:

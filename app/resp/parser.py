@@ -59,7 +59,7 @@ class CommandParser:
         self.is_stranger = False  # the client has not said who it is: it may send little
         self._data = b""
         self._at = 0
-        self._error: ProtocolError | None = None  # comes after the commands before it
+        self._error: str | None = None  # comes after the commands before it
         self._slow = _Slow(word_bytes_max, command_bytes_max)
         self._split_bytes = _SPLIT_BYTES
 
@@ -93,7 +93,7 @@ class CommandParser:
                 earlier calls.
         """
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise ProtocolError(self._error)
         commands: list[list[bytes]] = []
         end = min(len(self._data), self._at + _TAKEN_BYTES)
         while self._at < end and len(commands) < count_max:
@@ -102,13 +102,13 @@ class CommandParser:
             try:
                 command = self._take_slowly()
             except ProtocolError as error:
-                self._error = error
+                self._error = str(error)  # the error itself knows who took it, and so this parser
                 break
             if command is None:
                 break
             commands.append(command)
         if self._error is not None and not commands:
-            raise self._error
+            raise ProtocolError(self._error)
         return commands
 
     def _take_whole(self, commands: list[list[bytes]], count_max: int) -> bool:

@@ -105,7 +105,8 @@ class RespSession:
         self._watch_credential()
 
     def end(self) -> None:
-        """Let go of everything that belongs to the connection."""
+        """Let go of everything that belongs to the connection, and run nothing any more."""
+        self._is_finishing = True
         self.stop_waiting()
         self._forget_credential()
         self._forget_credential = _nothing
