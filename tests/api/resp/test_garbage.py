@@ -20,7 +20,7 @@ def connection_count() -> int:
     return sum(isinstance(each, RespConnection) for each in gc.get_objects())
 
 
-SAID = {
+TALKS = {
     "nothing": b"",
     "a command": b"PING\r\n",
     "a pipeline": command("XADD", "s", "*", "f", "v") * 50,
@@ -35,7 +35,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("what", SAID)
+@pytest.mark.parametrize("what", TALKS)
 async def test_a_client_that_has_gone_is_freed_at_once(live: Live, what: str) -> None:
     sockets = live.gateway.sockets
     gc.collect()
@@ -43,10 +43,10 @@ async def test_a_client_that_has_gone_is_freed_at_once(live: Live, what: str) ->
     try:
         before = sockets.count()
         talk = await Talk.open(live.redis_port)
-        talk.send(SAID[what])
+        talk.send(TALKS[what])
         if what == "a read that blocks":
             await until(lambda: live.waiter_count == 1)
-        elif SAID[what].endswith(b"\r\n"):
+        elif TALKS[what].endswith(b"\r\n"):
             assert await talk.line()
         await talk.close()
         await until(lambda: sockets.count() == before and live.waiter_count == 0)
