@@ -88,11 +88,11 @@ class RespConnection(Peer):
             self._pause()
 
     def eof_received(self) -> bool:
-        """Answer all that was asked, then end."""
+        """Answer all that was asked, up to a read that blocks, then end."""
         if self._call is None:
             return False
         self._has_ended = True
-        self.session.stop_waiting()
+        self.session.end_input()
         return True
 
     def leave(self, exc: Exception | None) -> None:

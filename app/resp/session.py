@@ -38,6 +38,9 @@ _OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_comm
 _STRANGER_S: Final = 10.0
 """How long a client has to say who it is, where it must."""
 
+_LAST_READ_S: Final = 0.1
+"""How long a read blocks whose client sends no more: long enough to get what is there."""
+
 
 class Wire(Protocol):
     """The connection of a session."""
@@ -88,6 +91,7 @@ class RespSession:
         self.last_command = b"NULL"
         self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks
         self._unblocked_by: bytes | None = None  # why it ends before its time
+        self._has_heard_all = False  # the client sends no more
         self._patience = Patience()  # with a client that has to send more slowly
         self._forget_credential: Callable[[], None] = _nothing
         self._is_counted = False
@@ -107,7 +111,8 @@ class RespSession:
     def end(self) -> None:
         """Let go of everything that belongs to the connection, and run nothing any more."""
         self._is_finishing = True
-        self.stop_waiting()
+        if self._waiting is not None:
+            self._waiting.cancel()
         self._forget_credential()
         self._forget_credential = _nothing
         if self._is_counted:
@@ -166,10 +171,13 @@ class RespSession:
         self._unblocked_by = how
         return self._waiting.cancel()
 
-    def stop_waiting(self) -> None:
-        """End a read that blocks, as nobody is there any more."""
-        if self._waiting is not None:
-            self._waiting.cancel()
+    def end_input(self) -> None:
+        """Note that the client sends no more: with a read that blocks, the connection ends.
+
+        It ends at once, as the client has gone in most cases, and must not be given anything.
+        """
+        self._has_heard_all = True
+        self._give_up()
 
     def switch(self, flag: str, *, is_on: bool) -> None:
         """Show a flag in CLIENT LIST, or not."""
@@ -307,6 +315,8 @@ class RespSession:
         if self.clients.is_paused:
             await self._wait_for_pause([words])
         self._waiting = asyncio.ensure_future(self.runner.run(words))
+        if self._has_heard_all:
+            asyncio.get_running_loop().call_later(_LAST_READ_S, self._give_up)
         try:
             await self.replies.add(await self._waiting)
         except Draining:
@@ -325,6 +335,13 @@ class RespSession:
                 await self.replies.add(client_commands.NOTHING_READ)
         finally:
             self._waiting = None
+
+    def _give_up(self) -> None:
+        """End the connection if a read blocks."""
+        if self._waiting is not None:
+            self._is_finishing = True
+            self._waiting.cancel()
+            self.wire.finish()
 
     def _runner(self) -> Commands:
         commands = self.access.commands

@@ -28,6 +28,10 @@ class Talk:
     def send(self, data: bytes) -> None:
         self._writer.write(data)
 
+    def end(self) -> None:
+        """Send no more."""
+        self._writer.write_eof()
+
     async def hear(self, reply: bytes) -> None:
         """Check what comes next."""
         async with asyncio.timeout(10):

@@ -201,3 +201,24 @@ class TestSlowClients:
         while size_bytes < 40 * 1_000_000:
             size_bytes += await client.take(1_000_000)
         await client.close()
+
+
+async def test_nobody_waits_for_a_client_that_sends_no_more(live: Live, talk: Talk) -> None:
+    await live.append("s", "1")
+    other = await Talk.open(live.redis_port)
+    other.send(b"XREAD BLOCK 0 STREAMS s $\r\n")
+    await until(lambda: live.waiter_count == 1)
+    other.send(b"XREAD BLOCK 0 STREAMS s $\r\nXADD t 1-1 a b\r\n")
+    other.end()
+    await other.hear_end()
+    assert live.waiter_count == 0
+    await talk.say(b"EXISTS t\r\n", b":0\r\n")
+
+
+async def test_what_came_before_the_end_is_answered(live: Live, talk: Talk) -> None:
+    await talk.say(b"PING\r\n", b"+PONG\r\n")
+    other = await Talk.open(live.redis_port)
+    other.send(b"XADD t 1-1 a b\r\n" + b"XLEN t\r\n" * 2_000)
+    other.end()
+    await other.hear(b"$3\r\n1-1\r\n" + b":1\r\n" * 2_000)
+    await other.hear_end()
