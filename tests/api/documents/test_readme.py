@@ -5,9 +5,12 @@ if there is one, is what it must print.
 """
 
 import asyncio
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +49,7 @@ NOT_RUN = {
     "make bench ARGS=engine": "the same",
     "make bench ARGS=cluster": "the same",
     "make bench ARGS=workers": "the same",
+    "make bench ARGS=resp": "the same",
     "make bench ARGS=flames": "the same",
     "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",
@@ -95,18 +99,27 @@ async def run(commands: str, url: str, shell: dict[str, str], *, lines: int) -> 
     commands = commands.replace(".venv/bin/python ", f"{sys.executable} ")
     commands = re.sub(r"\bcurl (?!-s)", "curl -s ", commands)
     process = await asyncio.create_subprocess_exec(
-        "bash", "-ec", commands, cwd=ROOT, env=shell, stdout=asyncio.subprocess.PIPE
+        "bash",
+        "-ec",
+        commands,
+        cwd=ROOT,
+        env=shell,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
     assert process.stdout is not None
-    async with asyncio.timeout(60):
-        if " -N " not in commands:
+    try:
+        async with asyncio.timeout(60):
+            if " -N " in commands:
+                lines_read = [await process.stdout.readline() for _ in range(lines)]
+                return b"".join(lines_read).decode()
             output = (await process.stdout.read()).decode()
             assert await process.wait() == 0, f"{commands}\n{output}"
             return output
-        lines_read = [await process.stdout.readline() for _ in range(lines)]
-        process.terminate()
-        await process.wait()
-        return b"".join(lines_read).decode()
+    finally:  # also when its time is up: whatever it started ends with it
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
 
 
 def read_anew(promised: str, output: str, ids: dict[str, str]) -> str:
