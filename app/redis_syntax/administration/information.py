@@ -10,6 +10,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import version
 
 from headgate.app.backends.port import Reply, Verbatim
@@ -54,7 +55,7 @@ class Information:
         self._engine = engine
         self._store = store
         self._counters = counters
-        self._version = version("headgate")  # read from a file now, and not while a client waits
+        self._version = _own_version()  # read from a file now, and not while a client waits
         self._started_s = time.perf_counter()
         self._resident_bytes = 0  # when INFO was last asked for memory
         self._memory_bytes = machine.memory_bytes()
@@ -224,6 +225,11 @@ class Information:
 
 def _title(name: str) -> str:
     return name.upper() if name == "cpu" else name.capitalize()
+
+
+@cache
+def _own_version() -> str:
+    return version("headgate")
 
 
 def _about_cpu(*_: object) -> Lines:
