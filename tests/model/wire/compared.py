@@ -39,14 +39,15 @@ def _check(command: Words, theirs: Tree, ours: Tree, queued: list[Words]) -> Non
         for each, their_part, our_part in zip(queued, theirs[1], ours[1], strict=True):
             _check(each, their_part, our_part, [])
         return
-    if _comparable(command, theirs) == _comparable(command, ours):
+    if comparable(command, theirs) == comparable(command, ours):
         return
     if is_of_another_version(command, _plain(theirs), _plain(ours)):
         raise Parted
     raise AssertionError(f"{command}\ntheirs {theirs}\nours   {ours}")
 
 
-def _comparable(command: Words, tree: Tree) -> Any:
+def comparable(command: Words, tree: Tree) -> Any:
+    """Leave out of a reply what differs by version or by nature."""
     kind, content = tree
     name = command[0].upper()
     if kind == b"-":

@@ -58,6 +58,21 @@ class Wire:
         self._socket.close()
 
 
+def split_replies(data: bytes) -> list[bytes]:
+    """Return the replies that bytes are."""
+    replies, begin = [], 0
+    while begin < len(data):
+        _, end = _tree(data, begin)
+        replies.append(data[begin:end])
+        begin = end
+    return replies
+
+
+def parts_of(reply: bytes) -> list[bytes]:
+    """Return the items of an array, or the names and values of a map."""
+    return split_replies(reply[reply.index(b"\n") + 1 :])
+
+
 def tree_of(reply: bytes) -> Tree:
     """Return what a reply says, and of what types its parts are."""
     tree, end = _tree(reply, 0)

@@ -52,7 +52,7 @@ class Console:
     async def say(self, line: str) -> Any:
         """Run a command; returns its reply with text for bytes, or the text of its error."""
         command, _, names = line.partition(" | ")
-        words = _words(command)
+        words = typed(command)
         if words[0] == b"WAIT":
             self.clock.now_ms += int(words[1])
             return None
@@ -64,7 +64,7 @@ class Console:
 
     async def say_at_once(self, *lines: str) -> list[Any]:
         """Run commands as one transaction (MULTI, EXEC)."""
-        replies = await self._runner.run_all([_words(line) for line in lines])
+        replies = await self._runner.run_all([typed(line) for line in lines])
         return [
             Refusal(error_text(reply)) if isinstance(reply, StreamError) else _shown(reply)
             for reply in replies
@@ -87,6 +87,11 @@ async def reply_of(lines: Sequence[str]) -> Any:
     return await console.say(last)
 
 
+def typed(command: str) -> list[bytes]:
+    """Return the words of a command."""
+    return [b"" if word == '""' else unquote_to_bytes(word) for word in command.split()]
+
+
 def entry(number: int) -> list[object]:
     """Return what a reply says of an entry of `FIVE`."""
     return [f"{number}-0", ["f", f"v{number}"]]
@@ -99,10 +104,6 @@ def entries(*numbers: int) -> list[list[object]]:
 def claimed(number: int, idle_ms: int, count: int) -> list[object]:
     """Return what a read that claims says of an entry of `FIVE`."""
     return [*entry(number), idle_ms, count]
-
-
-def _words(command: str) -> list[bytes]:
-    return [b"" if word == '""' else unquote_to_bytes(word) for word in command.split()]
 
 
 def _shown(reply: Reply) -> Any:

@@ -23,6 +23,45 @@ HEAD = [
     *("iids-added", "iids-duplicates"),
 ]
 
+IN_FULL = [
+    *("length", 5, "radix-tree-keys", 2, "radix-tree-nodes", 3, "last-generated-id", "5-0"),
+    *("max-deleted-entry-id", "0-0", "entries-added", 5, "recorded-first-entry-id", "1-0"),
+    *("idmp-duration", 100, "idmp-maxsize", 100, "pids-tracked", 0, "iids-tracked", 0),
+    *("iids-added", 0, "iids-duplicates", 0, "entries", entries(1, 2, 3, 4, 5)),
+    "groups",
+    [
+        [
+            *("name", "f", "last-delivered-id", "3-0", "entries-read", None, "lag", None),
+            *("pel-count", 0, "nacked-count", 0, "pending", [], "consumers", []),
+        ],
+        [
+            *("name", "g", "last-delivered-id", "5-0", "entries-read", 5, "lag", 0),
+            *("pel-count", 5, "nacked-count", 2),
+            "pending",
+            [
+                ["1-0", "c", 1000, 1],
+                ["2-0", "", 0, 1],
+                ["3-0", "", 0, 1],
+                ["4-0", "c", 1000, 1],
+                ["5-0", "d", 1005, 2],
+            ],
+            "consumers",
+            [
+                ["name", "a", "seen-time", 1005, "active-time", -1, "pel-count", 0, "pending", []],
+                [
+                    *("name", "c", "seen-time", 1000, "active-time", 1000, "pel-count", 2),
+                    *("pending", [["1-0", 1000, 1], ["4-0", 1000, 1]]),
+                ],
+                [
+                    *("name", "d", "seen-time", 1005, "active-time", 1005, "pel-count", 1),
+                    *("pending", [["5-0", 1005, 2]]),
+                ],
+            ],
+        ],
+    ],
+]
+"""What XINFO STREAM FULL tells of it."""
+
 
 def fields(flat: list[Any]) -> dict[str, Any]:
     return dict(zip(flat[0::2], flat[1::2], strict=True))
@@ -49,39 +88,7 @@ async def test_an_empty_stream_has_no_first_and_no_last_entry() -> None:
 
 
 async def test_in_full_a_stream_is_told_with_all_below_it() -> None:
-    reply = await reply_of([*HANDED_OUT, "XINFO STREAM s FULL"])
-    assert reply[0::2] == [*HEAD, "entries", "groups"]
-    described = fields(reply)
-    assert described["entries"] == entries(1, 2, 3, 4, 5)
-    other, group = described["groups"]
-    assert other == [
-        *("name", "f", "last-delivered-id", "3-0", "entries-read", None, "lag", None),
-        *("pel-count", 0, "nacked-count", 0, "pending", [], "consumers", []),
-    ]
-    *shown, _, consumers = group
-    assert shown == [
-        *("name", "g", "last-delivered-id", "5-0", "entries-read", 5, "lag", 0),
-        *("pel-count", 5, "nacked-count", 2),
-        "pending",
-        [
-            ["1-0", "c", 1000, 1],
-            ["2-0", "", 0, 1],
-            ["3-0", "", 0, 1],
-            ["4-0", "c", 1000, 1],
-            ["5-0", "d", 1005, 2],
-        ],
-    ]
-    assert consumers == [
-        ["name", "a", "seen-time", 1005, "active-time", -1, "pel-count", 0, "pending", []],
-        [
-            *("name", "c", "seen-time", 1000, "active-time", 1000, "pel-count", 2),
-            *("pending", [["1-0", 1000, 1], ["4-0", 1000, 1]]),
-        ],
-        [
-            *("name", "d", "seen-time", 1005, "active-time", 1005, "pel-count", 1),
-            *("pending", [["5-0", 1005, 2]]),
-        ],
-    ]
+    assert await reply_of([*HANDED_OUT, "XINFO STREAM s FULL"]) == IN_FULL
 
 
 async def test_in_full_times_are_told_by_the_clock_as_it_is_set() -> None:

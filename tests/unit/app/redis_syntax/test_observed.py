@@ -292,14 +292,12 @@ SETTINGS: list[Case] = [
     ),
 ]
 
+OBSERVED = [*DATA, *IDS, *WRITING, *READING, *CLAIMING, *SETTLING, *LAGS, *SETTINGS]
+
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
-    [
-        pytest.param(lines, expected, id=name)
-        for cases in (DATA, IDS, WRITING, READING, CLAIMING, SETTLING, LAGS, SETTINGS)
-        for name, lines, expected in cases
-    ],
+    [pytest.param(lines, expected, id=name) for name, lines, expected in OBSERVED],
 )
 async def test_it_is_as_observed(lines: list[str], expected: object) -> None:
     assert await reply_of(lines) == expected

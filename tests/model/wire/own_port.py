@@ -1,0 +1,40 @@
+"""Own port: the port for Redis clients in this process and this loop, over any engine.
+
+So a test can set the clock of the engine, and knows when the port has read what was sent.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cache
+
+from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.http.dependencies import Gateway
+from headgate.app.main import create_app
+from headgate.app.resp.listener import RespListener
+from headgate.app.settings import MEMORY, Settings
+from headgate.engine.engine import Engine
+
+
+@asynccontextmanager
+async def own_port(engine: Engine) -> AsyncIterator[int]:
+    """Let Redis clients in while the context lasts; yield where."""
+    backend, parts = EmbeddedBackend(engine), _parts()
+    gateway = replace(parts, backend=backend, auth=parts.credentials.authenticator(backend))
+    listener = RespListener(gateway, tls=None)
+    listening = socket.create_server(("127.0.0.1", 0))
+    await listener.open([listening])
+    try:
+        yield int(listening.getsockname()[1])
+    finally:
+        await listener.close(within_s=1)
+
+
+@cache
+def _parts() -> Gateway:
+    """Return what a gateway has beside its backend; to make it takes longer than most tests."""
+    gateway: Gateway = create_app(Settings(data_dir=MEMORY)).state.gateway
+    return gateway
