@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
@@ -28,7 +29,7 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 from headgate.engine.config import StreamPatch
-from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId, make_draft
 from headgate.engine.errors import (
     EntryNotFound,
     IdempotencyMismatch,
@@ -168,22 +169,28 @@ def _idempotency_option(options: _Options, words: Sequence[bytes], at: int) -> i
     return at + 3
 
 
-def plain_draft(words: Sequence[bytes]) -> Draft | None:
-    """Return the entry of an XADD without options that makes the id here; None: it is no such."""
-    if len(words) < 5 or words[2] != b"*" or len(words) % 2 == 0:
-        return None
-    return Draft(None, tuple(words[3:]))
-
-
 def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
-    """Return the entries of the first commands, as far as they are such XADDs to one stream."""
-    key, drafts = commands[0][1:2], list[Draft]()
-    for words in commands:
-        draft = plain_draft(words) if words[0] in _XADD and words[1:2] == key else None
-        if draft is None:
-            break
-        drafts.append(draft)
-    return drafts
+    """Return the entries of the first commands, as far as they are alike: XADD, a stream, `*`.
+
+    If one of them has a wrong number of words, there are none.
+    """
+    first = commands[0][:3]
+    if len(first) < 3 or first[2] != b"*" or first[0] not in _XADD:
+        return []
+    alike = commands[: _count_alike([words[:3] for words in commands])]
+    counts = set(map(len, alike))
+    if min(counts) < 5 or not all(count % 2 for count in counts):
+        return []
+    fields = [tuple(words[3:]) for words in alike]
+    return list(map(make_draft, zip(repeat(None), fields, strict=False)))
+
+
+def _count_alike(items: Sequence[object]) -> int:
+    """Return how many at the beginning are equal."""
+    first = items[0]
+    if items.count(first) == len(items):
+        return len(items)
+    return next(place for place, item in enumerate(items) if item != first)
 
 
 def id_reply(entry_id: EntryId) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from headgate.app.http.dependencies import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.encoder import error_reply
-from headgate.app.resp.parser import CommandParser, ProtocolError
+from headgate.app.resp.parser import CommandParser, ProtocolError, Words
 from headgate.app.resp.session import RespSession
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.sockets import Peer
@@ -196,7 +196,7 @@ class RespConnection(Peer):
         except GatewayError as error:
             self._refuse(f"ERR {error}")
 
-    def _take(self) -> list[list[bytes]]:
+    def _take(self) -> list[Words]:
         self._has_more = False
         if self._parser.is_empty:
             return []

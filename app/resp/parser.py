@@ -11,6 +11,9 @@ such lengths to fear, and knows where a command ends, as protocol errors and inl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+
 from headgate.app.resp.inline import split_line
 from headgate.engine.limits import COMMAND_WORDS_MAX
 
@@ -37,6 +40,10 @@ is split for nothing is split again, and a value that is full of line ends makes
 
 _TAKEN_BYTES = 128 * 1024
 """Read at once, as others wait meanwhile; a command that begins within is read to its end."""
+
+
+Words = tuple[bytes, ...]
+"""A command: its name, and what follows."""
 
 
 class ProtocolError(Exception):
@@ -83,7 +90,7 @@ class CommandParser:
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
-    def take(self, count_max: int) -> list[list[bytes]]:
+    def take(self, count_max: int) -> list[Words]:
         """Return the next complete commands, about `count_max` at most; none: bytes are missing.
 
         A command may be empty: there is nothing to do, and no reply.
@@ -94,7 +101,7 @@ class CommandParser:
         """
         if self._error is not None:
             raise ProtocolError(self._error)
-        commands: list[list[bytes]] = []
+        commands: list[Words] = []
         end = min(len(self._data), self._at + _TAKEN_BYTES)
         while self._at < end and len(commands) < count_max:
             if not self._slow.is_within and self._take_whole(commands, count_max - len(commands)):
@@ -111,7 +118,7 @@ class CommandParser:
             raise ProtocolError(self._error)
         return commands
 
-    def _take_whole(self, commands: list[list[bytes]], count_max: int) -> bool:
+    def _take_whole(self, commands: list[Words], count_max: int) -> bool:
         """Add commands that are whole and written as usual; tells whether there was one."""
         data, at = self._data, self._at
         if self.is_stranger or data[at : at + 1] != b"*":
@@ -128,38 +135,72 @@ class CommandParser:
         commands += taken
         return bool(taken)
 
-    def _take_slowly(self) -> list[bytes] | None:
+    def _take_slowly(self) -> Words | None:
         command, self._at = self._slow.take(self._data, self._at, is_stranger=self.is_stranger)
         return command
 
 
-def _whole_commands(data: bytes, count_max: int) -> tuple[list[list[bytes]], int]:
+def _whole_commands(data: bytes, count_max: int) -> tuple[list[Words], int]:
     """Return the commands at the beginning that are written as usual, and how long they are.
 
     The line end of the last one is not in `data`, but counts.
     """
     lines = data.split(b"\r\n")
-    commands: list[list[bytes]] = []
+    commands = _alike_commands(lines, count_max)
+    if commands is not None:
+        return commands, len(data) + 2
+    commands = []
     at, line_count = 0, len(lines)
-    count_of, lengths = _COUNTS.get, _LENGTHS
     while at < line_count and len(commands) < count_max:
-        count = count_of(lines[at])
+        count = _COUNTS.get(lines[at])
         if count is None:
             break
         end = at + 1 + 2 * count
         if end > line_count:
             break
         words = lines[at + 2 : end : 2]
-        try:
-            if [lengths[len(word)] for word in words] != lines[at + 1 : end : 2]:
-                break
-        except IndexError:  # a word that is not short
+        if not _are_lengths_of(words, lines[at + 1 : end : 2]):
             break
-        commands.append(words)
+        commands.append(tuple(words))
         at = end
     if at == line_count:
         return commands, len(data) + 2
     return commands, sum(map(len, lines[:at])) + 2 * at
+
+
+def _alike_commands(lines: list[bytes], count_max: int) -> list[Words] | None:
+    """Return the commands of a pipeline, if all have the same number of words; or else None.
+
+    Most pipelines are such. All lengths are compared at once, in half the time.
+    """
+    first = lines[0]
+    count = _COUNTS.get(first)
+    if count is None:
+        return None
+    command_count, others = divmod(len(lines), 1 + 2 * count)
+    if others or command_count > count_max:
+        return None
+    if command_count > 1:
+        counts = lines[:: 1 + 2 * count]
+        if counts.count(first) != command_count:
+            return None
+        lines = lines.copy()
+        del lines[:: 1 + 2 * count]
+        words = lines[1::2]
+        if not _are_lengths_of(words, lines[::2]):
+            return None
+        each = iter(words)
+        return list(zip(*repeat(each, count), strict=True))
+    words = lines[2::2]
+    return [tuple(words)] if _are_lengths_of(words, lines[1::2]) else None
+
+
+def _are_lengths_of(words: Iterable[bytes], lines: list[bytes]) -> bool:
+    """Tell whether each line is the length of a word that is short."""
+    try:
+        return list(map(_LENGTHS.__getitem__, map(len, words))) == lines
+    except IndexError:
+        return False
 
 
 class _Slow:
@@ -188,7 +229,7 @@ class _Slow:
         """Return how many bytes of a command are kept."""
         return self._size_bytes + len(self._line)
 
-    def take(self, data: bytes, at: int, *, is_stranger: bool) -> tuple[list[bytes] | None, int]:
+    def take(self, data: bytes, at: int, *, is_stranger: bool) -> tuple[Words | None, int]:
         """Return a command, empty if there is nothing to do, or None; and where the next begins.
 
         Raises:
@@ -203,14 +244,14 @@ class _Slow:
                 return None, at
             self._left = _count_of(header, is_stranger=is_stranger)
             if self._left <= 0:
-                return [], at
+                return (), at
             self._words = []
         while self._left:
             if self._missing is None:
                 at = self._begin_word(data, at, is_stranger=is_stranger)
             if self._missing is None or not (at := self._go_on(data, at)):
                 return None, at or len(data)
-        words = self._words
+        words = tuple(self._words)
         self._forget()
         return words, at
 
@@ -260,7 +301,7 @@ class _Slow:
         self._line = b""
         return data[at:end], before + end + 2
 
-    def _inline(self, data: bytes, at: int) -> tuple[list[bytes] | None, int]:
+    def _inline(self, data: bytes, at: int) -> tuple[Words | None, int]:
         if self._line:
             data, at, before = self._line + data[at:], 0, at - len(self._line)
         else:
@@ -275,7 +316,7 @@ class _Slow:
         words = split_line(data[at:end].removesuffix(b"\r"))
         if words is None:
             raise ProtocolError("Protocol error: unbalanced quotes in request")
-        return words, before + end + 1
+        return tuple(words), before + end + 1
 
 
 def _number(digits: bytes) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from headgate.app.backends.port import Reply, Status
@@ -46,9 +46,16 @@ class Replies:
         if outcome is not self.SENT:
             self._add(await encode_in_turns(outcome, self.protocol))
 
-    def add_text(self, text: bytes) -> None:
-        """Add a bulk string, as most replies to appends are."""
-        self._add(b"$%d\r\n%b\r\n" % (len(text), text))
+    def add_texts(self, texts: Sequence[bytes]) -> None:
+        """Add bulk strings, as the replies to appends are."""
+        encoded = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+        if self._sends_all:
+            data = b"".join(encoded)
+            self._parts.append(data)
+            self._size_bytes += len(data)
+        else:
+            for each in encoded:
+                self._add(each)
 
     def change(self, mode: bytes) -> Reply:
         """Send replies, or none, or none to the next command (CLIENT REPLY)."""

@@ -19,6 +19,7 @@ from headgate.app.redis_syntax.words import CommandError
 from headgate.app.resp import client_commands, handshake, transaction
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
+from headgate.app.resp.parser import Words
 from headgate.app.resp.replies import Replies
 from headgate.app.resp.transaction import QueuedCommands
 from headgate.app.runtime.turns import Turn
@@ -34,6 +35,8 @@ _BLOCKING: Final = frozenset({b"XREAD", b"XREADGROUP"})
 _NO_AUTH: Final = "NOAUTH Authentication required."
 
 _OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_commands.COMMANDS}
+
+_MAY_BE_ALONE: Final = frozenset({*_OWN, *_ATTACKS, *_BLOCKING})
 
 _STRANGER_S: Final = 10.0
 """How long a client has to say who it is, where it must."""
@@ -185,7 +188,7 @@ class RespSession:
 
     # Commands
 
-    async def run(self, commands: Sequence[list[bytes]]) -> None:
+    async def run(self, commands: Sequence[Words]) -> None:
         """Run commands in order, and send the replies.
 
         Commands with nothing of another kind between them are decided together, and wait once
@@ -199,6 +202,8 @@ class RespSession:
             await self._wait_turn(commands)
         turn = Turn()
         at = end = 0  # those before `end` may be decided together
+        if self.transaction is None and not _may_be_alone(commands):
+            end = len(commands)
         while at < len(commands) and not self._is_finishing:
             if at >= end and self._is_alone(commands[at]):
                 await self._run_alone(commands[at])
@@ -257,7 +262,7 @@ class RespSession:
             or (name in _BLOCKING and is_blocking(words))
         )
 
-    async def _run_together(self, commands: Sequence[list[bytes]]) -> int:
+    async def _run_together(self, commands: Sequence[Words]) -> int:
         """Run commands about streams; returns how many of them were run, at least one."""
         self.last_command = commands[-1][0]
         if self.is_stranger:
@@ -267,14 +272,15 @@ class RespSession:
         if self.clients.is_paused:
             await self._wait_for_pause(commands)
         outcomes = await self.runner.run_each(commands)
-        for outcome in outcomes:
-            if type(outcome) is bytes:
-                self.replies.add_text(outcome)
-            else:
+        texts = [outcome for outcome in outcomes if type(outcome) is bytes]
+        if len(texts) == len(outcomes):
+            self.replies.add_texts(texts)
+        else:
+            for outcome in outcomes:
                 await self.replies.add(outcome)
         return len(outcomes)
 
-    async def _run_alone(self, words: list[bytes]) -> None:
+    async def _run_alone(self, words: Words) -> None:
         name = words[0].upper()
         if name in _ATTACKS:
             self.wire.cut_off()
@@ -291,7 +297,7 @@ class RespSession:
             await self._block(words)
 
     def _queued(
-        self, transaction: QueuedCommands, own: OwnCommand | None, words: list[bytes]
+        self, transaction: QueuedCommands, own: OwnCommand | None, words: Words
     ) -> Reply | StreamError:
         try:
             if own is None:
@@ -306,7 +312,7 @@ class RespSession:
             return error.with_traceback(None)
         return Status("QUEUED")
 
-    async def _block(self, words: list[bytes]) -> None:
+    async def _block(self, words: Words) -> None:
         """Run a read that may wait. Until it ends, nothing else of this client is run."""
         self._flush()
         if self.is_stranger:
@@ -348,7 +354,7 @@ class RespSession:
         assert commands is not None
         return commands
 
-    async def _wait_for_pause(self, commands: Sequence[list[bytes]]) -> None:
+    async def _wait_for_pause(self, commands: Sequence[Words]) -> None:
         only_reads = all(self._only_reads(words) for words in commands)
         await self.clients.until_going_on(only_reads=only_reads)
 
@@ -377,6 +383,12 @@ class RespSession:
         else:
             principal = self.access.principal
             self._forget_credential = self.gateway.auth.at_end(principal, self.drain)
+
+
+def _may_be_alone(commands: Sequence[Words]) -> bool:
+    """Tell whether there is a command that may have to be run alone, by their names only."""
+    names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
+    return not _MAY_BE_ALONE.isdisjoint(map(bytes.upper, names))
 
 
 def is_blocking(words: Sequence[bytes]) -> bool:

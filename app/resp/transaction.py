@@ -13,6 +13,7 @@ from headgate.engine.limits import QUEUES_MAX, TRANSACTION_COMMANDS_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
 
 if TYPE_CHECKING:
+    from headgate.app.resp.parser import Words
     from headgate.app.resp.session import RespSession
 
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
@@ -23,10 +24,10 @@ class QueuedCommands:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.commands: list[list[bytes]] = []
+        self.commands: list[Words] = []
         self.is_broken = False  # a command could not be queued
 
-    def queue(self, words: list[bytes]) -> None:
+    def queue(self, words: Words) -> None:
         """Add a command that was checked.
 
         Raises:

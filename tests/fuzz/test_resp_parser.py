@@ -6,7 +6,7 @@ import random
 
 import hiredis
 
-from headgate.app.resp.parser import CommandParser, ProtocolError
+from headgate.app.resp.parser import CommandParser, ProtocolError, Words
 from tests.fuzz import grammar, rounds
 from tests.fuzz.test_resp import commands, damaged
 from tests.model.wire.malformed import CASES
@@ -19,7 +19,7 @@ KEPT_BYTES = 64 * 1024
 SHORT_CASES = [case for case in CASES if len(case) < KEPT_BYTES / 2]
 
 
-def read(data: bytes, cuts: list[int], *, is_stranger: bool) -> tuple[list[list[bytes]], str]:
+def read(data: bytes, cuts: list[int], *, is_stranger: bool) -> tuple[list[Words], str]:
     """Return the commands and the error that bytes are, cut in places."""
     parser = CommandParser(word_bytes_max=10_000, command_bytes_max=100_000)
     parser.is_stranger = is_stranger
@@ -77,4 +77,4 @@ def test_commands_are_what_a_reader_of_others_sees() -> None:
             reader = hiredis.Reader()
             reader.feed(data)
             assert [reader.gets() for _ in sent] == sent
-            assert read(data, [cut], is_stranger=False) == (sent, "")
+            assert read(data, [cut], is_stranger=False) == (list(map(tuple, sent)), "")

@@ -18,16 +18,16 @@ class Client:
 async def test_replies_are_one_write_in_their_order() -> None:
     client = Client()
     await client.replies.add(Status("OK"))
-    client.replies.add_text(b"1-1")
+    client.replies.add_texts([b"1-1", b"2-1"])
     await client.replies.add(CommandError("ERR no\nway"))
     assert client.replies.flush() == len(client.writes[0])
-    assert client.writes == [b"+OK\r\n$3\r\n1-1\r\n-ERR no way\r\n"]
+    assert client.writes == [b"+OK\r\n$3\r\n1-1\r\n$3\r\n2-1\r\n-ERR no way\r\n"]
     assert client.replies.flush() == 0
 
 
 async def test_large_replies_want_to_be_sent() -> None:
     client = Client()
-    client.replies.add_text(b"x" * 2**20)
+    client.replies.add_texts([b"x" * 2**20])
     assert client.replies.are_large
     client.replies.flush()
     assert not client.replies.are_large
