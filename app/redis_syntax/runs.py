@@ -153,7 +153,7 @@ class CommandRunner:
         ):
             return None
         try:
-            self._check(self._find(words)[0])
+            self._check(self._commands[b"XADD"])
             added = await self._perform(Add(words[1], drafts))
         except Unavailable as error:  # the entries may be there
             return [error.with_traceback(None)] * count

@@ -174,12 +174,14 @@ def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
 
     If one of them has a wrong number of words, there are none.
     """
-    first = commands[0][:3]
-    if len(first) < 3 or first[2] != b"*" or first[0] not in _XADD:
+    first = commands[0]
+    if len(first) < 5 or first[2] != b"*" or first[0] not in _XADD or len(first) % 2 == 0:
         return []
+    if len(commands) == 1:
+        return [Draft(None, tuple(first[3:]))]
     alike = commands[: _count_alike([words[:3] for words in commands])]
     counts = set(map(len, alike))
-    if min(counts) < 5 or not all(count % 2 for count in counts):
+    if min(counts) < 5 or any(count % 2 == 0 for count in counts):
         return []
     fields = [tuple(words[3:]) for words in alike]
     return list(map(make_draft, zip(repeat(None), fields, strict=False)))

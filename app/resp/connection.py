@@ -182,13 +182,14 @@ class RespConnection(Peer):
         try:
             while not self._is_ending and (taken := self._take()):
                 if commands := list(filter(None, taken)):
-                    await self.session.run(commands)
+                    await self.session.run(commands, turn)
                 if self._is_ending:
                     return
                 self._parser.is_stranger = self.session.is_stranger
                 self._resume()
-                if not self._parser.is_empty:
-                    await turn.pause()
+                if self._parser.is_empty:
+                    break
+                await turn.pause()
             if not self._parser.is_empty or self._arriving_bytes:
                 self._note_arriving(self._parser.size_bytes)
         except ProtocolError as error:

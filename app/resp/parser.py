@@ -146,10 +146,9 @@ def _whole_commands(data: bytes, count_max: int) -> tuple[list[Words], int]:
     The line end of the last one is not in `data`, but counts.
     """
     lines = data.split(b"\r\n")
-    commands = _alike_commands(lines, count_max)
-    if commands is not None:
-        return commands, len(data) + 2
-    commands = []
+    if (alike := _alike_commands(lines, count_max)) is not None:
+        return alike, len(data) + 2
+    commands: list[Words] = []
     at, line_count = 0, len(lines)
     while at < line_count and len(commands) < count_max:
         count = _COUNTS.get(lines[at])
@@ -174,25 +173,22 @@ def _alike_commands(lines: list[bytes], count_max: int) -> list[Words] | None:
     Most pipelines are such. All lengths are compared at once, in half the time.
     """
     first = lines[0]
-    count = _COUNTS.get(first)
-    if count is None:
+    count = _COUNTS.get(first, 0)
+    line_count = 1 + 2 * count  # of each command
+    command_count = len(lines) // line_count
+    if (
+        not 1 < command_count <= count_max
+        or command_count * line_count != len(lines)
+        or lines[::line_count].count(first) != command_count
+    ):
         return None
-    command_count, others = divmod(len(lines), 1 + 2 * count)
-    if others or command_count > count_max:
+    lines = lines.copy()
+    del lines[::line_count]
+    words = lines[1::2]
+    if not _are_lengths_of(words, lines[::2]):
         return None
-    if command_count > 1:
-        counts = lines[:: 1 + 2 * count]
-        if counts.count(first) != command_count:
-            return None
-        lines = lines.copy()
-        del lines[:: 1 + 2 * count]
-        words = lines[1::2]
-        if not _are_lengths_of(words, lines[::2]):
-            return None
-        each = iter(words)
-        return list(zip(*repeat(each, count), strict=True))
-    words = lines[2::2]
-    return [tuple(words)] if _are_lengths_of(words, lines[1::2]) else None
+    each = iter(words)
+    return list(zip(*repeat(each, count), strict=True))
 
 
 def _are_lengths_of(words: Iterable[bytes], lines: list[bytes]) -> bool:

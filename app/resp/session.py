@@ -188,11 +188,15 @@ class RespSession:
 
     # Commands
 
-    async def run(self, commands: Sequence[Words]) -> None:
+    async def run(self, commands: Sequence[Words], turn: Turn) -> None:
         """Run commands in order, and send the replies.
 
         Commands with nothing of another kind between them are decided together, and wait once
         until all of them are durable.
+
+        Args:
+            commands: none is empty.
+            turn: of the connection; others have theirs when it is over.
 
         Raises:
             RateLimited: the client has sent more than it may for too long.
@@ -200,9 +204,8 @@ class RespSession:
         self.active_s = asyncio.get_running_loop().time()
         if self.access.usage.is_rated:
             await self._wait_turn(commands)
-        turn = Turn()
         at = end = 0  # those before `end` may be decided together
-        if self.transaction is None and not _may_be_alone(commands):
+        if len(commands) > 1 and self.transaction is None and not _may_be_alone(commands):
             end = len(commands)
         while at < len(commands) and not self._is_finishing:
             if at >= end and self._is_alone(commands[at]):
@@ -215,7 +218,7 @@ class RespSession:
                 at += await self._run_together(commands[at:end])
             if self.replies.are_large:
                 await self._send()
-            if turn.is_over and at < len(commands):
+            if at < len(commands) and turn.is_over:
                 await self._send()
                 await turn.pause()
         await self._send()
