@@ -347,7 +347,7 @@ class RespSession:
 
     def _give_up(self) -> None:
         """End the connection if a read blocks."""
-        if self._waiting is not None:
+        if self._waiting is not None and not self._waiting.done():
             self._is_finishing = True
             self._waiting.cancel()
             self.wire.finish()

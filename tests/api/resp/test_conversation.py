@@ -222,3 +222,11 @@ async def test_what_came_before_the_end_is_answered(live: Live, talk: Talk) -> N
     other.end()
     await other.hear(b"$3\r\n1-1\r\n" + b":1\r\n" * 2_000)
     await other.hear_end()
+
+
+async def test_a_read_that_has_failed_does_not_wait(live: Live) -> None:
+    client = await Talk.open(live.redis_port)
+    client.send(b"XREAD BLOCK x STREAMS s $\r\nPING\r\n")
+    client.end()
+    await client.hear(b"-ERR timeout is not an integer or out of range\r\n+PONG\r\n")
+    await client.hear_end()
