@@ -119,6 +119,12 @@ READS = [
 CASES = MULTIBULKS + BULKS + LINES + LONG + UNKNOWN + ABOUT_CONNECTIONS
 CASES += TRANSACTIONS + REPLIES + READS
 
+
+def is_cut_off_suddenly(case: bytes) -> bool:
+    """Tell whether it depends on the moment what is heard before the connection ends."""
+    return b"\r\nPOST" in case or b"\r\nHost" in case
+
+
 STRANGERS = [
     *[b"*10\r\n", b"*11\r\n", b"*1\r\n$16384\r\n", b"*1\r\n$16385\r\n", b"PING\r\n"],
     *[b"MULTI\r\n", b"DISCARD\r\n", b"RESET\r\nPING\r\n", b"QUIT\r\n"],

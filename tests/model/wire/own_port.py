@@ -10,25 +10,34 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.http.dependencies import Gateway
 from headgate.app.main import create_app
+from headgate.app.resp.clients import Clients
 from headgate.app.resp.listener import RespListener
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.engine import Engine
 
 
+class OwnPort(NamedTuple):
+    """Where Redis clients connect, and those that have."""
+
+    number: int
+    clients: Clients
+
+
 @asynccontextmanager
-async def own_port(engine: Engine) -> AsyncIterator[int]:
-    """Let Redis clients in while the context lasts; yield where."""
+async def own_port(engine: Engine) -> AsyncIterator[OwnPort]:
+    """Let Redis clients in while the context lasts."""
     backend, parts = EmbeddedBackend(engine), _parts()
     gateway = replace(parts, backend=backend, auth=parts.credentials.authenticator(backend))
     listener = RespListener(gateway, tls=None)
     listening = socket.create_server(("127.0.0.1", 0))
     await listener.open([listening])
     try:
-        yield int(listening.getsockname()[1])
+        yield OwnPort(listening.getsockname()[1], listener.clients)
     finally:
         await listener.close(within_s=1)
 

@@ -66,11 +66,11 @@ async def test_in_full_each_part_of_a_stream_is_a_map(protocol: int) -> None:
 async def test_a_nack_wakes_a_reader_that_claims(protocol: int) -> None:
     console, line = Console(), "XREADGROUP GROUP g d BLOCK 0 CLAIM 1000 STREAMS s >"
     async with own_port(console.engine) as port:
-        await answers(port, TWO, protocol)
-        reader = await Talk.open(port)
+        await answers(port.number, TWO, protocol)
+        reader = await Talk.open(port.number)
         reader.send(b"HELLO %d\r\n%b\r\n" % (protocol, line.encode()))
         await until(lambda: console.engine.waiter_count == 1)
-        assert await answers(port, ["XNACK s g FAIL IDS 1 2"], protocol) == [b":1\r\n"]
+        assert await answers(port.number, ["XNACK s g FAIL IDS 1 2"], protocol) == [b":1\r\n"]
         while await reader.line() != b"*0":  # the modules that HELLO tells
             pass
         await reader.hear(expected_bytes(line, [["s", [claimed(2, 0, 1)]]], protocol))
@@ -116,7 +116,7 @@ async def answer_of_gateway(lines: Sequence[str], protocol: int) -> bytes:
                 for line in together:
                     await console.say(line)
             else:
-                replies = await answers(port, list(together), protocol)
+                replies = await answers(port.number, list(together), protocol)
     return replies[-1]
 
 
