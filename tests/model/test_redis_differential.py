@@ -9,7 +9,8 @@ from the one we follow (8.10), `comparable` and `is_of_another_version` leave th
 - lag has two more rules since 8.0, and entries-read is estimated anew when trimming has overtaken
   the group; ENTRIESREAD is cut to the entries added since 8.2. The model compares these;
 - XREAD and XREADGROUP know the id `+` since 7.4, and say "Unbalanced" in other words;
-- XSETID looks at the greatest deleted id before the last entry since 8.
+- XSETID looks at the greatest deleted id before the last entry since 8;
+- a trim by MINID there leaves a node without entries, which is not among ours (`engine/README.md`).
 """
 
 import asyncio
@@ -59,7 +60,7 @@ class History:
             *[self._xgroup] * 4,
             *[self._xinfo] * 3,
             *[self._xack, self._xdel, self._xpending, self._xclaim, self._xautoclaim] * 2,
-            *[self._range, self._xread, self._xtrim, self._xsetid, self._key],
+            *[self._range, self._xread, self._xtrim, self._xsetid, self._key, self._whole],
         ]
         pick = self._random
         return pick.choice(makers)(pick.choice(KEYS), pick.choice(GROUPS), pick.choice(CONSUMERS))
@@ -225,27 +226,48 @@ class History:
     def _key(self, key: bytes, group: bytes, consumer: bytes) -> Words:
         del group, consumer
         pick = self._random
-        command = pick.choice(["DEL", "EXISTS", "TYPE", "TTL", "XLEN", "RENAME", "KEYS", "FOO"])
+        command = pick.choice(["DEL", "EXISTS", "TYPE", "TTL", "XLEN", "KEYS", "FOO"])
         if command == "DEL":
             self._ms[key] = 1
-        more = {"RENAME": [pick.choice(KEYS)], "FOO": [b"bar"]}.get(command, [])
+        more = [b"bar"] if command == "FOO" else []
         return words(command, b"*" if command == "KEYS" else key, *more)
+
+    def _whole(self, key: bytes, group: bytes, consumer: bytes) -> Words:
+        """Return a command about a stream as a whole."""
+        del group, consumer
+        pick = self._random
+        other = pick.choice(KEYS)
+        self._ms[other] = max(self._ms[key], self._ms[other])
+        return pick.choice(
+            [
+                words("RENAME", key, other),
+                words("RENAMENX", key, other),
+                words("COPY", key, other),
+                words("COPY", key, other, "REPLACE"),
+                words("COPY", key, other, "FOO"),
+                words("OBJECT", pick.choice(["ENCODING", "REFCOUNT", "FREQ", "FOO"]), key),
+                words("MEMORY", "USAGE", key),
+                words("MEMORY", "USAGE", key, "SAMPLES", pick.choice([0, -1, "x"])),
+            ]
+        )
 
 
 HIDDEN = {b"inactive", b"lag", b"entries-read", b"radix-tree-nodes"}
 HIDDEN |= {b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked"}
 HIDDEN |= {b"iids-added", b"iids-duplicates", b"nacked-count"}
 TIMES = {b"idle", b"seen-time", b"active-time"}
-PEL = {b"pel": b"pending", b"pel-count": b"pel-count"}
+NODES = b"radix-tree-keys"
 
 
 def comparable(command: Words, reply: Any) -> Any:
     """Leave out of a reply what differs by version or by nature."""
     if isinstance(reply, str):
         return "Unbalanced" if "Unbalanced" in reply else str(reply)
+    name = command[0].upper()
+    if name == b"MEMORY" and isinstance(reply, int):
+        return int  # both take some
     if reply is None or isinstance(reply, int | bytes):
         return reply
-    name = command[0].upper()
     if name == b"KEYS":
         return sorted(reply)
     if name == b"XPENDING" and len(command) > 3:
@@ -268,12 +290,14 @@ def _fields(flat: list[Any]) -> dict[bytes, Any]:
 
 
 def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
-    """Tell whether a difference is one of versions that only shows in the reply."""
+    """Tell whether a difference is one of versions, or is meant, and only shows in the reply."""
     name = command[0].upper()
     if name in (b"XREAD", b"XREADGROUP") and b"+" in command:
         return isinstance(theirs, str) and "Invalid stream ID" in theirs
     if name == b"XSETID":
         return isinstance(ours, str) and "max_deleted_entry_id" in ours
+    if name == b"XINFO" and isinstance(theirs, dict) and isinstance(ours, dict):
+        return theirs == ours | {NODES: ours[NODES] + 1}
     return False
 
 
