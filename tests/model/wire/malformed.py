@@ -138,20 +138,25 @@ STRANGERS = [
 ]
 """What a client may say that has not said who it is. SECRET stands for what it has to say.
 
-HELLO is not among it, as 7.0 has other words, nor is EXEC, to which Redis says EXECABORT. What a
-stranger may not do anyway, Redis calls unknown or incomplete if it is; here it is refused.
+HELLO is not among it, as 7.0 has other words.
 """
 
-OTHERWISE = [
-    (b"*1\0\r\n", "Redis sees no line end behind a NUL, and waits for one"),
-    (b"P\0ING\r\n", "likewise"),
-    (b"SELECT 1\r\n", "there is one database"),
-    (b"SUBSCRIBE a\r\n", "there are no channels"),
-    (b"CLIENT KILL USER foo\r\n", "Redis says that there is no such user"),
-    (b"CLIENT REPLY OFF\r\nQUIT\r\n", "7.0 ends no connection to which it sends nothing"),
-    (b"CLIENT REPLY OFF\r\n*x\r\n", "likewise; here the client hears why"),
-    (b"MULTI\r\nCLIENT REPLY OFF\r\nEXEC\r\n", "Redis sends the length of an array, and no array"),
-    (b"CLIENT REPLY SKIP\r\n\r\nPING\r\n", "an empty line counts as a command there"),
-    (b"XINFO HELP\r\n", "the prose is ours"),
-]
-"""What is answered otherwise, and why."""
+OTHERWISE = {
+    b"*1\0\r\n": "a NUL in a line",
+    b"P\0ING\r\n": "a NUL in a line",
+    b"SELECT 1\r\n": "`SELECT 1`",
+    b"SUBSCRIBE a\r\n": "`SUBSCRIBE`",
+    b"CLIENT KILL USER foo\r\n": "`CLIENT KILL USER name`",
+    b"CLIENT REPLY OFF\r\nQUIT\r\n": "`CLIENT REPLY OFF`, then `QUIT`",
+    b"CLIENT REPLY OFF\r\n*x\r\n": "`CLIENT REPLY OFF`, then what is no command",
+    b"MULTI\r\nCLIENT REPLY OFF\r\nEXEC\r\n": "`CLIENT REPLY OFF` in a transaction",
+    b"CLIENT REPLY SKIP\r\n\r\nPING\r\n": "an empty line after `CLIENT REPLY SKIP`",
+    b"XINFO HELP\r\n": "`XINFO HELP`, and other HELP",
+}
+"""What is answered otherwise, and the row in the table of `app/resp/README.md` that says why."""
+
+OTHERWISE_TO_STRANGERS = dict.fromkeys(
+    [b"FOO\r\n", b"XADD\r\n", b"XGROUP FOO\r\n", b"EXEC\r\n"],
+    "before AUTH, what is unknown or incomplete, or EXEC",
+)
+"""What is answered otherwise to a client that has not said who it is."""
