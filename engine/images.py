@@ -18,8 +18,8 @@ from headgate.engine.packing import Unpacker, encode_entries
 class EntriesImage(NamedTuple):
     """Neighbouring entries, packed: what a chunk keeps."""
 
-    first_id: EntryId
-    last_id: EntryId
+    first_id: EntryId  # or one before it, of an entry that is gone
+    last_id: EntryId  # or one behind it
     entry_count: int
     packed: bytes
     is_run: bool = False  # the ids are neighbours, and `packed` has the fields alone

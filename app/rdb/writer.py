@@ -31,17 +31,17 @@ _NO_KEYS = KeysImage(100_000, 100, {}, 0, 0)  # what Redis has for streams witho
 
 def write_stream(image: StreamImage, kind: StreamType) -> Iterator[bytes]:
     """Yield the bytes of a stream, part by part; each part is a node or a group."""
-    nodes = [
-        string(_RAW_ID.pack(*portion[0].id)) + string(write_node(portion))
-        for entries in unpacked(image.chunks)
-        for portion in portions(entries)
-    ]
+    nodes: list[bytes] = []
+    first_id = MIN_ID  # of the entries: the first chunk may begin before
+    for entries in unpacked(image.chunks):
+        for portion in portions(entries):
+            first_id = first_id if nodes else portion[0].id
+            nodes.append(string(_RAW_ID.pack(*portion[0].id)) + string(write_node(portion)))
     yield length(len(nodes))
     yield from nodes
     counters = image.counters
     yield length(image.length) + _id(counters.last_id)
     if kind >= StreamType.LISTPACKS_2:
-        first_id = image.chunks[0].first_id if image.chunks else MIN_ID
         yield _id(first_id) + _id(counters.max_deleted_id) + length(counters.entries_added)
     yield length(len(image.groups))
     for group in image.groups:

@@ -104,6 +104,15 @@ def test_a_stream_goes_over_and_comes_back(sides: Sides, seed: int) -> None:
         assert facts(sides.ours(*full)) == before
 
 
+def test_a_dump_tells_the_first_entry_that_is_left(sides: Sides) -> None:
+    sides.ours("CONFIG", "SET", "stream-node-max-entries", 3)
+    for number in range(1, 6):
+        sides.ours("XADD", "s", number, "a", "b")
+    assert sides.ours("XDEL", "s", 1, 2) == 2
+    assert sides.theirs("RESTORE", "s", 0, sides.ours("DUMP", "s")) == "OK"
+    assert facts(sides.theirs("XINFO", "STREAM", "s", "FULL"))[b"recorded-first-entry-id"] == b"3-0"
+
+
 def test_a_pending_entry_that_nobody_owns_can_be_claimed_there(sides: Sides) -> None:
     for command in (
         ["XADD", "s", "1-1", "a", "b"],
