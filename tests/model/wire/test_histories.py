@@ -192,12 +192,12 @@ def run_history(pairs: list[Pair], seed: int) -> int:
     pairs[0].run([words("FLUSHALL")], [b"FLUSHALL\r\n"])
     with suppress(Parted):
         while count < COMMANDS:
-            if talk.pick.random() < 0.05:
-                count += pairs[0].exchange(talk.pick.choice(KEYS))
             commands = talk.pipeline()
             pieces = talk.pieces(commands)
             try:
                 count += talk.pick.choice(pairs).run(commands, pieces)
+                if talk.pick.random() < 0.05:
+                    count += pairs[0].exchange(talk.pick.choice(KEYS))
             except AssertionError as error:
                 error.add_note(f"seed {seed}, after {count} commands: {pieces!r}"[:3000])
                 raise
