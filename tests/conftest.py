@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -10,6 +12,12 @@ pytest_plugins = ["tests.servers.fixtures"]
 # A deadline asserts with a clock, and a busy machine fails it.
 settings.register_profile("headgate", deadline=None)
 settings.load_profile("headgate")
+
+
+def pytest_collection_finish() -> None:
+    """Let `gc` look at what tests make, and not at all that was loaded: that takes a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
