@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -194,8 +195,12 @@ def _shim(runtime: Path) -> Path:
     return java.parent.parent
 
 
+@cache
 def _package() -> Path:
-    """Return this package as an archive that workers elsewhere import it from."""
+    """Return this package as an archive that workers elsewhere import it from.
+
+    It is one file as long as the process lives: Spark takes no second one of its name.
+    """
     package = Path(__file__).parents[1]
     sources = [package / "__init__.py", *sorted((package / "pipeline").rglob("*.py"))]
     archive = Path(tempfile.mkdtemp(prefix="headgate-")) / "headgate_pipeline.zip"

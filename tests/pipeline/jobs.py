@@ -8,27 +8,35 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from tests.pipeline.gateway import ROOT
+from tests.pipeline.in_turn import line_of
 
 PATIENCE_S = 180  # a machine may have much else to do
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that ends before compiling well would pay."""
+SHORT_LIVED = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""For a Java that ends before compiling well, or looking through what it loads, would pay.
+
+It starts with two fifths of the work.
+"""
 
 
 class Job:
-    """`headgate-pipeline` in a session of its own: it dies with its Java."""
+    """A process that runs jobs in turn, in a session of its own: it dies with its Java."""
 
-    def __init__(self, *words: str, output: IO[str]) -> None:
+    def __init__(self, *commands: Sequence[str], output: IO[str]) -> None:
         self._output = output
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "headgate.pipeline.cli", *words],
+            [sys.executable, "-m", "tests.pipeline.in_turn", *map(line_of, commands)],
             cwd=ROOT,
             env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._output,
             start_new_session=True,
@@ -81,10 +89,10 @@ class Job:
 
 
 @contextmanager
-def job(*words: str) -> Iterator[Job]:
-    """Run a job; whatever is left of it at the end is killed."""
+def job(*commands: Sequence[str]) -> Iterator[Job]:
+    """Run jobs in turn, each given by its words; whatever is left at the end is killed."""
     with tempfile.TemporaryFile("w+") as output:
-        started = Job(*words, output=output)
+        started = Job(*commands, output=output)
         try:
             yield started
         finally:

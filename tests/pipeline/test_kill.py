@@ -26,8 +26,8 @@ __all__ = ["command"]
 
 KILLS = int(os.environ.get("KILLS", "1"))
 ENTRIES = int(os.environ.get("KILL_ENTRIES", "3000"))
-_BATCHES = 20
-_SLICES = 6
+_BATCHES = 8 * KILLS
+_SLICES = 4 * KILLS
 _CLUSTER = ("--master", "local-cluster[2,1,1024]")
 
 
@@ -93,7 +93,7 @@ def test_a_driver_that_is_killed_again_and_again_loses_and_doubles_nothing(
 ) -> None:
     for words, done in trip.ways:
         for _ in range(KILLS):
-            with job(*words) as driver:
+            with job(words) as driver:
                 driver.wait_for_more(done)
         assert 0 < done() < ENTRIES
         command.run(*words[:1], *words[3:])
@@ -103,13 +103,13 @@ def test_a_driver_that_is_killed_again_and_again_loses_and_doubles_nothing(
 @pytest.mark.kill
 @pytest.mark.cluster
 def test_executors_that_are_killed_lose_and_double_nothing(trip: Trip) -> None:
-    for words, done in trip.ways:
-        with job(*words, *_CLUSTER) as driver:
+    with job(*((*words, *_CLUSTER) for words, _ in trip.ways)) as driver:
+        for _, done in trip.ways:
             for _ in range(KILLS):
                 driver.wait_for_more(done)
                 driver.kill_executor()
             assert done() < ENTRIES
-            driver.finish()
+        driver.finish()
     trip.check()
 
 

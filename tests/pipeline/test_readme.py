@@ -12,6 +12,7 @@ import pytest
 
 from headgate.pipeline.session import find_java
 from tests.pipeline.gateway import ROOT, Gateway
+from tests.pipeline.jobs import SHORT_LIVED
 
 PAGE = (ROOT / "pipeline" / "README.md").read_text("utf-8")
 NOT_RUN = (". .venv", "pip install ")  # the environment of the test
@@ -20,18 +21,17 @@ RUN_S_MAX = 240.0
 
 @pytest.fixture
 def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
-    """Variables of a shell whose `headgate-pipeline` is this checkout's and knows the gateway."""
-    python = f"#!/bin/sh\nexec {sys.executable}"
-    for name, module in {"headgate-pipeline": " -m headgate.pipeline.cli", "python": ""}.items():
-        script = tmp_path / "bin" / name
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(f'{python}{module} "$@"\n')
-        script.chmod(0o755)
+    """Variables of a shell whose `python` has this checkout, whose jobs know the gateway."""
+    script = tmp_path / "bin" / "python"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
     return {
         **os.environ,
         "HEADGATE_URL": gateway.url,
         "JAVA_HOME": str(find_java().home),
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "JAVA_TOOL_OPTIONS": SHORT_LIVED,
+        "PATH": f"{script.parent}:{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
     }
 
@@ -43,9 +43,9 @@ def block(kind: str) -> str:
     return match[1]
 
 
-def output_of(command: list[str], folder: Path, shell: dict[str, str]) -> str:
+def output_of(words: list[str], folder: Path, shell: dict[str, str]) -> str:
     done = subprocess.run(
-        command,
+        ["python", *words],
         cwd=folder,
         env=shell,
         capture_output=True,
@@ -60,16 +60,16 @@ def output_of(command: list[str], folder: Path, shell: dict[str, str]) -> str:
 def test_ten_lines_lead_to_a_lake_that_answers_questions(
     tmp_path: Path, shell: dict[str, str], gateway: Gateway
 ) -> None:
-    lines = [line for line in block("sh").splitlines() if not line.startswith(NOT_RUN)]
-    script = "\n".join(lines).replace("localhost:8080", gateway.url.removeprefix("http://"))
-    output = output_of(["bash", "-ec", script], tmp_path, shell)
+    script = block("sh").replace("localhost:8080", gateway.url.removeprefix("http://"))
+    lines = [line for line in script.splitlines() if not line.startswith(NOT_RUN)]
+    output = output_of(["-m", "tests.pipeline.in_turn", *lines], tmp_path, shell)
     assert gateway.http.get("/v1/streams/orders").json()["length"] == 0  # the lake has it
     assert "[3 rows x 7 columns]" in output
 
     program = block("python").replace(
         '.format("headgate")', f'.format("headgate").option("url", "{gateway.url}")'
     )
-    output = output_of(["python", "-c", program], tmp_path, shell)
+    output = output_of(["-c", program], tmp_path, shell)
     assert set(re.findall(r"\|\s*(a\d)\|\s*([\d.]+)\|", output)) == {
         ("a1", "1.5"), ("a2", "2.5"), ("a3", "3.5"),
     }  # fmt: skip

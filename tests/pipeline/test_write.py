@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.copies import Copies
 from tests.pipeline.gateway import ROOT, Gateway
+from tests.pipeline.jobs import SHORT_LIVED
 
 START_S_MAX = 180  # of another Java, on a machine with much else to do
 
@@ -173,14 +174,14 @@ def test_a_query_that_is_killed_and_starts_again_writes_each_entry_once(
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.pipeline.copies", gateway.url, name, str(checkpoint)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": SHORT_LIVED},
         start_new_session=True,  # it and its Java are killed together
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
         deadline = time.monotonic() + START_S_MAX
-        while gateway.count(f"{name}-copy") < 300:
+        while gateway.count(f"{name}-copy") < 200:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
