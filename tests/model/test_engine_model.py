@@ -2,10 +2,12 @@
 
 After every command both must have answered the same, and everything that can be asked about a
 stream must have the same answer. After every history its records must lead to the same state again.
+HEADGATE_TEST_HISTORIES says how many there are (by hand: 5000).
 """
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -22,6 +24,8 @@ from headgate.engine.requests.streams import DeleteStream
 from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
 from tests.model.stream_rules import StreamRules
+
+HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "200"))
 
 
 class Part(NamedTuple):
@@ -156,7 +160,7 @@ class EngineMachine(StreamRules, GroupRules):
 
 
 EngineMachine.TestCase.settings = settings(
-    max_examples=400, stateful_step_count=50, deadline=None, print_blob=True
+    max_examples=HISTORIES, stateful_step_count=50, deadline=None, print_blob=True
 )
 TestEngineAgainstReference = EngineMachine.TestCase
 
