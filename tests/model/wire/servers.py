@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 START_S_MAX = 30.0
 
@@ -31,10 +32,10 @@ def gateway_port(*options: str) -> Iterator[int]:
 
 
 @contextmanager
-def server_port(*options: str) -> Iterator[int]:
-    """Run a redis-server that keeps nothing while the context lasts; yield its port."""
+def server_port(*options: str, program: str | Path = "redis-server") -> Iterator[int]:
+    """Run a server that keeps nothing while the context lasts; yield its port."""
     port = free_port()
-    command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", *options]
+    command = [program, "--port", str(port), "--save", "", "--appendonly", "no", *options]
     with ended(subprocess.Popen(command, stdout=subprocess.DEVNULL)):
         until_open(port)
         yield port

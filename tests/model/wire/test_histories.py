@@ -2,29 +2,30 @@
 
 Random histories of commands go over two connections of each server, by RESP2 or RESP3, in pipelines
 that are cut anywhere, with transactions that watch streams, and with commands about the connection.
-HEADGATE_TEST_WIRE=long runs 400 histories of 200 commands.
+HEADGATE_TEST_WIRE=long runs 400 histories of 200 commands, and compares with Valkey 9 as well.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from tests.model.redis_server import Words, server_path, words
+from tests.model.redis_server import Words, words
 from tests.model.test_redis_differential import KEYS, History
 from tests.model.wire.compared import Parted, check_equal, comparable
 from tests.model.wire.replies import Wire, tree_of, written
 from tests.model.wire.servers import gateway_port, server_port
+from tests.servers.programs import redis_server, valkey_server
 
-pytestmark = pytest.mark.skipif(
-    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
-)
-
-HISTORIES = 400 if os.environ.get("HEADGATE_TEST_WIRE") == "long" else 60
+IS_LONG = os.environ.get("HEADGATE_TEST_WIRE") == "long"
+HISTORIES = 400 if IS_LONG else 60
+Program = Callable[[], Path]
+PROGRAMS: list[Program] = [redis_server, valkey_server] if IS_LONG else [redis_server]
 COMMANDS = 200
 CONNECTIONS = 2
 
@@ -69,12 +70,17 @@ ABOUT_CONNECTIONS = [
     "XREAD STREAMS nothing 0",
 ]
 
+UNLIKE_VALKEY = {"MULTI", "WATCH s", "WATCH s t"}
+"""In a transaction Valkey 9 refuses them in other words, and then refuses the transaction."""
+
 
 class Talk:
     """What is sent over the connections, and in what state they are."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, about_connections: Sequence[str]) -> None:
+        self.seed = seed
         self.pick = random.Random(seed)
+        self._about_connections = about_connections
         self._history = History(seed)
 
     def pipeline(self) -> list[Words]:
@@ -89,7 +95,7 @@ class Talk:
 
     def _next(self) -> list[Words]:
         if self.pick.random() < 0.15:
-            return [words(*self.pick.choice(ABOUT_CONNECTIONS).split())]
+            return [words(*self.pick.choice(self._about_connections).split())]
         command = self._history.next()
         if command[0] not in (b"XREADGROUP", b"XCLAIM", b"XAUTOCLAIM"):
             return [command]
@@ -171,10 +177,17 @@ class Pair:
         self.ours.close()
 
 
+@pytest.fixture(scope="module", params=PROGRAMS)
+def program(request: pytest.FixtureRequest) -> Program:
+    """Return which server the gateway is compared with."""
+    program: Program = request.param
+    return program
+
+
 @pytest.fixture(scope="module")
-def pairs() -> Iterator[list[Pair]]:
+def pairs(program: Program) -> Iterator[list[Pair]]:
     with (
-        server_port("--stream-node-max-entries", "3") as theirs,
+        server_port("--stream-node-max-entries", "3", program=program()) as theirs,
         gateway_port() as ours,
     ):
         made = [Pair(theirs, ours) for _ in range(CONNECTIONS)]
@@ -184,9 +197,9 @@ def pairs() -> Iterator[list[Pair]]:
             pair.close()
 
 
-def run_history(pairs: list[Pair], seed: int) -> int:
+def run_history(pairs: list[Pair], talk: Talk) -> int:
     """Run a history; returns how many commands were compared."""
-    talk, count = Talk(seed), 0
+    count = 0
     for pair in pairs:
         pair.begin(talk.pick.choice([2, 3]))
     pairs[0].run([words("FLUSHALL")], [b"FLUSHALL\r\n"])
@@ -199,11 +212,14 @@ def run_history(pairs: list[Pair], seed: int) -> int:
                 if talk.pick.random() < 0.05:
                     count += pairs[0].exchange(talk.pick.choice(KEYS))
             except AssertionError as error:
-                error.add_note(f"seed {seed}, after {count} commands: {pieces!r}"[:3000])
+                error.add_note(f"seed {talk.seed}, after {count} commands: {pieces!r}"[:3000])
                 raise
     return count
 
 
-def test_random_histories_have_the_same_bytes(pairs: list[Pair]) -> None:
-    compared = [run_history(pairs, seed) for seed in range(HISTORIES)]
+def test_random_histories_have_the_same_bytes(pairs: list[Pair], program: Program) -> None:
+    about = ABOUT_CONNECTIONS
+    if program is valkey_server:
+        about = [each for each in ABOUT_CONNECTIONS if each not in UNLIKE_VALKEY]
+    compared = [run_history(pairs, Talk(seed, about)) for seed in range(HISTORIES)]
     assert sum(compared) > HISTORIES * COMMANDS // 2
