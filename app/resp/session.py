@@ -92,7 +92,8 @@ class RespSession:
         self._is_finishing = False
         self.began_s = self.active_s = asyncio.get_running_loop().time()
         self.last_command = b"NULL"
-        self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks
+        self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks,
+        self._waiting_since_s = 0.0  # and when it began
         self._unblocked_by: bytes | None = None  # why it ends before its time
         self._has_heard_all = False  # the client sends no more
         self._patience = Patience()  # with a client that has to send more slowly
@@ -177,10 +178,12 @@ class RespSession:
     def end_input(self) -> None:
         """Note that the client sends no more: with a read that blocks, the connection ends.
 
-        It ends at once, as the client has gone in most cases, and must not be given anything.
+        It ends soon, as the client has gone in most cases, and must not be given anything. But a
+        read that has just begun may find what is there.
         """
         self._has_heard_all = True
-        self._give_up()
+        if self._waiting is not None:
+            self._expect_soon(self._waiting)
 
     def switch(self, flag: str, *, is_on: bool) -> None:
         """Show a flag in CLIENT LIST, or not."""
@@ -324,8 +327,9 @@ class RespSession:
         if self.clients.is_paused:
             await self._wait_for_pause([words])
         self._waiting = asyncio.ensure_future(self.runner.run(words))
+        self._waiting_since_s = asyncio.get_running_loop().time()
         if self._has_heard_all:
-            asyncio.get_running_loop().call_later(_LAST_READ_S, self._give_up)
+            self._expect_soon(self._waiting)
         try:
             await self.replies.add(await self._waiting)
         except Draining:
@@ -345,11 +349,16 @@ class RespSession:
         finally:
             self._waiting = None
 
-    def _give_up(self) -> None:
-        """End the connection if a read blocks."""
-        if self._waiting is not None and not self._waiting.done():
+    def _expect_soon(self, read: asyncio.Task[Reply]) -> None:
+        """End the connection if a read blocks for longer than it takes to get what is there."""
+        end_s = self._waiting_since_s + _LAST_READ_S
+        asyncio.get_running_loop().call_at(end_s, self._give_up, read)
+
+    def _give_up(self, read: asyncio.Task[Reply]) -> None:
+        """End the connection if a read still blocks."""
+        if self._waiting is read and not read.done():
             self._is_finishing = True
-            self._waiting.cancel()
+            read.cancel()
             self.wire.finish()
 
     def _runner(self) -> Commands:
