@@ -173,7 +173,9 @@ def _alike_commands(lines: list[bytes], count_max: int) -> list[Words] | None:
     Most pipelines are such. All lengths are compared at once, in half the time.
     """
     first = lines[0]
-    count = _COUNTS.get(first, 0)
+    count = _COUNTS.get(first)
+    if count is None:
+        return None
     line_count = 1 + 2 * count  # of each command
     command_count = len(lines) // line_count
     if (

@@ -13,6 +13,7 @@ MULTIBULKS = [
     b"*3\r\n$4\r\nECHO\r\n$1\r\na\r\n",
     b"*2\r\n$4\r\nECHO\r\n$1\r\na\r\n*x\r\n",
     b"*1\r\n*1\r\n$4\r\nPING\r\n",
+    *[b"%b\r\n" % header * 2 for header in (b"*", b"*x", b"*-1", b"*0", b"*2000", b"*01")],
 ]
 BULKS = [
     *[b"*1\r\n$%b\r\n" % size for size in (b"", b"x", b"-1", b"-0", b"536870913", b"9" * 20)],
