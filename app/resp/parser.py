@@ -224,8 +224,9 @@ class _Slow:
 
     @property
     def size_bytes(self) -> int:
-        """Return how many bytes of a command are kept."""
-        return self._size_bytes + len(self._line)
+        """Return how many bytes of a command are kept, and not how many it says it has."""
+        missing = max((self._missing or 0) - 2, 0)
+        return self._size_bytes - missing + len(self._line)
 
     def take(self, data: bytes, at: int, *, is_stranger: bool) -> tuple[Words | None, int]:
         """Return a command, empty if there is nothing to do, or None; and where the next begins.

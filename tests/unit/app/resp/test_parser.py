@@ -122,3 +122,10 @@ def test_a_quote_that_is_not_closed(line: bytes) -> None:
     reader.feed(line + b"\r\n")
     with pytest.raises(ProtocolError, match="unbalanced quotes"):
         reader.take(5)
+
+
+def test_what_a_client_only_announces_is_not_kept() -> None:
+    reader = parser()
+    reader.feed(b"*2\r\n$4\r\nECHO\r\n$5000\r\nabc")
+    assert reader.take(1) == []
+    assert reader.size_bytes == len(b"ECHO") + len(b"abc")
