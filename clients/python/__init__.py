@@ -1,0 +1,36 @@
+"""The client: append to streams, follow them, and work entries off, with asyncio or without."""
+
+from headgate.client.client import AsyncClient
+from headgate.client.entries import Delivery, Entry, Gap
+from headgate.client.group import Consuming, Group
+from headgate.client.job import Job
+from headgate.client.live import Refused
+from headgate.client.problems import (
+    AnswerLost,
+    HeadgateError,
+    Problem,
+    UnexpectedAnswer,
+    Unreachable,
+)
+from headgate.client.stream import Following, Page, Stream
+from headgate.client.subscription import Closed
+
+__all__ = [
+    "AnswerLost",
+    "AsyncClient",
+    "Closed",
+    "Consuming",
+    "Delivery",
+    "Entry",
+    "Following",
+    "Gap",
+    "Group",
+    "HeadgateError",
+    "Job",
+    "Page",
+    "Problem",
+    "Refused",
+    "Stream",
+    "UnexpectedAnswer",
+    "Unreachable",
+]

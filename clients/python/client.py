@@ -1,0 +1,84 @@
+"""Client: one gateway, its streams and groups."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Self, cast
+
+import httpx
+
+from headgate.client.address import Credential, TokenSource, url_of
+from headgate.client.calls import Calls
+from headgate.client.group import Group
+from headgate.client.live import Live
+from headgate.client.shapes import StreamInfo
+from headgate.client.stream import Stream
+
+
+class AsyncClient:
+    """A client of one gateway, for asyncio. Use it as a context, or call `aclose` in the end.
+
+    Example:
+        async with headgate.AsyncClient("http://localhost:8080") as hg:
+            await hg.stream("orders").append({"sku": "42"})
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: TokenSource | None = None,
+        producer: str | None = None,
+        retry_s: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Talk to a gateway; nothing is sent yet.
+
+        Args:
+            url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
+            token: a key or a token, or a function that returns one whenever the one before has
+                ended; None: `HEADGATE_TOKEN`, or none.
+            producer: the name of this program among those that append. With it each append carries
+                an idempotency key, and is repeated if its answer is lost.
+            retry_s: how long requests are tried again while the gateway cannot be reached.
+            transport: how requests over HTTP travel; None: as usual.
+
+        Raises:
+            ValueError: the URL is none, or the token could be read by others.
+        """
+        self.url = url_of(url)
+        credential = Credential(self.url, token)
+        self._calls = Calls(self.url, credential, retry_s=retry_s, transport=transport)
+        self._live = Live(self.url, credential)
+        self._producer = producer
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End all connections; whoever follows or consumes gets an error."""
+        await self._live.close()
+        await self._calls.close()
+
+    def stream(self, name: str) -> Stream:
+        """Return a stream by its name; it need not exist."""
+        return Stream(self._calls, self._live, name, self._producer)
+
+    def group(self, stream: str, name: str) -> Group:
+        """Return a group of a stream; it need not exist."""
+        return Group(self._calls, self._live, stream, name)
+
+    async def streams(self, *, prefix: str = "", limit: int = 100) -> AsyncGenerator[StreamInfo]:
+        """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
+        cursor: str | None = None
+        while True:
+            query = {"prefix": prefix, "limit": limit, "cursor": cursor}
+            page = await self._calls.call("GET", "/v1/streams", query=query)
+            for stream in page["streams"]:
+                yield cast(StreamInfo, stream)
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return

@@ -1,0 +1,118 @@
+"""Entries: what streams hold, in Python's terms and as JSON.
+
+A value is text where it is UTF-8, and bytes where it is not. JSON has no bytes: such values travel
+as base64, and a list names their fields.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+Value = str | bytes
+"""Of a field."""
+
+Fields = Mapping[str, Value]
+"""Names and values, as an append takes them."""
+
+Pairs = Sequence[tuple[str, Value]]
+"""Likewise, where a name may repeat."""
+
+
+class Gap(NamedTuple):
+    """Entries that trimming took before they were read."""
+
+    first_id: str
+    last_id: str
+
+
+class Entry(NamedTuple):
+    """One entry of a stream.
+
+    Attributes:
+        id: `"1718000000000-0"`.
+        fields: names and values. If a name repeats, its last value.
+        pairs: all names and values in order, if a name repeats; or else None.
+    """
+
+    id: str
+    fields: dict[str, Value]
+    pairs: list[tuple[str, Value]] | None = None
+
+
+class Delivery(NamedTuple):
+    """An entry that a consumer of a group was given.
+
+    Attributes:
+        id: of the entry.
+        fields: its names and values.
+        deliveries: how often it was delivered, this time included.
+        idle_ms: how long it had been idle when it was claimed.
+        claimed_from: the consumer that it was taken from, if it was.
+        pairs: all names and values in order, if a name repeats.
+    """
+
+    id: str
+    fields: dict[str, Value]
+    deliveries: int = 1
+    idle_ms: int = 0
+    claimed_from: str | None = None
+    pairs: list[tuple[str, Value]] | None = None
+
+
+def encoded(fields: Fields | Pairs) -> dict[str, Any]:
+    """Return fields as the body of an append has them."""
+    pairs = list(fields.items()) if isinstance(fields, Mapping) else list(fields)
+    binary = {name for name, value in pairs if isinstance(value, bytes)}
+    if not binary and isinstance(fields, Mapping):
+        return {"fields": dict(fields)}
+    if not binary and len({name for name, _ in pairs}) == len(pairs):
+        return {"fields": dict(pairs)}
+    texts = [(name, _base64(value) if name in binary else value) for name, value in pairs]
+    is_map = len({name for name, _ in pairs}) == len(pairs)
+    body: dict[str, Any] = {"fields": dict(texts)} if is_map else {"pairs": texts}
+    return body | ({"base64": sorted(binary)} if binary else {})
+
+
+def entry_of(item: Mapping[str, Any]) -> Entry:
+    """Return an entry of an answer."""
+    if len(item) == 2:
+        return Entry(item["id"], item["fields"])
+    fields, pairs = decoded(item)
+    return Entry(item["id"], fields, pairs)
+
+
+def delivery_of(item: Mapping[str, Any]) -> Delivery:
+    """Return a delivery of an answer."""
+    if len(item) == 4:
+        return Delivery(item["id"], item["fields"], item["deliveries"], item["idle_ms"])
+    fields, pairs = decoded(item)
+    idle_ms, claimed_from = item["idle_ms"], item.get("claimed_from")
+    return Delivery(item["id"], fields, item["deliveries"], idle_ms, claimed_from, pairs)
+
+
+def decoded(item: Mapping[str, Any]) -> tuple[dict[str, Value], list[tuple[str, Value]] | None]:
+    """Return the fields of an entry in an answer, and its pairs if a name repeats."""
+    binary = frozenset(item.get("base64") or ())
+    repeats = item.get("pairs")
+    pairs = [(name, value) for name, value in repeats or item["fields"].items()]
+    is_binary_named = item.get("names_base64")
+    decoded_pairs: list[tuple[str, Value]] = [
+        (_name(name) if is_binary_named else name, _bytes(value) if name in binary else value)
+        for name, value in pairs
+    ]
+    return dict(decoded_pairs), decoded_pairs if repeats else None
+
+
+def _base64(value: Value) -> str:
+    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)
+
+
+def _name(text: str) -> str:
+    """Return a name that is not UTF-8 with its odd bytes as surrogates, as Python has file names."""
+    return base64.b64decode(text).decode(errors="surrogateescape")

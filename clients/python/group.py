@@ -1,0 +1,396 @@
+"""Group: consumers share the entries of a stream, and each entry is worked off by one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self, cast
+from urllib.parse import quote
+
+from headgate.client.calls import Calls
+from headgate.client.entries import Delivery, delivery_of
+from headgate.client.job import Job
+from headgate.client.live import Live
+from headgate.client.shapes import (
+    ConsumerInfo,
+    GroupInfo,
+    OnDisconnect,
+    PendingEntry,
+    PendingSummary,
+    Policy,
+    Redriven,
+)
+from headgate.client.stream import OnClaimed, until_ready
+from headgate.client.subscription import Mode, Outcome, Subscription
+
+log = logging.getLogger("headgate.client")
+
+Handler = Callable[[Job], Awaitable[object]]
+"""Works one entry off. If it raises, the entry has failed."""
+
+
+class Consuming:
+    """The jobs of one consumer as they come. It is an iterator, and a context that ends it.
+
+    In the end what was settled is sent and answered, and what was not goes back to the group.
+    """
+
+    def __init__(self, group: Group, wanted: dict[str, Any], *, credit: int) -> None:
+        """Consume from the first step on."""
+        self._group = group
+        self._wanted = wanted
+        self._credit = credit
+        self._subscription: Subscription | None = None
+        self._beginning = asyncio.Lock()  # several may ask for the first job
+        self.on_claimed: OnClaimed | None = None
+
+    @property
+    def consumer(self) -> str | None:
+        """Return the name of the consumer; None: the gateway has not given it one yet."""
+        return None if self._subscription is None else self._subscription.consumer
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many entries the group had not read when the last ones came."""
+        return None if self._subscription is None else self._subscription.lag
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Job:
+        subscription = self._subscription or await self._begin()
+        if not subscription.items:
+            await until_ready(subscription)
+        return Job(self._group.live, subscription, subscription.next_item())
+
+    async def _begin(self) -> Subscription:
+        async with self._beginning:
+            if self._subscription is None:
+                claim_idle_ms = self._wanted.get("claim_idle_ms")
+                if claim_idle_ms is None:
+                    claim_idle_ms = (await self._group.info())["policy"].get("claim_idle_ms")
+                self._subscription = self._group.live.subscribe(
+                    self._wanted, credit=self._credit, claim_idle_ms=claim_idle_ms
+                )
+                self._subscription.on_claimed = self.on_claimed
+        return self._subscription
+
+    def stop(self) -> None:
+        """Take no more: those that wait for a job get `StopAsyncIteration`."""
+        if self._subscription is not None:
+            self._subscription.items.clear()  # they go back to the group
+            self._subscription.end()
+
+    async def aclose(self) -> None:
+        """End it, when everything that was settled is answered."""
+        if self._subscription is not None:
+            live = self._group.live
+            live.say()
+            await live.settle(self._subscription)
+            await live.leave(self._subscription)
+
+
+class Group:
+    """A group of consumers of a stream. To make one asks nothing of the gateway.
+
+    Example:
+        billing = hg.group("orders", "billing")
+        await billing.create(start="0", policy={"max_deliveries": 5})
+        await billing.work(charge, concurrency=16)
+    """
+
+    def __init__(self, calls: Calls, live: Live, stream: str, name: str) -> None:
+        """See `AsyncClient.group`."""
+        self.stream = stream
+        self.name = name
+        self.live = live
+        self._calls = calls
+        self._path = f"/v1/streams/{quote(stream, safe='')}/groups/{quote(name, safe='')}"
+
+    async def create(
+        self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
+    ) -> GroupInfo:
+        """Create the group, or do nothing if it is there with this policy (XGROUP CREATE).
+
+        Args:
+            start: it reads entries after this id; `0`: all, `$`: those from now on.
+            create_stream: create the stream, too, if it does not exist.
+            policy: its rules.
+
+        Raises:
+            GroupExists: it is there with another policy.
+        """
+        body: dict[str, Any] = {"start": start, "create_stream": create_stream}
+        if policy is not None:
+            body["policy"] = policy
+        return cast(GroupInfo, await self._calls.call("PUT", self._path, body=body))
+
+    async def update(self, *, start: str | None = None, policy: Policy | None = None) -> GroupInfo:
+        """Read from elsewhere, or change rules; what is not named stays (XGROUP SETID)."""
+        body = {"start": start, "policy": policy}
+        sent = {name: value for name, value in body.items() if value is not None}
+        return cast(GroupInfo, await self._calls.call("PATCH", self._path, body=sent))
+
+    async def info(self) -> GroupInfo:
+        """Return its position, lag, pending count and policy (XINFO GROUPS)."""
+        return cast(GroupInfo, await self._calls.call("GET", self._path))
+
+    async def delete(self) -> None:
+        """Delete the group with what is pending in it (XGROUP DESTROY)."""
+        await self._calls.call("DELETE", self._path)
+
+    # Reading over the live connection
+
+    def consume(
+        self,
+        *,
+        consumer: str | None = None,
+        credit: int = 64,
+        claim_idle_ms: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_claimed: OnClaimed | None = None,
+    ) -> Consuming:
+        """Consume entries: an iterator of jobs that waits for the next one (XREADGROUP BLOCK).
+
+        Args:
+            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            credit: entries that may be on the way to this program, or in work.
+            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
+                policy has it.
+            on_disconnect: what becomes of unsettled entries when the connection ends.
+            on_claimed: is called with the id of an entry that somebody else has taken over.
+        """
+        options = {
+            "consumer": consumer,
+            "claim_idle_ms": claim_idle_ms,
+            "on_disconnect": on_disconnect,
+        }
+        wanted: dict[str, Any] = {"stream": self.stream, "group": self.name}
+        wanted |= {name: value for name, value in options.items() if value is not None}
+        consuming = Consuming(self, wanted, credit=credit)
+        consuming.on_claimed = on_claimed
+        return consuming
+
+    async def work(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        consumer: str | None = None,
+        credit: int | None = None,
+        claim_idle_ms: int | None = None,
+        on_error: Callable[[Job, Exception], object] | None = None,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
+
+        An entry is acknowledged when the handler returns. If the handler raises, the entry has
+        failed: it comes again as the group's policy says (`backoff_ms`, `max_deliveries`), and the
+        error is logged. In the end no more entries are taken, the handlers that run are awaited,
+        and what they have settled is confirmed.
+
+        Args:
+            handler: a coroutine function that takes a job.
+            concurrency: handlers that run at the same time.
+            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            credit: entries that may be here; None: twice as many as handlers, at least 64.
+            claim_idle_ms: see `consume`.
+            on_error: is called with a job and its error, instead of the log.
+            stop: ends the work when it is set; signals are left alone then.
+        """
+        consuming = self.consume(
+            consumer=consumer,
+            credit=credit or max(64, 2 * concurrency),
+            claim_idle_ms=claim_idle_ms,
+        )
+        with contextlib.ExitStack() as signals:
+            if stop is None:
+                stop = asyncio.Event()
+                _stop_at_signals(stop, signals)
+            stopping = asyncio.ensure_future(_stop(consuming, stop))
+            try:
+                async with consuming, asyncio.TaskGroup() as workers:
+                    for _ in range(concurrency):
+                        workers.create_task(_work(consuming, handler, on_error))
+            finally:
+                stopping.cancel()
+
+    # Reading and settling by requests
+
+    async def read(
+        self,
+        consumer: str,
+        *,
+        limit: int = 10,
+        wait_ms: int = 0,
+        claim_idle_ms: int | None = None,
+        after: str | None = None,
+        ack: Sequence[str] = (),
+    ) -> list[Delivery]:
+        """Return entries by one request (XREADGROUP); `consume` is faster and settles by itself.
+
+        Args:
+            consumer: who reads.
+            limit: entries at most.
+            wait_ms: how long to wait if there is nothing.
+            claim_idle_ms: first take entries of anybody that are idle for so long.
+            after: read this consumer's own pending entries after this id; `0`: all of them.
+            ack: acknowledge these first.
+        """
+        body: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms, "ack": list(ack)}
+        if claim_idle_ms is not None:
+            body["claim_idle_ms"] = claim_idle_ms
+        if after is not None:
+            body["from"] = after
+        path = f"{self._path}/read"
+        query = {"consumer": consumer}
+        answer = await self._calls.call("POST", path, body=body, query=query, wait_ms=wait_ms)
+        return list(map(delivery_of, answer["entries"]))
+
+    async def ack(self, ids: Iterable[str], *, consumer: str | None = None) -> dict[str, Outcome]:
+        """Acknowledge entries, and return what became of each (XACK).
+
+        Args:
+            ids: of entries.
+            consumer: who does it: what belongs to another consumer by now stays there (`claimed`).
+        """
+        return await self._settle("ack", {"ids": list(ids)}, consumer)
+
+    async def nack(
+        self,
+        ids: Iterable[str],
+        *,
+        consumer: str | None = None,
+        mode: Mode = "fail",
+        delay_ms: int | None = None,
+    ) -> dict[str, Outcome]:
+        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        body: dict[str, Any] = {"ids": list(ids), "mode": mode}
+        if delay_ms is not None:
+            body["delay_ms"] = delay_ms
+        return await self._settle("nack", body, consumer)
+
+    async def extend(self, ids: Iterable[str], *, consumer: str) -> dict[str, Outcome]:
+        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        return await self._settle("extend", {"ids": list(ids)}, consumer)
+
+    async def claim(
+        self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0
+    ) -> list[Delivery]:
+        """Take over pending entries that are idle for so long (XCLAIM)."""
+        body = {"ids": list(ids), "min_idle_ms": min_idle_ms}
+        path, query = f"{self._path}/claim", {"consumer": consumer}
+        answer = await self._calls.call("POST", path, body=body, query=query)
+        return list(map(delivery_of, answer["entries"] or ()))
+
+    async def pending(
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        limit: int = 100,
+        consumer: str | None = None,
+        min_idle_ms: int | None = None,
+    ) -> list[PendingEntry]:
+        """Return entries that were delivered and are not acknowledged (XPENDING)."""
+        query = {
+            "start": start,
+            "end": end,
+            "limit": limit,
+            "consumer": consumer,
+            "min_idle_ms": min_idle_ms,
+        }
+        answer = await self._calls.call("GET", f"{self._path}/pending", query=query)
+        return cast(list[PendingEntry], answer["pending"])
+
+    async def pending_summary(self) -> PendingSummary:
+        """Return how many entries are pending, and with whom (XPENDING)."""
+        answer = await self._calls.call("GET", f"{self._path}/pending/summary")
+        return cast(PendingSummary, answer)
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """Return the consumers (XINFO CONSUMERS)."""
+        return cast(
+            list[ConsumerInfo],
+            [
+                item
+                for page in [await self._calls.call("GET", f"{self._path}/consumers")]
+                for item in page["consumers"]
+            ],
+        )
+
+    async def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
+        """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).
+
+        Args:
+            consumer: its name.
+            drop: forget its entries; otherwise others get them.
+        """
+        path = f"{self._path}/consumers/{quote(consumer, safe='')}"
+        query = {"pending": "drop" if drop else "release"}
+        return cast(int, (await self._calls.call("DELETE", path, query=query))["pending"])
+
+    async def redrive(
+        self, ids: Iterable[str] | None = None, *, limit: int | None = None
+    ) -> list[Redriven]:
+        """Let dead letters of this group be delivered again, the oldest first.
+
+        Args:
+            ids: of entries in the dead letter stream; None: all of them.
+            limit: so many at most.
+        """
+        body: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
+        if limit is not None:
+            body["limit"] = limit
+        path = f"{self._path}/dead-letters/redrive"
+        return cast(list[Redriven], (await self._calls.call("POST", path, body=body))["results"])
+
+    async def _settle(
+        self, how: str, body: dict[str, Any], consumer: str | None
+    ) -> dict[str, Outcome]:
+        answer = await self._calls.call(
+            "POST",
+            f"{self._path}/{how}",
+            body=body,
+            query={"consumer": consumer},
+            is_repeatable=how != "nack",
+        )
+        return {result["id"]: result["outcome"] for result in answer["results"]}
+
+
+async def _work(
+    consuming: Consuming, handler: Handler, on_error: Callable[[Job, Exception], object] | None
+) -> None:
+    """Handle one job after the other."""
+    async for job in consuming:
+        try:
+            async with job:
+                await handler(job)
+        except Exception as error:  # noqa: BLE001 it is reported, and the next entry comes
+            if on_error is not None:
+                on_error(job, error)
+            else:
+                log.exception("entry %s failed (delivery %d)", job.id, job.deliveries)
+
+
+async def _stop(consuming: Consuming, stop: asyncio.Event) -> None:
+    await stop.wait()
+    consuming.stop()
+
+
+def _stop_at_signals(stop: asyncio.Event, signals: contextlib.ExitStack) -> None:
+    """Stop when the process is told to end, where signals can be caught (the main thread)."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, stop.set)
+            signals.callback(loop.remove_signal_handler, number)

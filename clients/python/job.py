@@ -1,0 +1,99 @@
+"""Job: one delivery of an entry to a consumer, from its arrival until it is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+from headgate.client.entries import Delivery, Value, delivery_of
+from headgate.client.live import Live
+from headgate.client.subscription import Mode, Subscription
+
+
+class Job:
+    """An entry that this consumer is to work off.
+
+    As a context it acknowledges the entry when its block ends, and gives it back when the block
+    raises. While it is not settled, its idle clock is restarted again and again, so that nobody
+    claims it.
+
+    Example:
+        async for job in group.consume():
+            async with job:
+                await charge(job.fields["sku"])
+    """
+
+    def __init__(self, live: Live, subscription: Subscription, item: Mapping[str, Any]) -> None:
+        """Take an entry of a subscription."""
+        self.id: str = item["id"]
+        self._live = live
+        self._subscription = subscription
+        self._item = item
+        self._connection = subscription.connection
+        self._is_settled = False
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r}, {self.fields!r})"
+
+    @cached_property
+    def delivery(self) -> Delivery:
+        """Return the entry and what is known about its deliveries."""
+        return delivery_of(self._item)
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """Return names and values."""
+        return self.delivery.fields
+
+    @property
+    def deliveries(self) -> int:
+        """Return how often the entry was delivered, this time included."""
+        return int(self._item["deliveries"])
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether the entry is somebody else's: the connection ended, or it was claimed.
+
+        Nothing is done when it is settled. It is delivered again, to this consumer or another.
+        """
+        held = self._subscription.held
+        return self._connection != self._subscription.connection or self.id not in held
+
+    def ack(self) -> None:
+        """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
+        if self._may_settle():
+            self._subscription.ack(self.id)
+
+    def nack(self, *, mode: Mode = "fail", delay_ms: int | None = None) -> None:
+        """Give the entry back (XNACK).
+
+        Args:
+            mode: `fail` counts towards the group's `max_deliveries`, `fatal` makes it a dead letter
+                at once, and `silent` counts nothing.
+            delay_ms: nobody gets it before that; None: as the group's policy has it.
+        """
+        if self._may_settle():
+            self._subscription.nack(self.id, mode, delay_ms)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.ack()
+        else:  # cancelled, or the program ends: the entry has not failed
+            self.nack(mode="fail" if isinstance(error, Exception) else "silent")
+
+    def _may_settle(self) -> bool:
+        if self._is_settled or self.is_lost:
+            return False
+        self._is_settled = True
+        self._live.say()
+        return True

@@ -1,0 +1,218 @@
+"""Live: the WebSocket that all subscriptions of a client share, made anew whenever it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.typing import Subprotocol
+
+from headgate.client.address import Credential
+from headgate.client.backoff import backoff_s
+from headgate.client.conversation import SUBPROTOCOL, Conversation
+from headgate.client.problems import HeadgateError, Problem, Unauthenticated, problem_of
+from headgate.client.subscription import Closed, Subscription
+
+_FRAME_BYTES_MAX: Final = 64 * 2**20
+_OPEN_S: Final = 10.0
+_UNAUTHENTICATED: Final = 4401
+
+_EXTEND_S: Final = 10.0
+"""How often the idle clock of what is held is restarted, unless the group claims earlier."""
+
+_RENEW_AHEAD_S: Final = 60.0
+
+
+class Refused(HeadgateError):
+    """The gateway ended the connection, and would do so again.
+
+    Attributes:
+        close_code: of the WebSocket.
+    """
+
+    def __init__(self, close_code: int, reason: str) -> None:
+        """Take what the gateway said."""
+        super().__init__(f"the gateway closed the connection with {close_code} {reason}".rstrip())
+        self.close_code = close_code
+
+
+class Live:
+    """The live connection of one client."""
+
+    def __init__(self, url: str, credential: Credential) -> None:
+        """Connect when there is a subscription."""
+        self._url = f"ws{url.removeprefix('http')}/v1/ws"
+        self._credential = credential
+        self._has_frames = asyncio.Event()
+        self._is_known = asyncio.Event()  # the gateway has told when the token ends
+        self._conversation = Conversation(self._has_frames.set, self._is_known.set)
+        self._task: asyncio.Task[None] | None = None
+        self._extend_s = _EXTEND_S
+        self._is_refused = False  # the token was: take another one
+
+    def subscribe(
+        self, wanted: Mapping[str, Any], *, credit: int, claim_idle_ms: int | None = None
+    ) -> Subscription:
+        """Return a new subscription.
+
+        Args:
+            wanted: the subscribe frame, without `type`, `sub` and `credit`.
+            credit: entries that may come before any is done with.
+            claim_idle_ms: after which others take what is held, if it is not extended.
+        """
+        if claim_idle_ms is not None:
+            self._extend_s = min(self._extend_s, max(claim_idle_ms / 3000, 0.05))
+        subscription = self._conversation.add(wanted, credit=credit)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="headgate live connection")
+        return subscription
+
+    def say(self) -> None:
+        """Send what subscriptions want to say, at the end of this turn of the loop."""
+        self._has_frames.set()
+
+    async def settle(self, subscription: Subscription) -> None:
+        """Wait until everything that a subscription has settled is answered, or lost."""
+        quiet = asyncio.Event()
+        self._conversation.when_quiet(subscription, quiet.set)
+        await quiet.wait()
+
+    async def leave(self, subscription: Subscription) -> None:
+        """End a subscription, and the connection with the last one."""
+        self._conversation.leave(subscription)
+        if not self._conversation.subscriptions:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the connection and all subscriptions."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        for subscription in list(self._conversation.subscriptions.values()):
+            self._conversation.leave(subscription)
+            subscription.end(Closed("the client was closed"))
+
+    async def _run(self) -> None:
+        """Keep a connection for as long as there are subscriptions."""
+        attempt = 0
+        while self._conversation.subscriptions:
+            failure: Exception | None = None
+            try:
+                if await self._converse():
+                    attempt = 0
+            except ConnectionClosed as closed:
+                attempt, failure = 0, self._refusal_of(closed)
+            except InvalidStatus as refused:
+                failure = await self._refusal_of_handshake(refused)
+            except (OSError, InvalidHandshake, TimeoutError):
+                pass  # it may be back soon
+            except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
+                failure = error
+            finally:
+                self._conversation.lost()
+            if failure is not None:
+                for subscription in list(self._conversation.subscriptions.values()):
+                    self._conversation.leave(subscription)
+                    subscription.end(failure)
+                return
+            wait_s = self._conversation.reconnect_after_s
+            await asyncio.sleep(backoff_s(attempt) if wait_s is None else wait_s)
+            attempt += 1
+
+    async def _converse(self) -> bool:
+        """Talk over one connection until it ends; tells whether the gateway ended it well."""
+        token = await self._credential.token(is_refused=self._is_refused)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with connect(
+            self._url,
+            additional_headers=headers,
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            max_size=_FRAME_BYTES_MAX,
+            max_queue=4,
+            open_timeout=_OPEN_S,
+            compression=None,
+        ) as socket:
+            self._is_refused = False
+            self._conversation.begin(token if self._credential.is_renewable else None)
+            parts = (self._receive(socket), self._send(socket), self._extend(), self._renew())
+            tasks = [asyncio.create_task(part) for part in parts]
+            try:
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    await task
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+        return True
+
+    async def _receive(self, socket: ClientConnection) -> None:
+        loop = asyncio.get_running_loop()
+        conversation = self._conversation
+        while True:
+            conversation.receive(await socket.recv())
+            for subscription, wait_s in conversation.refused:
+                loop.call_later(wait_s, conversation.resubscribe, subscription)
+            conversation.refused.clear()
+
+    async def _send(self, socket: ClientConnection) -> None:
+        while True:
+            await self._has_frames.wait()
+            await asyncio.sleep(0)  # what else is settled in this turn goes into the same frame
+            self._has_frames.clear()
+            for text in self._conversation.frames_to_send():
+                await socket.send(text)
+
+    async def _extend(self) -> None:
+        """Restart the idle clock of what is held, for as long as it is."""
+        while True:
+            await asyncio.sleep(self._extend_s)
+            for subscription in self._conversation.subscriptions.values():
+                if subscription.held:
+                    subscription.extend_all()
+                    self.say()
+
+    async def _renew(self) -> None:
+        """Send a new token before the one in use ends."""
+        while True:
+            await self._is_known.wait()
+            self._is_known.clear()
+            expires_at_ms = self._conversation.expires_at_ms
+            if expires_at_ms is not None:
+                left_s = expires_at_ms / 1000 - time.time()
+                await asyncio.sleep(max(left_s - _RENEW_AHEAD_S, left_s / 2, 0.5))
+                self._conversation.authenticate(await self._credential.token(is_refused=True))
+
+    def _refusal_of(self, closed: ConnectionClosed) -> Exception | None:
+        """Return why not to connect again; None: connect again."""
+        code = 1006 if closed.rcvd is None else closed.rcvd.code
+        reason = "" if closed.rcvd is None else closed.rcvd.reason
+        if code == _UNAUTHENTICATED and self._credential.is_renewable and not self._is_refused:
+            self._is_refused = True
+            return None
+        if code in (1009,) or 4400 <= code < 4500:
+            return self._conversation.problem or Refused(code, reason)
+        return None
+
+    async def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
+        """Likewise, where the gateway answered the handshake with an error."""
+        status = refused.response.status_code
+        body = refused.response.body or b""
+        try:
+            problem: Problem | None = problem_of(json.loads(body))
+        except ValueError:
+            problem = None
+        if isinstance(problem, Unauthenticated) or status == httpx.codes.UNAUTHORIZED:
+            if self._credential.is_renewable and not self._is_refused:
+                self._is_refused = True
+                return None
+        elif status in (429, 502, 503, 504):
+            return None
+        return problem or Refused(status, "in answer to the handshake")

@@ -1,0 +1,268 @@
+"""Problems: what the gateway refuses, as exceptions named after its codes (RFC 9457)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class HeadgateError(Exception):
+    """Whatever goes wrong between a program and the gateway."""
+
+
+class Unreachable(HeadgateError):
+    """The gateway could not be reached in time. Nothing was done."""
+
+
+class AnswerLost(HeadgateError):
+    """The connection ended before the answer came. What was asked may have been done."""
+
+
+class UnexpectedAnswer(HeadgateError):
+    """Something answered that is no gateway, such as a proxy."""
+
+
+class Problem(HeadgateError):
+    """The gateway refused a request. Nothing was changed.
+
+    Attributes:
+        code: what happened, for programs. Each code has a class of its own below.
+        status: of HTTP.
+        detail: what happened, for people.
+        retryable: whether the same request may succeed later.
+        retry_after_s: when, in seconds; None: the gateway does not say.
+        errors: the fields that are wrong, each with `pointer` and `detail`.
+        last_id: the last id of the stream (`LastIdMismatch`).
+    """
+
+    code: ClassVar[str] = ""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        """Take a problem as the gateway sends it."""
+        self.detail: str = problem.get("detail", "")
+        self.status: int = problem.get("status", 0)
+        self.retryable: bool = problem.get("retryable", False)
+        retry_after_ms = problem.get("retry_after_ms")
+        self.retry_after_s: float | None = None if retry_after_ms is None else retry_after_ms / 1000
+        self.errors: list[dict[str, str]] = problem.get("errors") or []
+        self.last_id: str | None = problem.get("last_id")
+        places = "".join(f"\n  {error['pointer']}: {error['detail']}" for error in self.errors)
+        super().__init__(f"{problem.get('code', 'problem')}: {self.detail}{places}")
+
+
+class Malformed(Problem):
+    """The body or a parameter cannot be read."""
+
+    code = "malformed"
+
+
+class InvalidId(Problem):
+    """A text is no entry id."""
+
+    code = "invalid_id"
+
+
+class ConsumerRequired(Problem):
+    """The request has to name a consumer."""
+
+    code = "consumer_required"
+
+
+class ConsumerConflict(Problem):
+    """The request names two consumers."""
+
+    code = "consumer_conflict"
+
+
+class Unauthenticated(Problem):
+    """There is no credential, or it is not valid."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(Problem):
+    """The credential does not allow this."""
+
+    code = "forbidden"
+
+
+class OriginRefused(Problem):
+    """Pages of this origin may not use the gateway."""
+
+    code = "origin_refused"
+
+
+class StreamNotFound(Problem):
+    """The stream does not exist."""
+
+    code = "stream_not_found"
+
+
+class GroupNotFound(Problem):
+    """The group does not exist."""
+
+    code = "group_not_found"
+
+
+class EntryNotFound(Problem):
+    """The entry does not exist."""
+
+    code = "entry_not_found"
+
+
+class EntryReferenced(Problem):
+    """Groups still have to acknowledge the entry."""
+
+    code = "entry_referenced"
+
+
+class NotFound(Problem):
+    """There is nothing at this path."""
+
+    code = "not_found"
+
+
+class MethodNotAllowed(Problem):
+    """The path has other methods."""
+
+    code = "method_not_allowed"
+
+
+class NotAcceptable(Problem):
+    """The gateway has no answer of this media type."""
+
+    code = "not_acceptable"
+
+
+class GroupExists(Problem):
+    """The group exists, and is set differently."""
+
+    code = "group_exists"
+
+
+class StreamExists(Problem):
+    """The stream exists, and is set differently."""
+
+    code = "stream_exists"
+
+
+class IdNotGreater(Problem):
+    """The id is not greater than the last id of the stream."""
+
+    code = "id_not_greater"
+
+
+class StagedMissing(Problem):
+    """A chunk of the batch has not arrived."""
+
+    code = "staged_missing"
+
+
+class LimitReached(Problem):
+    """There are as many as there may be."""
+
+    code = "limit_reached"
+
+
+class LastIdMismatch(Problem):
+    """Entries came between; `last_id` is the last one."""
+
+    code = "last_id_mismatch"
+
+
+class TooLarge(Problem):
+    """The request or the answer is too large."""
+
+    code = "too_large"
+
+
+class UnsupportedMediaType(Problem):
+    """The gateway does not read bodies of this media type."""
+
+    code = "unsupported_media_type"
+
+
+class HeaderTooLarge(Problem):
+    """The headers are too large."""
+
+    code = "header_too_large"
+
+
+class InvalidRequest(Problem):
+    """Fields of the request are wrong; `errors` says which."""
+
+    code = "invalid_request"
+
+
+class IdempotencyMismatch(Problem):
+    """The idempotency key was used for something else."""
+
+    code = "idempotency_mismatch"
+
+
+class TooManyWaiters(Problem):
+    """Too many reads wait."""
+
+    code = "too_many_waiters"
+
+
+class TooManyConnections(Problem):
+    """The principal has as many connections as it may have."""
+
+    code = "too_many_connections"
+
+
+class RateLimited(Problem):
+    """The principal sends more than it may."""
+
+    code = "rate_limited"
+
+
+class Overloaded(Problem):
+    """The gateway has more to do than it can."""
+
+    code = "overloaded"
+
+
+class Unavailable(Problem):
+    """The gateway cannot store changes now."""
+
+    code = "unavailable"
+
+
+class Draining(Problem):
+    """The gateway is about to stop."""
+
+    code = "draining"
+
+
+class MemoryFull(Problem):
+    """The memory for streams is full."""
+
+    code = "memory_full"
+
+
+class ExtraMissing(Problem):
+    """The gateway lacks an optional package."""
+
+    code = "extra_missing"
+
+
+class NotSupported(Problem):
+    """The backend of the gateway does not have this ability."""
+
+    code = "not_supported"
+
+
+class Internal(Problem):
+    """The gateway has a defect; `detail` has the number of the incident."""
+
+    code = "internal"
+
+
+PROBLEMS: dict[str, type[Problem]] = {each.code: each for each in Problem.__subclasses__()}
+
+
+def problem_of(problem: Mapping[str, Any]) -> Problem:
+    """Return the exception for a problem; a code of a newer gateway is a plain `Problem`."""
+    return PROBLEMS.get(problem.get("code", ""), Problem)(problem)

@@ -1,0 +1,100 @@
+"""Shapes: what the gateway answers, as it stands in its OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+OnDisconnect = Literal["release", "keep"]
+"""What becomes of entries that are not settled when the connection ends."""
+
+
+class StreamConfig(TypedDict, total=False):
+    """How a stream is set; None: not at all."""
+
+    max_length: int | None
+    max_age_ms: int | None
+    idempotency_window_ms: int | None
+    idempotency_max: int | None
+
+
+class StreamInfo(TypedDict):
+    """A stream (XINFO STREAM)."""
+
+    name: str
+    epoch: int
+    length: int
+    first_id: str | None
+    last_id: str
+    max_deleted_id: str
+    entries_added: int
+    groups: int
+    chunks: int
+    config: StreamConfig
+
+
+class Policy(TypedDict, total=False):
+    """The rules of a group; each may be left out."""
+
+    claim_idle_ms: int | None
+    max_deliveries: int | None
+    dead_letter_stream: str | None
+    backoff_ms: list[int] | None
+    max_pending: int | None
+    on_disconnect: OnDisconnect | None
+    consumer_ttl_ms: int | None
+
+
+class GroupInfo(TypedDict):
+    """A group (XINFO GROUPS)."""
+
+    name: str
+    last_id: str
+    entries_read: int | None
+    lag: int | None
+    pending: int
+    released: int
+    consumers: int
+    policy: Policy
+
+
+class ConsumerInfo(TypedDict):
+    """A consumer of a group (XINFO CONSUMERS)."""
+
+    name: str
+    pending: int
+    idle_ms: int
+    inactive_ms: int | None
+
+
+class PendingEntry(TypedDict):
+    """An entry that was delivered and is not acknowledged (XPENDING)."""
+
+    id: str
+    consumer: str | None
+    idle_ms: int | None
+    deliveries: int
+
+
+class ConsumerPending(TypedDict):
+    """How many entries a consumer holds."""
+
+    name: str
+    pending: int
+
+
+class PendingSummary(TypedDict):
+    """Everything that is pending in a group (XPENDING)."""
+
+    count: int
+    min_id: str | None
+    max_id: str | None
+    consumers: list[ConsumerPending]
+    consumers_left_out: int
+
+
+class Redriven(TypedDict):
+    """What became of a dead letter."""
+
+    id: str
+    outcome: Literal["released", "appended"]
+    entry_id: str

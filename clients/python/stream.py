@@ -1,0 +1,291 @@
+"""Stream: entries are appended to it, read, and followed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Self, cast
+from urllib.parse import quote
+
+from headgate.client.calls import Calls
+from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
+from headgate.client.live import Live
+from headgate.client.shapes import StreamConfig, StreamInfo
+from headgate.client.subscription import Subscription
+
+
+class Page(NamedTuple):
+    """Entries of one answer.
+
+    Attributes:
+        entries: in order.
+        next_after: read on after this id; None: this is the end.
+        last_id: of the stream.
+        gap: entries that trimming took before these.
+    """
+
+    entries: list[Entry]
+    next_after: str | None
+    last_id: str
+    gap: Gap | None
+
+
+class Following:
+    """The entries of a stream as they come. It is an iterator, and a context that ends it.
+
+    Attributes:
+        gap: what trimming took before the entry that came last; None: nothing.
+    """
+
+    def __init__(self, live: Live, wanted: Mapping[str, Any], *, credit: int) -> None:
+        """Follow from the first step on."""
+        self.gap: Gap | None = None
+        self._live = live
+        self._wanted = wanted
+        self._credit = credit
+        self._subscription: Subscription | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Entry:
+        if self._subscription is None:
+            self._subscription = self._live.subscribe(self._wanted, credit=self._credit)
+        subscription = self._subscription
+        if not subscription.items:
+            await until_ready(subscription)
+        self.gap, subscription.gap = subscription.gap, None
+        entry = entry_of(subscription.next_item())
+        if subscription.has_frames:
+            self._live.say()
+        return entry
+
+    async def aclose(self) -> None:
+        """End it."""
+        if self._subscription is not None:
+            await self._live.leave(self._subscription)
+
+
+async def until_ready(subscription: Subscription) -> None:
+    """Wait until there is an entry.
+
+    Raises:
+        StopAsyncIteration: no more will come.
+        HeadgateError: why the subscription has ended.
+    """
+    while not subscription.items:
+        if subscription.has_ended:
+            if subscription.failure is None:
+                raise StopAsyncIteration
+            raise subscription.failure
+        woken = asyncio.Event()
+        subscription.waiters.append(woken.set)
+        await woken.wait()
+
+
+class Stream:
+    """A stream by its name. To make one asks nothing of the gateway.
+
+    Example:
+        orders = hg.stream("orders")
+        entry_id = await orders.append({"sku": "42"})
+        async for entry in orders.follow(after="$"):
+            print(entry.id, entry.fields["sku"])
+    """
+
+    def __init__(self, calls: Calls, live: Live, name: str, producer: str | None) -> None:
+        """See `AsyncClient.stream`."""
+        self.name = name
+        self._calls = calls
+        self._live = live
+        self._producer = producer
+        self._path = f"/v1/streams/{quote(name, safe='')}"
+
+    async def append(
+        self,
+        fields: Fields | Pairs,
+        *,
+        id: str | None = None,  # noqa: A002 - what it is called everywhere
+        create_stream: bool = True,
+        idempotency_key: str | None = None,
+        if_last_id: str | None = None,
+    ) -> str:
+        """Append an entry, and return its id (XADD).
+
+        Args:
+            fields: names and values, text or bytes; pairs where a name repeats.
+            id: of the entry; None: the gateway makes it.
+            create_stream: append also if the stream does not exist.
+            idempotency_key: a repeat with the same key appends nothing, and returns the first id.
+                A client with a `producer` makes one for each append.
+            if_last_id: append only if this is the last id (`LastIdMismatch` otherwise).
+
+        Raises:
+            AnswerLost: the entry may be there. With an idempotency key the append is repeated.
+            Problem: the gateway refused it.
+        """
+        body = encoded(fields)
+        if id is not None:
+            body["id"] = id
+        if not create_stream:
+            body["create_stream"] = False
+        headers, is_repeatable = self._append_headers(idempotency_key, if_last_id)
+        path = f"{self._path}/entries"
+        answer = await self._calls.call(
+            "POST", path, body=body, headers=headers, is_repeatable=is_repeatable
+        )
+        return cast(str, answer["id"])
+
+    async def append_many(
+        self,
+        entries: Iterable[Fields | Pairs],
+        *,
+        create_stream: bool = True,
+        idempotency_key: str | None = None,
+        if_last_id: str | None = None,
+    ) -> list[str]:
+        """Append entries, all or none, and return their ids; see `append`."""
+        lines = [json.dumps(encoded(fields), ensure_ascii=False) for fields in entries]
+        if not lines:
+            return []
+        headers, is_repeatable = self._append_headers(idempotency_key, if_last_id)
+        answer = await self._calls.call(
+            "POST",
+            f"{self._path}/entries/batch",
+            content="\n".join(lines).encode(),
+            query=None if create_stream else {"create_stream": "false"},
+            headers={**headers, "Content-Type": "application/x-ndjson"},
+            is_repeatable=is_repeatable,
+        )
+        return cast(list[str], answer["ids"])
+
+    async def read(
+        self,
+        *,
+        after: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+        wait_ms: int = 0,
+    ) -> Page:
+        """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
+
+        Args:
+            after: only what is above this id; `$`: only what comes from now on.
+            start: the lowest id of a range, inclusive.
+            end: the highest id of a range, inclusive.
+            limit: entries at most.
+            reverse: the highest id of the range first.
+            wait_ms: how long to wait for an entry after `after`.
+        """
+        query = {
+            "after": after,
+            "start": start,
+            "end": end,
+            "limit": limit,
+            "order": "desc" if reverse else None,
+            "wait_ms": wait_ms or None,
+        }
+        answer = await self._calls.call(
+            "GET", f"{self._path}/entries", query=query, wait_ms=wait_ms
+        )
+        gap = answer["gap"]
+        return Page(
+            list(map(entry_of, answer["entries"])),
+            answer["next_after"],
+            answer["last_id"],
+            None if gap is None else Gap(gap["from"], gap["to"]),
+        )
+
+    async def scan(self, *, after: str = "0", limit: int = 1_000) -> AsyncGenerator[Entry]:
+        """Yield the entries that are there now, from an id on, by pages of `limit`."""
+        page = await self.read(after=after, limit=limit)
+        last_id = page.last_id
+        while True:
+            for entry in page.entries:
+                yield entry
+            if not page.entries or page.next_after is None or page.entries[-1].id == last_id:
+                return
+            page = await self.read(after=page.next_after, limit=limit)
+
+    def follow(self, *, after: str = "$", credit: int = 256) -> Following:
+        """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
+
+        It goes on through every loss of the connection, without a lost or repeated entry.
+
+        Args:
+            after: an id, `0` for all entries, or `$` for those from now on.
+            credit: entries that may be on the way to this program.
+        """
+        return Following(self._live, {"stream": self.name, "after": after}, credit=credit)
+
+    async def get(self, entry_id: str) -> Entry:
+        """Return one entry; `EntryNotFound`: there is none."""
+        return entry_of(await self._calls.call("GET", f"{self._path}/entries/{quote(entry_id)}"))
+
+    async def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
+        """Delete entries, and return what became of each id (XDEL)."""
+        body = {"ids": list(ids)}
+        path = f"{self._path}/entries/delete"
+        answer = await self._calls.call("POST", path, body=body, is_repeatable=True)
+        return {result["id"]: result["outcome"] for result in answer["results"]}
+
+    async def create(self, config: StreamConfig | None = None) -> StreamInfo:
+        """Create the stream; `StreamExists`: it is there with another configuration."""
+        return cast(StreamInfo, await self._calls.call("PUT", self._path, body=config or {}))
+
+    async def update(self, config: StreamConfig) -> StreamInfo:
+        """Change the configuration; what is not named stays (XCFGSET)."""
+        return cast(StreamInfo, await self._calls.call("PATCH", self._path, body=config))
+
+    async def info(self) -> StreamInfo:
+        """Return the stream's length, ids and configuration (XINFO STREAM)."""
+        return cast(StreamInfo, await self._calls.call("GET", self._path))
+
+    async def trim(
+        self,
+        *,
+        max_length: int | None = None,
+        min_id: str | None = None,
+        approximate: bool = False,
+    ) -> int:
+        """Remove the oldest entries, and return how many (XTRIM).
+
+        Args:
+            max_length: so many stay.
+            min_id: those from this id on stay.
+            approximate: a few more may stay, which is faster.
+        """
+        body = {"max_length": max_length, "min_id": min_id, "approximate": approximate}
+        sent = {name: value for name, value in body.items() if value is not None}
+        answer = await self._calls.call("POST", f"{self._path}/trim", body=sent)
+        return cast(int, answer["removed"])
+
+    async def delete(self) -> None:
+        """Delete the stream with its groups (DEL)."""
+        await self._calls.call("DELETE", self._path)
+
+    def _append_headers(
+        self, idempotency_key: str | None, if_last_id: str | None
+    ) -> tuple[dict[str, str], bool]:
+        """Return the headers of an append, and whether it may be repeated."""
+        headers = {} if if_last_id is None else {"If-Match": f'"{if_last_id}"'}
+        if self._producer is not None:
+            headers["Idempotency-Producer"] = self._producer
+            idempotency_key = idempotency_key or uuid.uuid4().hex
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = idempotency_key
+        return headers, idempotency_key is not None
+
+
+OnClaimed = Callable[[str, str], None]
+"""Is called with the id of an entry that was held, and the consumer that has it now."""

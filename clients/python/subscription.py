@@ -1,0 +1,180 @@
+"""Subscription: what a program reads over the WebSocket, from one connection to the next.
+
+It does no I/O. The conversation hands it frames of the gateway, and sends what it wants to say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from headgate.client.entries import Gap
+from headgate.client.problems import HeadgateError
+
+Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
+"""What became of an entry; `lost`: the connection ended, and the entry went back."""
+
+Mode = Literal["fail", "fatal", "silent"]
+"""How an entry is given back: it failed, it can never succeed, or it was not tried."""
+
+FRAME_IDS_MAX: Final = 1_000
+"""Entries that are settled by one frame."""
+
+
+class Subscription:
+    """A stream that is followed, or a group that is consumed."""
+
+    def __init__(self, name: str, wanted: Mapping[str, Any], *, credit: int) -> None:
+        """Want to read.
+
+        Args:
+            name: for the gateway.
+            wanted: the subscribe frame without `type`, `sub` and `credit`.
+            credit: entries that may come before any is done with.
+        """
+        self.name = name
+        self.is_group = "group" in wanted
+        self.items: deque[Mapping[str, Any]] = deque()  # entries that nobody has taken
+        self.gap: Gap | None = None  # before the next entry
+        self.failure: Exception | None = None  # why it has ended
+        self.has_ended = False
+        self.lag: int | None = None
+        self.consumer: str | None = wanted.get("consumer")
+        self.connection = 0  # counts connections: what an older one sent went back
+        self.held: dict[str, int] = {}  # ids that are not settled, and how often they were delivered
+        self.on_claimed: Callable[[str, str], None] | None = None
+        self.waiters: list[Callable[[], object]] = []  # are called once when there is something
+        self._wanted = dict(wanted)
+        self._credit = credit
+        self._returned = 0  # credit that is not given back yet
+        self._acks: list[str] = []
+        self._nacks: dict[tuple[Mode, int | None], list[str]] = {}
+        self._extends: list[str] = []
+
+    def subscribe_frame(self) -> dict[str, Any]:
+        """Return the frame that begins it on a connection."""
+        credit = self._credit if self.is_group else max(self._credit - len(self.items), 1)
+        frame = {"type": "subscribe", "rid": f"s{self.name}", "sub": self.name, "credit": credit}
+        if self.is_group:
+            frame["auto_credit"] = True
+        self._returned = 0
+        return {**frame, **self._wanted}
+
+    # What the gateway says
+
+    def subscribed(self, frame: Mapping[str, Any]) -> None:
+        """Note that it stands."""
+        if self.is_group:
+            self.consumer = frame.get("consumer") or self.consumer
+        else:
+            self._wanted["after"] = frame["position"]  # `$` is an id from now on
+        self._note_gap(frame.get("gap"))
+
+    def take(self, frame: Mapping[str, Any]) -> None:
+        """Take entries."""
+        entries = frame["entries"]
+        self.lag = frame.get("lag", self.lag)
+        self._note_gap(frame.get("gap"))
+        if self.is_group:
+            self.held.update([(item["id"], item["deliveries"]) for item in entries])
+        elif entries:
+            self._wanted["after"] = entries[-1]["id"]
+        self.items += entries
+        self._wake()
+
+    def claimed(self, ids: list[str], by: str) -> None:
+        """Let go of entries that belong to another consumer now."""
+        lost = set(ids)
+        if any(item["id"] in lost for item in self.items):
+            self.items = deque(item for item in self.items if item["id"] not in lost)
+        for entry_id in ids:
+            if self.held.pop(entry_id, None) is not None and self.on_claimed is not None:
+                self.on_claimed(entry_id, by)
+
+    def settled(self, results: list[Mapping[str, str]]) -> None:
+        """Note what became of entries."""
+        for result in results:
+            if result["outcome"] == "claimed" and self.on_claimed is not None:
+                self.on_claimed(result["id"], "")
+            if result["outcome"] != "extended":
+                self.held.pop(result["id"], None)
+
+    def lost(self) -> None:
+        """Note that the connection ended: entries of a group went back, or are kept there."""
+        self.connection += 1
+        if self.is_group:
+            self.items.clear()
+            self.held.clear()
+        self._acks.clear()
+        self._nacks.clear()
+        self._extends.clear()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """End; nothing more will come."""
+        self.failure, self.has_ended = failure, True
+        self._wake()
+
+    # What the program says
+
+    def next_item(self) -> Mapping[str, Any]:
+        """Return the next entry, which must be there."""
+        item = self.items.popleft()
+        if not self.is_group:
+            self._returned += 1
+        return item
+
+    def ack(self, entry_id: str) -> None:
+        """Acknowledge an entry."""
+        self._acks.append(entry_id)
+
+    def nack(self, entry_id: str, mode: Mode, delay_ms: int | None) -> None:
+        """Give an entry back."""
+        self._nacks.setdefault((mode, delay_ms), []).append(entry_id)
+
+    def extend_all(self) -> None:
+        """Restart the idle clock of everything that is held."""
+        self._extends = list(self.held)
+
+    @property
+    def has_frames(self) -> bool:
+        """Tell whether there is something to say."""
+        return bool(
+            self._acks or self._nacks or self._extends or self._returned * 2 >= self._credit
+        )
+
+    def frames(self) -> list[dict[str, Any]]:
+        """Return what is to be said now; each frame with `ids` wants an answer."""
+        frames: list[dict[str, Any]] = []
+        acks, self._acks = self._acks, []
+        nacks, self._nacks = self._nacks, {}
+        extends, self._extends = self._extends, []
+        for ids in _portions(acks):
+            frames.append({"type": "ack", "sub": self.name, "ids": ids})
+        for (mode, delay_ms), all_ids in nacks.items():
+            for ids in _portions(all_ids):
+                frame = {"type": "nack", "sub": self.name, "ids": ids, "mode": mode}
+                frames.append(frame if delay_ms is None else {**frame, "delay_ms": delay_ms})
+        for ids in _portions([entry_id for entry_id in extends if entry_id in self.held]):
+            frames.append({"type": "extend", "sub": self.name, "ids": ids})
+        if self._returned * 2 >= self._credit:
+            frames.append({"type": "credit", "sub": self.name, "entries": self._returned})
+            self._returned = 0
+        return frames
+
+    def _wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for wake in waiters:
+            wake()
+
+    def _note_gap(self, gap: Mapping[str, str] | None) -> None:
+        if gap is not None:
+            self.gap = Gap(gap["from"], gap["to"])
+
+
+class Closed(HeadgateError):
+    """The client was closed."""
+
+
+def _portions(ids: list[str]) -> list[list[str]]:
+    return [ids[at : at + FRAME_IDS_MAX] for at in range(0, len(ids), FRAME_IDS_MAX)]
