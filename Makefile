@@ -8,7 +8,7 @@ CORES  ?= 2
 
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-SOURCES := $(wildcard app engine pipeline deploy tests examples)
+SOURCES := $(wildcard app clients engine pipeline deploy tests examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -18,6 +18,7 @@ from headgate.client.address import Credential
 from headgate.client.backoff import backoff_s
 from headgate.client.problems import (
     AnswerLost,
+    HeadgateError,
     Problem,
     Unauthenticated,
     UnexpectedAnswer,
@@ -29,6 +30,9 @@ _ANSWER_S: Final = 30.0
 """How long an answer may take, beside what the request itself waits for."""
 
 _CONNECT_S: Final = 5.0
+
+_NOTHING_DONE: Final = (429, 503)
+_PROXY_FAILED: Final = (502, 504)
 
 
 class Calls:
@@ -112,52 +116,65 @@ class Calls:
         is_repeatable: bool | None = None,
     ) -> httpx.Response:
         """Return the whole answer to a request; see `call`."""
-        parameters = {name: value for name, value in (query or {}).items() if value is not None}
         all_headers = dict(headers or {})
         if body is not None:
             content = json.dumps(body, ensure_ascii=False).encode()
             all_headers["Content-Type"] = "application/json"
-        timeout = httpx.Timeout(_ANSWER_S + wait_ms / 1000, connect=_CONNECT_S, pool=None)
+        request = self._http.build_request(
+            method,
+            path,
+            params={name: value for name, value in (query or {}).items() if value is not None},
+            headers=all_headers,
+            content=content,
+            timeout=httpx.Timeout(_ANSWER_S + wait_ms / 1000, connect=_CONNECT_S, pool=None),
+        )
         if is_repeatable is None:
             is_repeatable = method != "POST"
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + self._retry_s
         attempt, is_refused = 0, False
         while True:
-            token = await self._credential.token(is_refused=is_refused)
-            if token is not None:
-                all_headers["Authorization"] = f"Bearer {token}"
-            try:
-                answer = await self._http.request(
-                    method,
-                    path,
-                    params=parameters,
-                    headers=all_headers,
-                    content=content,
-                    timeout=timeout,
-                )
-                if answer.is_success:
-                    return answer
-                failure: Exception = failure_of(answer)
-                if not isinstance(failure, Problem):
-                    may_come = is_repeatable and answer.status_code in (502, 504)
-                elif isinstance(failure, Unauthenticated):
-                    may_come = self._credential.is_renewable and not is_refused
-                    is_refused = True
-                else:
-                    may_come = failure.status in (429, 503) and failure.retryable
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                failure, may_come = Unreachable(f"no gateway at {self._http.base_url}: {error}"), True
-            except httpx.TransportError as error:
-                failure = AnswerLost(f"{type(error).__name__}: {error}")
-                may_come = is_repeatable
+            outcome = await self._attempt(request, is_refused=is_refused)
+            if isinstance(outcome, httpx.Response):
+                return outcome
+            if isinstance(outcome, Unauthenticated):
+                may_succeed = self._credential.is_renewable and not is_refused
+                is_refused = True
+            else:
+                may_succeed = _may_succeed(outcome, is_repeatable=is_repeatable)
             wait_s = backoff_s(attempt)
-            if isinstance(failure, Problem):
-                wait_s = max(wait_s, failure.retry_after_s or 0.0)
-            if not may_come or loop.time() + wait_s > give_up_s:
-                raise failure
+            if isinstance(outcome, Problem):
+                wait_s = max(wait_s, outcome.retry_after_s or 0.0)
+            if not may_succeed or loop.time() + wait_s > give_up_s:
+                raise outcome
             await asyncio.sleep(wait_s)
             attempt += 1
+
+    async def _attempt(
+        self, request: httpx.Request, *, is_refused: bool
+    ) -> httpx.Response | HeadgateError:
+        """Send a request once; returns a good answer, or what went wrong."""
+        token = await self._credential.token(is_refused=is_refused)
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token}"
+        try:
+            answer = await self._http.send(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            return Unreachable(f"no gateway at {self._http.base_url}: {error}")
+        except httpx.TransportError as error:
+            return AnswerLost(f"{type(error).__name__}: {error}")
+        return answer if answer.is_success else failure_of(answer)
+
+
+def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:
+    """Tell whether to send a request again."""
+    if isinstance(failure, Unreachable):
+        return True
+    if isinstance(failure, Problem):
+        return failure.status in _NOTHING_DONE and failure.retryable
+    if isinstance(failure, UnexpectedAnswer):
+        return is_repeatable and failure.status in _PROXY_FAILED
+    return is_repeatable
 
 
 def failure_of(answer: httpx.Response) -> Problem | UnexpectedAnswer:
@@ -165,4 +182,4 @@ def failure_of(answer: httpx.Response) -> Problem | UnexpectedAnswer:
     kind = answer.headers.get("content-type", "")
     if kind.startswith("application/problem+json"):
         return problem_of(json.loads(answer.content))
-    return UnexpectedAnswer(f"{answer.status_code} from {answer.url}, which is no gateway's answer")
+    return UnexpectedAnswer(answer.status_code, str(answer.url))

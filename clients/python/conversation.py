@@ -72,7 +72,11 @@ class Conversation:
     # The connection
 
     def begin(self, token: str | None = None) -> None:
-        """Begin on a connection that is open now, and say with what token if it is to be renewed."""
+        """Begin on a connection that is open now.
+
+        Args:
+            token: is sent, so that the gateway says when it ends; None: it cannot be renewed.
+        """
         self.is_open = True
         self.problem = self.reconnect_after_s = None
         self._frames, self.refused = [], []

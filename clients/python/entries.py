@@ -99,7 +99,7 @@ def decoded(item: Mapping[str, Any]) -> tuple[dict[str, Value], list[tuple[str, 
     pairs = [(name, value) for name, value in repeats or item["fields"].items()]
     is_binary_named = item.get("names_base64")
     decoded_pairs: list[tuple[str, Value]] = [
-        (_name(name) if is_binary_named else name, _bytes(value) if name in binary else value)
+        (_name(name) if is_binary_named else name, _value(value) if name in binary else value)
         for name, value in pairs
     ]
     return dict(decoded_pairs), decoded_pairs if repeats else None
@@ -109,10 +109,14 @@ def _base64(value: Value) -> str:
     return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text)
+def _value(text: str) -> Value:
+    value = base64.b64decode(text)
+    try:
+        return value.decode()  # another value of this name is not UTF-8
+    except UnicodeDecodeError:
+        return value
 
 
 def _name(text: str) -> str:
-    """Return a name that is not UTF-8 with its odd bytes as surrogates, as Python has file names."""
+    """Return a name; bytes that are not UTF-8 are surrogates, as in file names."""
     return base64.b64decode(text).decode(errors="surrogateescape")

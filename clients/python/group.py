@@ -375,7 +375,7 @@ async def _work(
         try:
             async with job:
                 await handler(job)
-        except Exception as error:  # noqa: BLE001 it is reported, and the next entry comes
+        except Exception as error:
             if on_error is not None:
                 on_error(job, error)
             else:

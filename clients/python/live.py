@@ -22,6 +22,7 @@ from headgate.client.subscription import Closed, Subscription
 _FRAME_BYTES_MAX: Final = 64 * 2**20
 _OPEN_S: Final = 10.0
 _UNAUTHENTICATED: Final = 4401
+_TOO_BIG: Final = 1009
 
 _EXTEND_S: Final = 10.0
 """How often the idle clock of what is held is restarted, unless the group claims earlier."""
@@ -197,7 +198,7 @@ class Live:
         if code == _UNAUTHENTICATED and self._credential.is_renewable and not self._is_refused:
             self._is_refused = True
             return None
-        if code in (1009,) or 4400 <= code < 4500:
+        if code == _TOO_BIG or 4400 <= code < 4500:
             return self._conversation.problem or Refused(code, reason)
         return None
 

@@ -21,6 +21,11 @@ class AnswerLost(HeadgateError):
 class UnexpectedAnswer(HeadgateError):
     """Something answered that is no gateway, such as a proxy."""
 
+    def __init__(self, status: int, url: str) -> None:
+        """Take the status of HTTP, and what was asked for."""
+        super().__init__(f"{status} from {url}, which is no answer of a gateway")
+        self.status = status
+
 
 class Problem(HeadgateError):
     """The gateway refused a request. Nothing was changed.

@@ -42,7 +42,7 @@ class Subscription:
         self.lag: int | None = None
         self.consumer: str | None = wanted.get("consumer")
         self.connection = 0  # counts connections: what an older one sent went back
-        self.held: dict[str, int] = {}  # ids that are not settled, and how often they were delivered
+        self.held: dict[str, int] = {}  # deliveries of what is not settled
         self.on_claimed: Callable[[str, str], None] | None = None
         self.waiters: list[Callable[[], object]] = []  # are called once when there is something
         self._wanted = dict(wanted)
@@ -145,18 +145,18 @@ class Subscription:
 
     def frames(self) -> list[dict[str, Any]]:
         """Return what is to be said now; each frame with `ids` wants an answer."""
-        frames: list[dict[str, Any]] = []
         acks, self._acks = self._acks, []
         nacks, self._nacks = self._nacks, {}
         extends, self._extends = self._extends, []
-        for ids in _portions(acks):
-            frames.append({"type": "ack", "sub": self.name, "ids": ids})
+        frames: list[dict[str, Any]] = [
+            {"type": "ack", "sub": self.name, "ids": ids} for ids in _portions(acks)
+        ]
         for (mode, delay_ms), all_ids in nacks.items():
-            for ids in _portions(all_ids):
-                frame = {"type": "nack", "sub": self.name, "ids": ids, "mode": mode}
-                frames.append(frame if delay_ms is None else {**frame, "delay_ms": delay_ms})
-        for ids in _portions([entry_id for entry_id in extends if entry_id in self.held]):
-            frames.append({"type": "extend", "sub": self.name, "ids": ids})
+            frame: dict[str, Any] = {"type": "nack", "sub": self.name, "mode": mode}
+            frame |= {} if delay_ms is None else {"delay_ms": delay_ms}
+            frames += [{**frame, "ids": ids} for ids in _portions(all_ids)]
+        held = [entry_id for entry_id in extends if entry_id in self.held]
+        frames += [{"type": "extend", "sub": self.name, "ids": ids} for ids in _portions(held)]
         if self._returned * 2 >= self._credit:
             frames.append({"type": "credit", "sub": self.name, "entries": self._returned})
             self._returned = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE = ["app", "deploy", "engine", "pipeline"]
+CODE = ["app", "clients", "deploy", "engine", "pipeline"]
 FILES_MAX = 16
 """Beside each other in a folder."""
 
@@ -25,7 +25,7 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-NAMED = ["app", "deploy", "engine", "examples", "pipeline", "tests"]
+NAMED = ["app", "clients", "deploy", "engine", "examples", "pipeline", "tests"]
 """Folders whose names are checked."""
 
 INSTEAD_OF_PART = {
@@ -107,7 +107,7 @@ def lines_of(node: ast.stmt) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-@pytest.mark.parametrize("programs", [["app", "engine"], ["deploy"], ["pipeline"]])
+@pytest.mark.parametrize("programs", [["app", "engine"], ["clients"], ["deploy"], ["pipeline"]])
 def test_a_class_has_a_name_of_its_own(programs: list[str]) -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path, module in sources(*programs):

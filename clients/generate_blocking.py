@@ -1,0 +1,233 @@
+"""Writes `headgate.client.blocking.classes` from the classes for asyncio: nobody writes them twice.
+
+    python -m clients.generate_blocking
+
+Each method of a blocking class runs the method of the same name on the loop of a portal, and waits
+for it. Signatures and docstrings are those of the asynchronous classes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "python"
+TARGET = SOURCES / "blocking" / "classes.py"
+
+CLASSES = {
+    "job": {"Job": "BlockingJob"},
+    "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
+    "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
+    "client": {"AsyncClient": "Client"},
+}
+"""Of each module: its classes, and what they are called where they block."""
+
+NAMES = {name: blocking for names in CLASSES.values() for name, blocking in names.items()}
+
+WRITTEN_OTHERWISE = {"Group": {"work"}}
+"""Methods that stand in `working.py`, as they need threads for what they call."""
+
+_BASES = {"BlockingGroup": "Working"}
+_SPECIAL = {
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "aclose": "close",
+}
+_HEADER = '''"""The client without asyncio. `clients/generate_blocking.py` writes this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from headgate.client.address import TokenSource
+from headgate.client.blocking.portal import Portal
+from headgate.client.blocking.working import Working
+from headgate.client.client import AsyncClient
+from headgate.client.entries import Delivery, Entry, Fields, Gap, Pairs, Value
+from headgate.client.group import Consuming, Group
+from headgate.client.job import Job
+from headgate.client.shapes import (
+    ConsumerInfo,
+    GroupInfo,
+    OnDisconnect,
+    PendingEntry,
+    PendingSummary,
+    Policy,
+    Redriven,
+    StreamConfig,
+    StreamInfo,
+)
+from headgate.client.stream import Following, OnClaimed, Page, Stream
+from headgate.client.subscription import Mode, Outcome
+
+'''
+
+
+def generated() -> str:
+    """Return the source of the blocking module."""
+    parts = [_HEADER]
+    for module, classes in CLASSES.items():
+        tree = ast.parse((SOURCES / f"{module}.py").read_text())
+        parts += [
+            _class(node, classes[node.name])
+            for node in tree.body
+            if isinstance(node, ast.ClassDef) and node.name in classes
+        ]
+    return "\n".join(parts)
+
+
+def _class(node: ast.ClassDef, name: str) -> str:
+    base = f"({_BASES[name]})" if name in _BASES else ""
+    lines = [f"class {name}{base}:", f'    """{_adapted(ast.get_docstring(node, clean=False))}"""']
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines += _method(node.name, item)
+    return "\n".join(lines) + "\n"
+
+
+def _method(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    is_property = any("property" in ast.unparse(each) for each in node.decorator_list)
+    if node.name == "__init__":
+        return _init(owner, node)
+    is_private = node.name.startswith("_") and node.name not in _SPECIAL
+    if is_private or node.name in WRITTEN_OTHERWISE.get(owner, ()):
+        return []
+    name = _SPECIAL.get(node.name, node.name)
+    arguments, returns = ast.unparse(node.args), ast.unparse(node.returns or ast.Constant(None))
+    lines = ["", "    @property"] if is_property else [""]
+    if name == "__exit__":
+        lines += [
+            f"    def {name}(",
+            "        self,",
+            "        kind: type[BaseException] | None,",
+            "        error: BaseException | None,",
+            "        traceback: TracebackType | None,",
+            "    ) -> None:",
+            "        self._portal.call(self._inner.__aexit__(kind, error, traceback))",
+        ]
+        if owner == "AsyncClient":
+            lines.append("        self._portal.close()")
+        return lines
+    kind = _result(returns)
+    lines.append(f"    def {name}({arguments}) -> {kind}:")
+    docstring = ast.get_docstring(node, clean=False)
+    if docstring:
+        lines.append(f'        """{_adapted(docstring)}"""')
+    return lines + [f"        {line}" for line in _body(owner, node, returns, is_property)]
+
+
+def _init(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    if owner != "AsyncClient":
+        init = [
+            "",
+            f"    def __init__(self, inner: {owner}, portal: Portal) -> None:",
+            '        """Run what is asked of it on the loop of a portal."""',
+            "        self._inner = inner",
+            "        self._portal = portal",
+        ]
+        for name, kind, docstring in _attributes(node):
+            init += ["", "    @property", f"    def {name}(self) -> {kind}:"]
+            init += [f'        """{docstring}"""', f"        return self._inner.{name}"]
+        return init
+    passed = ", ".join(f"{arg.arg}={arg.arg}" for arg in node.args.kwonlyargs)
+    return [
+        "",
+        f"    def __init__({ast.unparse(node.args)}) -> None:",
+        f'        """{_adapted(ast.get_docstring(node, clean=False))}"""',
+        f"        self._inner = AsyncClient(url, {passed})",
+        "        self._portal = Portal()",
+    ]
+
+
+def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, str]]:
+    """Return the public attributes that have a type, and what the class says about them."""
+    kinds = {arg.arg: ast.unparse(arg.annotation) for arg in init.args.args if arg.annotation}
+    attributes = []
+    for line in init.body:
+        if not isinstance(line, ast.Assign | ast.AnnAssign):
+            continue
+        target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+        if isinstance(target, ast.Attribute) and not target.attr.startswith("_"):
+            annotation = line.annotation if isinstance(line, ast.AnnAssign) else None
+            kind = ast.unparse(annotation) if annotation else kinds.get(target.attr)
+            if kind in ("str", "Gap | None"):
+                attributes.append((target.attr, kind, _ATTRIBUTES[target.attr]))
+    return attributes
+
+
+_ATTRIBUTES = {
+    "gap": "Return what trimming took before the entry that came last; None: nothing.",
+    "id": "Return the id of the entry.",
+    "name": "Return the name.",
+    "stream": "Return the name of the stream.",
+}
+
+
+def _body(
+    owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str, is_property: bool
+) -> list[str]:
+    if node.name in ("__aenter__", "__aiter__"):
+        return ["return self"]
+    if is_property:
+        return [f"return self._inner.{node.name}"]
+    passed = [arg.arg for arg in node.args.args[1:]]
+    passed += [f"{arg.arg}={arg.arg}" for arg in node.args.kwonlyargs]
+    call = f"self._inner.{node.name}({', '.join(passed)})"
+    if node.name == "__anext__":
+        return [f"return {_wrapped('self._portal.step(self._inner)', returns)}"]
+    if returns.startswith("AsyncGenerator"):
+        return [f"return self._portal.iterate({call})"]
+    if isinstance(node, ast.AsyncFunctionDef):
+        if node.name == "aclose" and owner == "AsyncClient":
+            return [f"self._portal.call({call})", "self._portal.close()"]
+        returned = "" if returns == "None" else "return "
+        return [f"{returned}{_wrapped(f'self._portal.call({call})', returns)}"]
+    if returns == "None":  # what only notes something, on the loop all the same
+        run = call.removesuffix("()") if call.endswith("()") else f"lambda: {call}"
+        return [f"self._portal.run({run})"]
+    return [f"return {_wrapped(call, returns)}"]
+
+
+def _wrapped(call: str, returns: str) -> str:
+    return f"{NAMES[returns]}({call}, self._portal)" if returns in NAMES else call
+
+
+def _result(returns: str) -> str:
+    if match := re.fullmatch(r"AsyncGenerator\[(\w+)\]", returns):
+        return f"Iterator[{match[1]}]"
+    return NAMES.get(returns, returns)
+
+
+def _adapted(docstring: str | None) -> str:
+    text = docstring or ""
+    for name in ("async for", "async with"):
+        text = text.replace(name, name.removeprefix("async "))
+    text = text.replace("await ", "").replace("AsyncClient", "Client")
+    text = text.replace("`aclose`", "`close`").replace(", for asyncio", "")
+    return text.replace("StopAsyncIteration", "StopIteration")
+
+
+def formatted(text: str) -> str:
+    """Return a source as the formatter leaves it."""
+    ruff = [sys.executable, "-m", "ruff"]
+    fixed = subprocess.run(  # noqa: S603 - the formatter of this environment
+        [*ruff, "format", "--stdin-filename", str(TARGET), "-"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return fixed.stdout
+
+
+if __name__ == "__main__":
+    TARGET.write_text(formatted(generated()))

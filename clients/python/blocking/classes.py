@@ -1,0 +1,594 @@
+"""The client without asyncio. `clients/generate_blocking.py` writes this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from headgate.client.address import TokenSource
+from headgate.client.blocking.portal import Portal
+from headgate.client.blocking.working import Working
+from headgate.client.client import AsyncClient
+from headgate.client.entries import Delivery, Entry, Fields, Gap, Pairs, Value
+from headgate.client.group import Consuming, Group
+from headgate.client.job import Job
+from headgate.client.shapes import (
+    ConsumerInfo,
+    GroupInfo,
+    OnDisconnect,
+    PendingEntry,
+    PendingSummary,
+    Policy,
+    Redriven,
+    StreamConfig,
+    StreamInfo,
+)
+from headgate.client.stream import Following, OnClaimed, Page, Stream
+from headgate.client.subscription import Mode, Outcome
+
+
+class BlockingJob:
+    """An entry that this consumer is to work off.
+
+    As a context it acknowledges the entry when its block ends, and gives it back when the block
+    raises. While it is not settled, its idle clock is restarted again and again, so that nobody
+    claims it.
+
+    Example:
+        for job in group.consume():
+            with job:
+                charge(job.fields["sku"])
+    """
+
+    def __init__(self, inner: Job, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def id(self) -> str:
+        """Return the id of the entry."""
+        return self._inner.id
+
+    @property
+    def delivery(self) -> Delivery:
+        """Return the entry and what is known about its deliveries."""
+        return self._inner.delivery
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """Return names and values."""
+        return self._inner.fields
+
+    @property
+    def deliveries(self) -> int:
+        """Return how often the entry was delivered, this time included."""
+        return self._inner.deliveries
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether the entry is somebody else's: the connection ended, or it was claimed.
+
+        Nothing is done when it is settled. It is delivered again, to this consumer or another.
+        """
+        return self._inner.is_lost
+
+    def ack(self) -> None:
+        """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
+        self._portal.run(self._inner.ack)
+
+    def nack(self, *, mode: Mode = "fail", delay_ms: int | None = None) -> None:
+        """Give the entry back (XNACK).
+
+        Args:
+            mode: `fail` counts towards the group's `max_deliveries`, `fatal` makes it a dead letter
+                at once, and `silent` counts nothing.
+            delay_ms: nobody gets it before that; None: as the group's policy has it.
+        """
+        self._portal.run(lambda: self._inner.nack(mode=mode, delay_ms=delay_ms))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+
+class BlockingFollowing:
+    """The entries of a stream as they come. It is an iterator, and a context that ends it.
+
+    Attributes:
+        gap: what trimming took before the entry that came last; None: nothing.
+    """
+
+    def __init__(self, inner: Following, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def gap(self) -> Gap | None:
+        """Return what trimming took before the entry that came last; None: nothing."""
+        return self._inner.gap
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Entry:
+        return self._portal.step(self._inner)
+
+    def close(self) -> None:
+        """End it."""
+        self._portal.call(self._inner.aclose())
+
+
+class BlockingStream:
+    """A stream by its name. To make one asks nothing of the gateway.
+
+    Example:
+        orders = hg.stream("orders")
+        entry_id = orders.append({"sku": "42"})
+        for entry in orders.follow(after="$"):
+            print(entry.id, entry.fields["sku"])
+    """
+
+    def __init__(self, inner: Stream, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    def append(
+        self,
+        fields: Fields | Pairs,
+        *,
+        id: str | None = None,
+        create_stream: bool = True,
+        idempotency_key: str | None = None,
+        if_last_id: str | None = None,
+    ) -> str:
+        """Append an entry, and return its id (XADD).
+
+        Args:
+            fields: names and values, text or bytes; pairs where a name repeats.
+            id: of the entry; None: the gateway makes it.
+            create_stream: append also if the stream does not exist.
+            idempotency_key: a repeat with the same key appends nothing, and returns the first id.
+                A client with a `producer` makes one for each append.
+            if_last_id: append only if this is the last id (`LastIdMismatch` otherwise).
+
+        Raises:
+            AnswerLost: the entry may be there. With an idempotency key the append is repeated.
+            Problem: the gateway refused it.
+        """
+        return self._portal.call(
+            self._inner.append(
+                fields,
+                id=id,
+                create_stream=create_stream,
+                idempotency_key=idempotency_key,
+                if_last_id=if_last_id,
+            )
+        )
+
+    def append_many(
+        self,
+        entries: Iterable[Fields | Pairs],
+        *,
+        create_stream: bool = True,
+        idempotency_key: str | None = None,
+        if_last_id: str | None = None,
+    ) -> list[str]:
+        """Append entries, all or none, and return their ids; see `append`."""
+        return self._portal.call(
+            self._inner.append_many(
+                entries,
+                create_stream=create_stream,
+                idempotency_key=idempotency_key,
+                if_last_id=if_last_id,
+            )
+        )
+
+    def read(
+        self,
+        *,
+        after: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+        wait_ms: int = 0,
+    ) -> Page:
+        """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
+
+        Args:
+            after: only what is above this id; `$`: only what comes from now on.
+            start: the lowest id of a range, inclusive.
+            end: the highest id of a range, inclusive.
+            limit: entries at most.
+            reverse: the highest id of the range first.
+            wait_ms: how long to wait for an entry after `after`.
+        """
+        return self._portal.call(
+            self._inner.read(
+                after=after, start=start, end=end, limit=limit, reverse=reverse, wait_ms=wait_ms
+            )
+        )
+
+    def scan(self, *, after: str = "0", limit: int = 1000) -> Iterator[Entry]:
+        """Yield the entries that are there now, from an id on, by pages of `limit`."""
+        return self._portal.iterate(self._inner.scan(after=after, limit=limit))
+
+    def follow(self, *, after: str = "$", credit: int = 256) -> BlockingFollowing:
+        """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
+
+        It goes on through every loss of the connection, without a lost or repeated entry.
+
+        Args:
+            after: an id, `0` for all entries, or `$` for those from now on.
+            credit: entries that may be on the way to this program.
+        """
+        return BlockingFollowing(self._inner.follow(after=after, credit=credit), self._portal)
+
+    def get(self, entry_id: str) -> Entry:
+        """Return one entry; `EntryNotFound`: there is none."""
+        return self._portal.call(self._inner.get(entry_id))
+
+    def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
+        """Delete entries, and return what became of each id (XDEL)."""
+        return self._portal.call(self._inner.delete_entries(ids))
+
+    def create(self, config: StreamConfig | None = None) -> StreamInfo:
+        """Create the stream; `StreamExists`: it is there with another configuration."""
+        return self._portal.call(self._inner.create(config))
+
+    def update(self, config: StreamConfig) -> StreamInfo:
+        """Change the configuration; what is not named stays (XCFGSET)."""
+        return self._portal.call(self._inner.update(config))
+
+    def info(self) -> StreamInfo:
+        """Return the stream's length, ids and configuration (XINFO STREAM)."""
+        return self._portal.call(self._inner.info())
+
+    def trim(
+        self, *, max_length: int | None = None, min_id: str | None = None, approximate: bool = False
+    ) -> int:
+        """Remove the oldest entries, and return how many (XTRIM).
+
+        Args:
+            max_length: so many stay.
+            min_id: those from this id on stay.
+            approximate: a few more may stay, which is faster.
+        """
+        return self._portal.call(
+            self._inner.trim(max_length=max_length, min_id=min_id, approximate=approximate)
+        )
+
+    def delete(self) -> None:
+        """Delete the stream with its groups (DEL)."""
+        self._portal.call(self._inner.delete())
+
+
+class BlockingConsuming:
+    """The jobs of one consumer as they come. It is an iterator, and a context that ends it.
+
+    In the end what was settled is sent and answered, and what was not goes back to the group.
+    """
+
+    def __init__(self, inner: Consuming, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def consumer(self) -> str | None:
+        """Return the name of the consumer; None: the gateway has not given it one yet."""
+        return self._inner.consumer
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many entries the group had not read when the last ones came."""
+        return self._inner.lag
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> BlockingJob:
+        return BlockingJob(self._portal.step(self._inner), self._portal)
+
+    def stop(self) -> None:
+        """Take no more: those that wait for a job get `StopIteration`."""
+        self._portal.run(self._inner.stop)
+
+    def close(self) -> None:
+        """End it, when everything that was settled is answered."""
+        self._portal.call(self._inner.aclose())
+
+
+class BlockingGroup(Working):
+    """A group of consumers of a stream. To make one asks nothing of the gateway.
+
+    Example:
+        billing = hg.group("orders", "billing")
+        billing.create(start="0", policy={"max_deliveries": 5})
+        billing.work(charge, concurrency=16)
+    """
+
+    def __init__(self, inner: Group, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def stream(self) -> str:
+        """Return the name of the stream."""
+        return self._inner.stream
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    def create(
+        self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
+    ) -> GroupInfo:
+        """Create the group, or do nothing if it is there with this policy (XGROUP CREATE).
+
+        Args:
+            start: it reads entries after this id; `0`: all, `$`: those from now on.
+            create_stream: create the stream, too, if it does not exist.
+            policy: its rules.
+
+        Raises:
+            GroupExists: it is there with another policy.
+        """
+        return self._portal.call(
+            self._inner.create(start=start, create_stream=create_stream, policy=policy)
+        )
+
+    def update(self, *, start: str | None = None, policy: Policy | None = None) -> GroupInfo:
+        """Read from elsewhere, or change rules; what is not named stays (XGROUP SETID)."""
+        return self._portal.call(self._inner.update(start=start, policy=policy))
+
+    def info(self) -> GroupInfo:
+        """Return its position, lag, pending count and policy (XINFO GROUPS)."""
+        return self._portal.call(self._inner.info())
+
+    def delete(self) -> None:
+        """Delete the group with what is pending in it (XGROUP DESTROY)."""
+        self._portal.call(self._inner.delete())
+
+    def consume(
+        self,
+        *,
+        consumer: str | None = None,
+        credit: int = 64,
+        claim_idle_ms: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_claimed: OnClaimed | None = None,
+    ) -> BlockingConsuming:
+        """Consume entries: an iterator of jobs that waits for the next one (XREADGROUP BLOCK).
+
+        Args:
+            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            credit: entries that may be on the way to this program, or in work.
+            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
+                policy has it.
+            on_disconnect: what becomes of unsettled entries when the connection ends.
+            on_claimed: is called with the id of an entry that somebody else has taken over.
+        """
+        return BlockingConsuming(
+            self._inner.consume(
+                consumer=consumer,
+                credit=credit,
+                claim_idle_ms=claim_idle_ms,
+                on_disconnect=on_disconnect,
+                on_claimed=on_claimed,
+            ),
+            self._portal,
+        )
+
+    def read(
+        self,
+        consumer: str,
+        *,
+        limit: int = 10,
+        wait_ms: int = 0,
+        claim_idle_ms: int | None = None,
+        after: str | None = None,
+        ack: Sequence[str] = (),
+    ) -> list[Delivery]:
+        """Return entries by one request (XREADGROUP); `consume` is faster and settles by itself.
+
+        Args:
+            consumer: who reads.
+            limit: entries at most.
+            wait_ms: how long to wait if there is nothing.
+            claim_idle_ms: first take entries of anybody that are idle for so long.
+            after: read this consumer's own pending entries after this id; `0`: all of them.
+            ack: acknowledge these first.
+        """
+        return self._portal.call(
+            self._inner.read(
+                consumer,
+                limit=limit,
+                wait_ms=wait_ms,
+                claim_idle_ms=claim_idle_ms,
+                after=after,
+                ack=ack,
+            )
+        )
+
+    def ack(self, ids: Iterable[str], *, consumer: str | None = None) -> dict[str, Outcome]:
+        """Acknowledge entries, and return what became of each (XACK).
+
+        Args:
+            ids: of entries.
+            consumer: who does it: what belongs to another consumer by now stays there (`claimed`).
+        """
+        return self._portal.call(self._inner.ack(ids, consumer=consumer))
+
+    def nack(
+        self,
+        ids: Iterable[str],
+        *,
+        consumer: str | None = None,
+        mode: Mode = "fail",
+        delay_ms: int | None = None,
+    ) -> dict[str, Outcome]:
+        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        return self._portal.call(
+            self._inner.nack(ids, consumer=consumer, mode=mode, delay_ms=delay_ms)
+        )
+
+    def extend(self, ids: Iterable[str], *, consumer: str) -> dict[str, Outcome]:
+        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        return self._portal.call(self._inner.extend(ids, consumer=consumer))
+
+    def claim(self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0) -> list[Delivery]:
+        """Take over pending entries that are idle for so long (XCLAIM)."""
+        return self._portal.call(self._inner.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms))
+
+    def pending(
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        limit: int = 100,
+        consumer: str | None = None,
+        min_idle_ms: int | None = None,
+    ) -> list[PendingEntry]:
+        """Return entries that were delivered and are not acknowledged (XPENDING)."""
+        return self._portal.call(
+            self._inner.pending(
+                start=start, end=end, limit=limit, consumer=consumer, min_idle_ms=min_idle_ms
+            )
+        )
+
+    def pending_summary(self) -> PendingSummary:
+        """Return how many entries are pending, and with whom (XPENDING)."""
+        return self._portal.call(self._inner.pending_summary())
+
+    def consumers(self) -> list[ConsumerInfo]:
+        """Return the consumers (XINFO CONSUMERS)."""
+        return self._portal.call(self._inner.consumers())
+
+    def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
+        """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).
+
+        Args:
+            consumer: its name.
+            drop: forget its entries; otherwise others get them.
+        """
+        return self._portal.call(self._inner.delete_consumer(consumer, drop=drop))
+
+    def redrive(
+        self, ids: Iterable[str] | None = None, *, limit: int | None = None
+    ) -> list[Redriven]:
+        """Let dead letters of this group be delivered again, the oldest first.
+
+        Args:
+            ids: of entries in the dead letter stream; None: all of them.
+            limit: so many at most.
+        """
+        return self._portal.call(self._inner.redrive(ids, limit=limit))
+
+
+class Client:
+    """A client of one gateway. Use it as a context, or call `close` in the end.
+
+    Example:
+        with headgate.Client("http://localhost:8080") as hg:
+            hg.stream("orders").append({"sku": "42"})
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: TokenSource | None = None,
+        producer: str | None = None,
+        retry_s: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Talk to a gateway; nothing is sent yet.
+
+        Args:
+            url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
+            token: a key or a token, or a function that returns one whenever the one before has
+                ended; None: `HEADGATE_TOKEN`, or none.
+            producer: the name of this program among those that append. With it each append carries
+                an idempotency key, and is repeated if its answer is lost.
+            retry_s: how long requests are tried again while the gateway cannot be reached.
+            transport: how requests over HTTP travel; None: as usual.
+
+        Raises:
+            ValueError: the URL is none, or the token could be read by others.
+        """
+        self._inner = AsyncClient(
+            url, token=token, producer=producer, retry_s=retry_s, transport=transport
+        )
+        self._portal = Portal()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.close()
+
+    def close(self) -> None:
+        """End all connections; whoever follows or consumes gets an error."""
+        self._portal.call(self._inner.aclose())
+        self._portal.close()
+
+    def stream(self, name: str) -> BlockingStream:
+        """Return a stream by its name; it need not exist."""
+        return BlockingStream(self._inner.stream(name), self._portal)
+
+    def group(self, stream: str, name: str) -> BlockingGroup:
+        """Return a group of a stream; it need not exist."""
+        return BlockingGroup(self._inner.group(stream, name), self._portal)
+
+    def streams(self, *, prefix: str = "", limit: int = 100) -> Iterator[StreamInfo]:
+        """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
+        return self._portal.iterate(self._inner.streams(prefix=prefix, limit=limit))

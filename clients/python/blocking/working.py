@@ -1,0 +1,98 @@
+"""Working: what runs handlers in threads, for the client without asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headgate.client.blocking.portal import Portal
+from headgate.client.group import Group
+from headgate.client.job import Job
+
+if TYPE_CHECKING:
+    from headgate.client.blocking.classes import BlockingJob
+
+_LOOK_S = 0.2
+
+
+class Working:
+    """The part of a group without asyncio that calls the program back."""
+
+    _inner: Group
+    _portal: Portal
+
+    def work(
+        self,
+        handler: Callable[[BlockingJob], object],
+        *,
+        concurrency: int = 1,
+        consumer: str | None = None,
+        credit: int | None = None,
+        claim_idle_ms: int | None = None,
+        on_error: Callable[[BlockingJob, Exception], object] | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
+
+        It does what `AsyncClient`'s groups do; handlers are functions, and run in threads.
+
+        Args:
+            handler: a function that takes a job.
+            concurrency: handlers that run at the same time, each in a thread.
+            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            credit: entries that may be here; None: twice as many as handlers, at least 64.
+            claim_idle_ms: see `consume`.
+            on_error: is called with a job and its error, instead of the log.
+            stop: ends the work when it is set; signals are left alone then.
+        """
+        from headgate.client.blocking.classes import BlockingJob  # noqa: PLC0415 - it imports this module
+
+        with contextlib.ExitStack() as signals:
+            if stop is None:
+                stop = threading.Event()
+                _stop_at_signals(stop, signals)
+            pool = signals.enter_context(ThreadPoolExecutor(concurrency, "headgate worker"))
+
+            async def handle(job: Job) -> None:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(pool, handler, BlockingJob(job, self._portal))
+
+            def report(job: Job, error: Exception) -> None:
+                if on_error is not None:
+                    on_error(BlockingJob(job, self._portal), error)
+
+            working = partial(
+                self._inner.work,
+                handle,
+                concurrency=concurrency,
+                consumer=consumer,
+                credit=credit,
+                claim_idle_ms=claim_idle_ms,
+                on_error=None if on_error is None else report,
+            )
+            self._portal.call(_work(working, stop))
+
+
+async def _work(work: Callable[..., Coroutine[Any, Any, None]], stop: threading.Event) -> None:
+    """Work until a flag of threads is set."""
+    stopping = asyncio.Event()
+    working = asyncio.ensure_future(work(stop=stopping))
+    while not working.done():
+        if stop.is_set():
+            stopping.set()
+        await asyncio.wait([working], timeout=_LOOK_S)
+    await working
+
+
+def _stop_at_signals(stop: threading.Event, signals: contextlib.ExitStack) -> None:
+    """Stop when the process is told to end, where signals can be caught (the main thread)."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(ValueError):
+            before = signal.signal(number, lambda *_: stop.set())
+            signals.callback(signal.signal, number, before)

@@ -1,0 +1,77 @@
+"""The Python client without asyncio: the same, in threads."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import headgate
+from clients import generate_blocking
+from headgate.client import problems
+from tests.api.conftest import Live
+
+
+@pytest.fixture
+async def url(live: Live) -> str:
+    return live.url
+
+
+def test_it_is_what_is_generated_from_the_other() -> None:
+    assert generate_blocking.TARGET.read_text() == generate_blocking.formatted(
+        generate_blocking.generated()
+    )
+
+
+def script(url: str) -> Iterator[object]:
+    with headgate.Client(url) as hg:
+        orders, billing = hg.stream("orders"), hg.group("orders", "billing")
+        yield orders.name
+        ids = [orders.append({"n": "0"}), *orders.append_many([{"n": "1"}, {"n": "2"}])]
+        yield [entry.id for entry in orders.scan(limit=2)] == ids
+        with orders.follow(after="0") as entries:
+            yield [entry.fields["n"] for _, entry in zip(range(3), entries, strict=False)]
+        billing.create(start="0")
+        with billing.consume(credit=1) as jobs:
+            for job in jobs:
+                with job:
+                    yield job.fields["n"]
+                if job.id == ids[-1]:
+                    break
+        yield billing.info()["pending"]
+        with pytest.raises(problems.StreamNotFound):
+            hg.stream("nothing").info()
+        orders.append_many([{"n": str(number)} for number in range(3, 50)])
+        stop, handled, failures = threading.Event(), list[str](), list[str]()
+
+        def handle(job: headgate.BlockingJob) -> None:
+            handled.append(job.id)
+            if len(handled) == 5:
+                raise ValueError("five")
+            if len(handled) == 48:
+                stop.set()
+
+        def report(job: headgate.BlockingJob, error: Exception) -> None:
+            failures.append(str(error))
+
+        billing.work(handle, concurrency=4, stop=stop, on_error=report)
+        yield failures, len(set(handled)), billing.info()["pending"]
+
+
+async def test_a_program_without_asyncio(url: str) -> None:
+    results = await asyncio.to_thread(lambda: list(script(url)))
+    assert results == ["orders", True, ["0", "1", "2"], "0", "1", "2", 0, (["five"], 47, 0)]
+
+
+async def test_nothing_is_left_of_a_client(url: str) -> None:
+    before = set(threading.enumerate())
+
+    def use() -> set[threading.Thread]:
+        with headgate.Client(url) as hg:
+            hg.stream("orders").append({"n": "0"})
+            during = {each for each in threading.enumerate() if each.name == "headgate client"}
+        assert not any(each.is_alive() for each in during)
+        return during
+
+    assert len(await asyncio.to_thread(use)) == 1
+    assert not {each for each in set(threading.enumerate()) - before if "headgate" in each.name}

@@ -1,0 +1,165 @@
+"""Groups with the Python client: each entry is worked off once, whatever becomes of connections."""
+
+import asyncio
+import contextlib
+import os
+import signal
+
+import pytest
+
+import headgate
+from headgate.client import problems
+from headgate.client.shapes import Policy
+from tests.api.conftest import Live, until
+
+
+async def filled(hg: headgate.AsyncClient, count: int, policy: Policy | None = None) -> list[str]:
+    """Append entries to the stream `orders`, and create the group `billing` before them."""
+    await hg.group("orders", "billing").create(start="0", policy=policy)
+    return await hg.stream("orders").append_many([{"n": str(number)} for number in range(count)])
+
+
+async def test_a_block_acknowledges_and_an_error_gives_back(hg: headgate.AsyncClient) -> None:
+    ids = await filled(hg, 3)
+    billing = hg.group("orders", "billing")
+    handled: list[tuple[str, int]] = []
+    async with billing.consume(credit=1) as jobs:
+        async for job in jobs:
+            handled.append((job.id, job.deliveries))
+            with contextlib.suppress(ZeroDivisionError):
+                async with job:
+                    assert 1 / (job.id != ids[0] or job.deliveries > 1)
+            if len(handled) == 4:
+                break
+    assert sorted(handled) == [(ids[0], 1), (ids[0], 2), (ids[1], 1), (ids[2], 1)]
+    assert (await billing.info())["pending"] == 0
+
+
+async def test_what_was_not_settled_goes_to_others(hg: headgate.AsyncClient) -> None:
+    ids = await filled(hg, 5)
+    billing = hg.group("orders", "billing")
+    async with billing.consume(credit=5) as jobs:
+        assert (await anext(jobs)).id == ids[0]
+    entries = await billing.read("other", limit=10)
+    assert [(entry.id, entry.deliveries) for entry in entries] == [(id_, 1) for id_ in ids]
+    assert await billing.ack(ids[:2], consumer="other") == dict.fromkeys(ids[:2], "acked")
+    assert await billing.ack(ids[:3], consumer="third") == {
+        ids[0]: "not_pending",
+        ids[1]: "not_pending",
+        ids[2]: "claimed",
+    }
+    assert await billing.nack(ids[3:], consumer="other") == dict.fromkeys(ids[3:], "released")
+    assert [entry["consumer"] for entry in await billing.pending()] == ["other", None, None]
+    summary = await billing.pending_summary()
+    assert (summary["count"], summary["min_id"]) == (3, ids[2])
+
+
+async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.AsyncClient) -> None:
+    ids = await filled(hg, 20, {"max_deliveries": 2, "dead_letter_stream": "dead"})
+    billing, stop = hg.group("orders", "billing"), asyncio.Event()
+    done: set[str] = set()
+    failures: list[tuple[str, str]] = []
+    is_mended = False
+
+    async def handle(job: headgate.Job) -> None:
+        if job.fields["n"] == "7" and not is_mended:
+            raise ValueError("seven")
+        done.add(job.id)
+        if len(done) == (20 if is_mended else 19) and len(failures) == 2:
+            stop.set()
+
+    def report(job: headgate.Job, error: Exception) -> None:
+        failures.append((job.id, str(error)))
+        if len(failures) == 2 and len(done) == 19:
+            stop.set()
+
+    async with asyncio.timeout(20):
+        await billing.work(handle, concurrency=4, on_error=report, stop=stop)
+    assert failures == [(ids[7], "seven")] * 2
+    assert (await hg.stream("dead").info())["length"] == 1
+    is_mended = True
+    stop.clear()
+    assert [letter["outcome"] for letter in await billing.redrive()] == ["released"]
+    async with asyncio.timeout(20):
+        await billing.work(handle, stop=stop)
+    assert len(done) == 20
+
+
+async def test_work_ends_with_a_signal_when_handlers_have_ended(hg: headgate.AsyncClient) -> None:
+    await filled(hg, 100)
+    billing, may_end = hg.group("orders", "billing"), asyncio.Event()
+    begun: list[str] = []
+
+    async def handle(job: headgate.Job) -> None:
+        begun.append(job.id)
+        await may_end.wait()
+
+    working = asyncio.ensure_future(billing.work(handle, concurrency=3))
+    await until(lambda: len(begun) == 3)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait([working], timeout=0.1)
+    assert not working.done()
+    may_end.set()
+    async with asyncio.timeout(10):
+        await working
+    assert len(begun) == 3
+    assert (await billing.info())["lag"] == 100 - len(begun) - (await billing.info())["pending"]
+    assert (await billing.pending_summary())["consumers"] == []
+
+
+async def test_a_long_job_is_not_claimed_while_it_runs(hg: headgate.AsyncClient) -> None:
+    await filled(hg, 1, {"claim_idle_ms": 200})
+    billing = hg.group("orders", "billing")
+    async with billing.consume() as jobs, billing.consume() as others:
+        job = await anext(jobs)
+        waiting = asyncio.ensure_future(anext(others))
+        await asyncio.wait([waiting], timeout=1.0)  # five times the idle time
+        assert not waiting.done()
+        assert not job.is_lost
+        job.ack()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    assert (await billing.info())["pending"] == 0
+
+
+async def test_a_claimed_job_is_reported_and_not_settled(hg: headgate.AsyncClient) -> None:
+    [entry_id] = await filled(hg, 1)
+    billing = hg.group("orders", "billing")
+    taken: list[tuple[str, str]] = []
+    async with billing.consume(on_claimed=lambda id_, by: taken.append((id_, by))) as jobs:
+        job = await anext(jobs)
+        await billing.claim([entry_id], consumer="thief")
+        await until(lambda: bool(taken))
+        assert job.is_lost
+        job.ack()
+    assert taken == [(entry_id, "thief")]
+    assert (await billing.pending_summary())["consumers"] == [{"name": "thief", "pending": 1}]
+
+
+async def test_a_group_that_is_not_there_is_a_problem(hg: headgate.AsyncClient) -> None:
+    await hg.stream("orders").append({"n": "1"})
+    with pytest.raises(problems.GroupNotFound):
+        await anext(hg.group("orders", "nobody").consume())
+
+
+async def test_a_group_that_is_deleted_ends_its_consumers(hg: headgate.AsyncClient) -> None:
+    await filled(hg, 1)
+    billing = hg.group("orders", "billing")
+    async with billing.consume() as jobs:
+        (await anext(jobs)).ack()
+        waiting = asyncio.ensure_future(anext(jobs))
+        await asyncio.wait([waiting], timeout=0.05)
+        await billing.delete()
+        with pytest.raises(problems.GroupNotFound):
+            await waiting
+
+
+async def test_many_subscriptions_share_one_connection(
+    hg: headgate.AsyncClient, live: Live
+) -> None:
+    await filled(hg, 0)
+    tasks = [asyncio.ensure_future(anext(hg.stream("orders").follow(after="0"))) for _ in range(20)]
+    await until(lambda: live.waiter_count == 20)
+    assert live.gateway.sockets.count() == 2  # and that of requests
+    await hg.stream("orders").append({"n": "1"})
+    assert {(await task).fields["n"] for task in tasks} == {"1"}

@@ -1,0 +1,169 @@
+"""Streams with the Python client: what is appended is read, and followed through every loss."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import headgate
+from headgate.client import AnswerLost, problems, shapes
+from headgate.client.entries import Fields, Pairs
+from tests.api.conftest import Live
+
+
+@pytest.mark.parametrize(
+    ("fields", "read"),
+    [
+        ({"sku": "42", "name": "čaj"}, {"sku": "42", "name": "čaj"}),
+        ({"blob": b"\xff\x00", "text": "a"}, {"blob": b"\xff\x00", "text": "a"}),
+        ({"text": b"abc"}, {"text": "abc"}),  # bytes that are UTF-8 are text
+    ],
+)
+async def test_an_entry_comes_back_as_it_was(
+    hg: headgate.AsyncClient, fields: Fields, read: Fields
+) -> None:
+    entry_id = await hg.stream("orders").append(fields)
+    entry = await hg.stream("orders").get(entry_id)
+    assert (entry.id, entry.fields, entry.pairs) == (entry_id, read, None)
+
+
+async def test_names_may_repeat(hg: headgate.AsyncClient) -> None:
+    pairs: Pairs = [("a", "1"), ("b", b"\xfe"), ("a", b"\xff")]
+    entry = await hg.stream("orders").get(await hg.stream("orders").append(pairs))
+    assert entry.pairs == pairs
+
+
+async def test_a_stream_is_scanned_page_by_page(hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("a b")
+    ids = await orders.append_many([{"n": str(number)} for number in range(25)])
+    assert [entry.id async for entry in orders.scan(limit=10)] == ids
+    assert [entry.id async for entry in orders.scan(after=ids[9], limit=7)] == ids[10:]
+    page = await orders.read(start="-", end="+", reverse=True, limit=2)
+    assert [entry.id for entry in page.entries] == ids[:-3:-1]
+    assert [stream["name"] async for stream in hg.streams(prefix="a", limit=1)] == ["a b"]
+
+
+async def test_a_problem_is_an_exception_of_its_code(hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("orders")
+    first_id = await orders.append({"n": "1"})
+    last_id = await orders.append({"n": "2"})
+    with pytest.raises(problems.LastIdMismatch) as mismatch:
+        await orders.append({"n": "3"}, if_last_id=first_id)
+    assert mismatch.value.last_id == last_id
+    with pytest.raises(problems.StreamNotFound, match="stream_not_found"):
+        await hg.stream("nothing").info()
+    with pytest.raises(problems.InvalidRequest) as invalid:
+        await orders.append({})
+    assert invalid.value.errors
+    with pytest.raises(problems.StreamExists):
+        await orders.create({"max_length": 5})
+
+
+def test_each_code_has_an_exception() -> None:
+    document = json.loads(DOCUMENT.read_text())
+    codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
+    assert sorted(problems.PROBLEMS) == sorted(codes)
+    assert type(problems.problem_of({"code": "of tomorrow"})) is problems.Problem
+
+
+DOCUMENT = Path(__file__).parents[3] / "openapi/openapi.json"
+
+
+class Losing(httpx.AsyncHTTPTransport):
+    """Loses the answers to the first requests, which the gateway has carried out."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.left = count
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await super().handle_async_request(request)
+        if self.left:
+            self.left -= 1
+            await answer.aclose()
+            raise httpx.ReadError("the network is gone", request=request)
+        return answer
+
+
+async def test_a_lost_answer_is_an_error_unless_the_append_may_be_repeated(live: Live) -> None:
+    async with headgate.AsyncClient(live.url, transport=Losing(1)) as careless:
+        with pytest.raises(AnswerLost):
+            await careless.stream("orders").append({"n": "1"})
+    async with headgate.AsyncClient(live.url, transport=Losing(2), producer="till 7") as careful:
+        entry_id = await careful.stream("orders").append({"n": "2"})
+        page = await careful.stream("orders").read(after="0")
+    assert [entry.fields["n"] for entry in page.entries] == ["1", "2"]
+    assert page.entries[-1].id == entry_id
+
+
+async def test_what_nobody_hears_is_unreachable() -> None:
+    async with headgate.AsyncClient("http://127.0.0.1:1", retry_s=0.2) as hg:
+        with pytest.raises(headgate.HeadgateError, match="no gateway at"):
+            await hg.stream("orders").info()
+
+
+async def test_a_stream_is_followed_from_an_id_and_from_now_on(hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("orders")
+    old = await orders.append_many([{"n": str(number)} for number in range(600)])
+    async with orders.follow(after="0", credit=16) as all_entries, orders.follow() as new_ones:
+        assert [(await anext(all_entries)).id for _ in old] == old
+        waiting = asyncio.ensure_future(anext(new_ones))
+        await asyncio.wait([waiting], timeout=0.1)
+        new = [await orders.append({"n": "new"}) for _ in range(3)]
+        assert (await waiting).id in new
+        assert (await anext(all_entries)).id == new[0]
+
+
+async def test_trimming_takes_what_a_follower_has_not_read(hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("orders")
+    ids = await orders.append_many([{"n": str(number)} for number in range(10)])
+    assert await orders.trim(max_length=3) == 7
+    async with orders.follow(after=ids[0]) as entries:
+        assert (await anext(entries)).id == ids[7]
+        assert entries.gap is not None
+        assert (await anext(entries)).id == ids[8]
+        assert entries.gap is None
+
+
+async def test_a_token_is_not_sent_where_others_can_read_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ValueError, match="use https"):
+        headgate.AsyncClient("http://gateway.example", token="secret")
+    monkeypatch.setenv("HEADGATE_TOKEN", "secret")
+    with pytest.raises(ValueError, match="use https"):
+        headgate.AsyncClient("http://gateway.example")
+    headgate.AsyncClient("https://gateway.example")
+
+
+@pytest.mark.parametrize("url", ["ftp://a", "http://user:pass@a", "http://"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="URL"):
+        headgate.AsyncClient(url)
+
+
+def shape(name: str) -> dict[str, Any]:
+    document = json.loads(DOCUMENT.read_text())
+    properties: dict[str, Any] = document["components"]["schemas"][name]["properties"]
+    return properties
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("StreamConfig", "StreamConfig"),
+        ("StreamInfo", "Stream"),
+        ("Policy", "Policy"),
+        ("GroupInfo", "Group"),
+        ("ConsumerInfo", "GroupConsumer"),
+        ("PendingEntry", "PendingEntry"),
+        ("ConsumerPending", "ConsumerPending"),
+        ("PendingSummary", "PendingSummary"),
+        ("Redriven", "Redriven"),
+    ],
+)
+def test_shapes_are_those_of_the_document(ours: str, theirs: str) -> None:
+    assert set(getattr(shapes, ours).__annotations__) == set(shape(theirs))
