@@ -44,10 +44,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from headgate.client import tables
 from headgate.client.address import TokenSource
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
@@ -68,6 +69,11 @@ from headgate.client.shapes import (
 )
 from headgate.client.stream import Following, OnClaimed, Page, Stream
 from headgate.client.subscription import Mode, Outcome
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 '''
 

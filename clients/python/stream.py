@@ -6,14 +6,22 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 from urllib.parse import quote
 
+from headgate.client import tables
 from headgate.client.calls import Calls
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
 from headgate.client.shapes import StreamConfig, StreamInfo
 from headgate.client.subscription import Subscription
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Page(NamedTuple):
@@ -227,6 +235,76 @@ class Stream:
             credit: entries that may be on the way to this program.
         """
         return Following(self._live, {"stream": self.name, "after": after}, credit=credit)
+
+    # Tables
+
+    async def read_arrow(
+        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+    ) -> pa.Table:
+        """Return entries as an Arrow table, without Spark: `_id`, `_time`, and the fields.
+
+        Args:
+            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
+            end: the highest id, inclusive.
+            schema: which fields become columns, and their types, such as
+                `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
+
+        Raises:
+            PackageMissing: `pip install 'headgate[arrow]'`.
+            ValueError: a value does not fit the schema.
+        """
+        pa = tables.arrow()
+        answer = await self._calls.send(
+            "GET",
+            f"{self._path}/entries",
+            query={"start": start, "end": end},
+            headers={"Accept": ARROW},
+        )
+        batches = pa.ipc.open_stream(answer.content).read_all().to_batches()
+        return await asyncio.to_thread(tables.columns_of, batches, schema)
+
+    async def read_pandas(
+        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+    ) -> pd.DataFrame:
+        """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
+        table = await self.read_arrow(start=start, end=end, schema=schema)
+        return await asyncio.to_thread(lambda: table.to_pandas().set_index(tables.ID))
+
+    async def read_polars(
+        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+    ) -> pl.DataFrame:
+        """Return entries as a polars DataFrame; see `read_arrow`."""
+        table = await self.read_arrow(start=start, end=end, schema=schema)
+        return cast("pl.DataFrame", tables.polars().from_arrow(table))
+
+    async def write_arrow(self, table: pa.Table | pa.RecordBatch, *, chunk: int = 10_000) -> int:
+        """Append the rows of an Arrow table, and return how many.
+
+        Each column is a field, as text, and left out where it is null. `_id` is the entry's id.
+        Each chunk is appended as a whole, or not at all.
+
+        Args:
+            table: the rows.
+            chunk: rows of one request.
+        """
+        entries = await asyncio.to_thread(tables.entries_of, table)
+        for begin in range(0, len(entries), chunk):
+            headers, is_repeatable = self._append_headers(None, None)
+            await self._calls.call(
+                "POST",
+                f"{self._path}/entries/batch",
+                content=tables.encoded(entries.slice(begin, chunk)),
+                headers={**headers, "Content-Type": ARROW},
+                is_repeatable=is_repeatable,
+            )
+        return len(entries)
+
+    async def write_pandas(self, frame: pd.DataFrame, *, chunk: int = 10_000) -> int:
+        """Append the rows of a pandas DataFrame, and return how many; see `write_arrow`."""
+        table = tables.arrow().Table.from_pandas(
+            frame, preserve_index=frame.index.name == tables.ID
+        )
+        return await self.write_arrow(table, chunk=chunk)
 
     async def get(self, entry_id: str) -> Entry:
         """Return one entry; `EntryNotFound`: there is none."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from headgate.client import tables
 from headgate.client.address import TokenSource
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
@@ -28,6 +29,11 @@ from headgate.client.shapes import (
 )
 from headgate.client.stream import Following, OnClaimed, Page, Stream
 from headgate.client.subscription import Mode, Outcome
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 
 class BlockingJob:
@@ -252,6 +258,51 @@ class BlockingStream:
             credit: entries that may be on the way to this program.
         """
         return BlockingFollowing(self._inner.follow(after=after, credit=credit), self._portal)
+
+    def read_arrow(
+        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+    ) -> pa.Table:
+        """Return entries as an Arrow table, without Spark: `_id`, `_time`, and the fields.
+
+        Args:
+            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
+            end: the highest id, inclusive.
+            schema: which fields become columns, and their types, such as
+                `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
+
+        Raises:
+            PackageMissing: `pip install 'headgate[arrow]'`.
+            ValueError: a value does not fit the schema.
+        """
+        return self._portal.call(self._inner.read_arrow(start=start, end=end, schema=schema))
+
+    def read_pandas(
+        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+    ) -> pd.DataFrame:
+        """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
+        return self._portal.call(self._inner.read_pandas(start=start, end=end, schema=schema))
+
+    def read_polars(
+        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+    ) -> pl.DataFrame:
+        """Return entries as a polars DataFrame; see `read_arrow`."""
+        return self._portal.call(self._inner.read_polars(start=start, end=end, schema=schema))
+
+    def write_arrow(self, table: pa.Table | pa.RecordBatch, *, chunk: int = 10000) -> int:
+        """Append the rows of an Arrow table, and return how many.
+
+        Each column is a field, as text, and left out where it is null. `_id` is the entry's id.
+        Each chunk is appended as a whole, or not at all.
+
+        Args:
+            table: the rows.
+            chunk: rows of one request.
+        """
+        return self._portal.call(self._inner.write_arrow(table, chunk=chunk))
+
+    def write_pandas(self, frame: pd.DataFrame, *, chunk: int = 10000) -> int:
+        """Append the rows of a pandas DataFrame, and return how many; see `write_arrow`."""
+        return self._portal.call(self._inner.write_pandas(frame, chunk=chunk))
 
     def get(self, entry_id: str) -> Entry:
         """Return one entry; `EntryNotFound`: there is none."""
