@@ -118,6 +118,8 @@ class Conversation:
         if kind == "entries":
             if subscription is not None:
                 subscription.take(frame)
+                if subscription.has_frames:
+                    self._want_to_send()
         elif kind in ("acked", "ok"):
             self._answered(frame, subscription)
         elif kind == "problem":

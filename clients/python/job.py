@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
-from headgate.client.subscription import Mode, Subscription
+from headgate.client.subscription import Mode, Settlement, Subscription
 
 
 class Job:
@@ -31,7 +31,6 @@ class Job:
         self._live = live
         self._subscription = subscription
         self._item = item
-        self._connection = subscription.connection
         self._is_settled = False
 
     def __repr__(self) -> str:
@@ -54,17 +53,15 @@ class Job:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the entry is somebody else's: the connection ended, or it was claimed.
+        """Tell whether the entry is not this consumer's: it was claimed, or the connection ended.
 
-        Nothing is done when it is settled. It is delivered again, to this consumer or another.
+        When it is settled nothing is done, unless it comes here again.
         """
-        held = self._subscription.held
-        return self._connection != self._subscription.connection or self.id not in held
+        return self.id not in self._subscription.held
 
     def ack(self) -> None:
         """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
-        if self._may_settle():
-            self._subscription.ack(self.id)
+        self._settle(None)
 
     def nack(self, *, mode: Mode = "fail", delay_ms: int | None = None) -> None:
         """Give the entry back (XNACK).
@@ -74,8 +71,7 @@ class Job:
                 at once, and `silent` counts nothing.
             delay_ms: nobody gets it before that; None: as the group's policy has it.
         """
-        if self._may_settle():
-            self._subscription.nack(self.id, mode, delay_ms)
+        self._settle((mode, delay_ms))
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,9 +87,8 @@ class Job:
         else:  # cancelled, or the program ends: the entry has not failed
             self.nack(mode="fail" if isinstance(error, Exception) else "silent")
 
-    def _may_settle(self) -> bool:
-        if self._is_settled or self.is_lost:
-            return False
-        self._is_settled = True
-        self._live.say()
-        return True
+    def _settle(self, nack: Settlement | None) -> None:
+        if not self._is_settled:
+            self._is_settled = True
+            self._subscription.settle(self.id, nack)
+            self._live.say()

@@ -18,6 +18,12 @@ Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lo
 Mode = Literal["fail", "fatal", "silent"]
 """How an entry is given back: it failed, it can never succeed, or it was not tried."""
 
+Settlement = tuple[Mode, int | None]
+"""How an entry is given back, and for how many milliseconds nobody gets it."""
+
+_DONE_MAX: Final = 10_000
+"""Entries whose acknowledgement is repeated if they come again."""
+
 FRAME_IDS_MAX: Final = 1_000
 """Entries that are settled by one frame."""
 
@@ -41,7 +47,6 @@ class Subscription:
         self.has_ended = False
         self.lag: int | None = None
         self.consumer: str | None = wanted.get("consumer")
-        self.connection = 0  # counts connections: what an older one sent went back
         self.held: dict[str, int] = {}  # deliveries of what is not settled
         self.on_claimed: Callable[[str, str], None] | None = None
         self.waiters: list[Callable[[], object]] = []  # are called once when there is something
@@ -49,8 +54,10 @@ class Subscription:
         self._credit = credit
         self._returned = 0  # credit that is not given back yet
         self._acks: list[str] = []
-        self._nacks: dict[tuple[Mode, int | None], list[str]] = {}
+        self._nacks: dict[Settlement, list[str]] = {}
         self._extends: list[str] = []
+        self._in_work: set[str] = set()  # the program has these
+        self._done: dict[str, None] = {}  # acknowledged, and the gateway has not answered
 
     def subscribe_frame(self) -> dict[str, Any]:
         """Return the frame that begins it on a connection."""
@@ -78,6 +85,8 @@ class Subscription:
         self._note_gap(frame.get("gap"))
         if self.is_group:
             self.held.update([(item["id"], item["deliveries"]) for item in entries])
+            if self._in_work or self._done:
+                entries = [item for item in entries if not self._is_known(item["id"])]
         elif entries:
             self._wanted["after"] = entries[-1]["id"]
         self.items += entries
@@ -99,10 +108,13 @@ class Subscription:
                 self.on_claimed(result["id"], "")
             if result["outcome"] != "extended":
                 self.held.pop(result["id"], None)
+                self._done.pop(result["id"], None)
 
     def lost(self) -> None:
-        """Note that the connection ended: entries of a group went back, or are kept there."""
-        self.connection += 1
+        """Note that the connection ended: entries of a group went back, or are kept there.
+
+        What is in work, or done, may be sent again. It is not begun again.
+        """
         if self.is_group:
             self.items.clear()
             self.held.clear()
@@ -120,17 +132,29 @@ class Subscription:
     def next_item(self) -> Mapping[str, Any]:
         """Return the next entry, which must be there."""
         item = self.items.popleft()
-        if not self.is_group:
+        if self.is_group:
+            self._in_work.add(item["id"])
+        else:
             self._returned += 1
         return item
 
-    def ack(self, entry_id: str) -> None:
-        """Acknowledge an entry."""
-        self._acks.append(entry_id)
+    def settle(self, entry_id: str, nack: Settlement | None) -> None:
+        """Acknowledge an entry that is in work, or give it back.
 
-    def nack(self, entry_id: str, mode: Mode, delay_ms: int | None) -> None:
-        """Give an entry back."""
-        self._nacks.setdefault((mode, delay_ms), []).append(entry_id)
+        Args:
+            entry_id: which; nothing is done if another consumer has it.
+            nack: how it is given back; None: it is acknowledged.
+        """
+        self._in_work.discard(entry_id)
+        if nack is None:
+            self._done[entry_id] = None
+            if len(self._done) > _DONE_MAX:
+                del self._done[next(iter(self._done))]
+        if entry_id in self.held:
+            if nack is None:
+                self._acks.append(entry_id)
+            else:
+                self._nacks.setdefault(nack, []).append(entry_id)
 
     def extend_all(self) -> None:
         """Restart the idle clock of everything that is held."""
@@ -161,6 +185,13 @@ class Subscription:
             frames.append({"type": "credit", "sub": self.name, "entries": self._returned})
             self._returned = 0
         return frames
+
+    def _is_known(self, entry_id: str) -> bool:
+        """Tell whether an entry that came again is in work or done; what is done is acknowledged."""
+        if entry_id in self._done:
+            self._acks.append(entry_id)
+            return True
+        return entry_id in self._in_work
 
     def _wake(self) -> None:
         waiters, self.waiters = self.waiters, []

@@ -76,9 +76,9 @@ class BlockingJob:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the entry is somebody else's: the connection ended, or it was claimed.
+        """Tell whether the entry is not this consumer's: it was claimed, or the connection ended.
 
-        Nothing is done when it is settled. It is delivered again, to this consumer or another.
+        When it is settled nothing is done, unless it comes here again.
         """
         return self._inner.is_lost
 

@@ -79,7 +79,7 @@ async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.As
     assert (await hg.stream("dead").info())["length"] == 1
     is_mended = True
     stop.clear()
-    assert [letter["outcome"] for letter in await billing.redrive()] == ["released"]
+    assert [dead_letter["outcome"] for dead_letter in await billing.redrive()] == ["released"]
     async with asyncio.timeout(20):
         await billing.work(handle, stop=stop)
     assert len(done) == 20
