@@ -50,6 +50,7 @@ from headgate.app.routes import (
     events,
     groups,
     operations,
+    problem_pages,
     socket,
     streams,
     tickets,
@@ -116,6 +117,7 @@ _ROUTERS = (
     commands.router,
     commands.paths,
     welcome.router,
+    problem_pages.router,
 )
 
 _READ_BY_PAGES = [

@@ -1,10 +1,7 @@
 """Welcome: the first page, for a browser or for curl, and what to do next."""
 
 import asyncio
-import base64
-import hashlib
 import html
-import re
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -13,6 +10,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from headgate.app.http.dependencies import gateway_of
+from headgate.app.http.pages import PAGE_HEADERS, page_headers
 from headgate.app.transport.proxies import base_url
 
 router = APIRouter()  # pages, not operations
@@ -33,11 +31,11 @@ _STEPS = {
 _BEARER = '-H "Authorization: Bearer $HEADGATE_TOKEN"'
 _TAKE_KEY = "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN"
 _KEY_STEP = {"Give the shell your key: paste it unseen, then Enter": _TAKE_KEY}
-_HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 _PAGES = {
     "/docs": "every operation, to read and to try",
     "/openapi.json": "the same for programs",
     "/asyncapi.json": "what is said over the WebSocket",
+    "/problems": "what each problem means, and what to do",
     "/metrics": "what is counted, for Prometheus",
 }
 
@@ -51,7 +49,7 @@ async def welcome(request: Request) -> Response:
         page = await asyncio.to_thread(_page, request.scope["root_path"], is_open)
         return Response(page.html, media_type="text/html", headers=page.headers)
     text = await asyncio.to_thread(_text, base_url(request.scope), is_open)
-    return Response(text, media_type="text/plain", headers=_HEADERS)
+    return Response(text, media_type="text/plain", headers=PAGE_HEADERS)
 
 
 def _steps(is_open: bool) -> dict[str, str]:
@@ -94,17 +92,4 @@ def _page(root_path: str, is_open: bool) -> _Page:
     page = (files("headgate.app") / "welcome.html").read_text("utf-8")
     for name, text in {"version": version("headgate"), "steps": steps, "pages": pages}.items():
         page = page.replace(f"<!--{name}-->", text)
-    policy = (
-        f"default-src 'none'; script-src {_hash_of(page, 'script')}; "
-        f"style-src {_hash_of(page, 'style')}; img-src data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    headers = {"Referrer-Policy": "no-referrer", "Content-Security-Policy": policy}
-    return _Page(page, _HEADERS | headers)
-
-
-def _hash_of(page: str, tag: str) -> str:
-    """Return what allows the one script or style of the page, and no other."""
-    [content] = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+    return _Page(page, page_headers(page))

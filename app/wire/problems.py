@@ -65,7 +65,7 @@ class ProblemError(BaseModel):
 class Problem(BaseModel):
     """Why a request was not served. Nothing was changed."""
 
-    type: str = Field(description="URN of this kind of problem; `code` says the same in short.")
+    type: str = Field(description="Page of this gateway: what the problem means, and what to do.")
     title: str = Field(description="The status in words.")
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What happened, for people.")
@@ -216,7 +216,7 @@ def make_problem(
     """Return a problem with everything that follows from its code filled in."""
     status = _STATUS[code]
     problem = Problem(
-        type=f"urn:headgate:problem:{code}",
+        type=f"/problems/{code}",
         title=HTTPStatus(status).phrase,
         status=status,
         detail=detail,
@@ -229,6 +229,11 @@ def make_problem(
     if parts is not None:
         problem.errors = parts
     return problem
+
+
+def status_of(code: Code) -> int:
+    """Return the HTTP status of a problem."""
+    return _STATUS[code]
 
 
 def validation_problem(mistakes: list[ErrorDetails], instance: str, prefix: str = "") -> Problem:

@@ -229,7 +229,7 @@ def problem_in(answer: httpx.Response) -> dict[str, Any]:
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     problem: dict[str, Any] = answer.json()
     assert problem["status"] == answer.status_code
-    assert problem["type"] == f"urn:headgate:problem:{problem['code']}"
+    assert problem["type"] == f"/problems/{problem['code']}"
     assert problem["instance"].startswith("/")
     assert problem["title"]
     assert problem["detail"]

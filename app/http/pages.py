@@ -1,0 +1,30 @@
+"""Pages: what a browser is told about a page of the gateway, and what the page may load."""
+
+import base64
+import hashlib
+import re
+
+PAGE_HEADERS = {
+    "Vary": "Accept",
+    "Cache-Control": "no-cache",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of what is text for curl and a page for a browser."""
+
+
+def page_headers(page: str) -> dict[str, str]:
+    """Return the headers of a page: its own scripts and styles are allowed, and nothing else."""
+    policy = (
+        f"default-src 'none'; script-src {_hashes(page, 'script')}; "
+        f"style-src {_hashes(page, 'style')}; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return PAGE_HEADERS | {"Referrer-Policy": "no-referrer", "Content-Security-Policy": policy}
+
+
+def _hashes(page: str, tag: str) -> str:
+    """Return what allows the scripts or styles of a page, and no others."""
+    contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+    digests = [hashlib.sha256(content.encode()).digest() for content in contents]
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+    return " ".join(hashes) or "'none'"

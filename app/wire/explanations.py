@@ -1,0 +1,216 @@
+"""Explanations: for each code of a problem, what it means and what to do. The pages show them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headgate.app.wire.problems import Code
+
+
+class Explanation(NamedTuple):
+    """What a page says about a problem.
+
+    Attributes:
+        meaning: what has happened, in one sentence.
+        causes: what usually leads there.
+        remedy: what to do.
+    """
+
+    meaning: str
+    causes: tuple[str, ...]
+    remedy: str
+
+
+_AGAIN = "Send the same request again after `retry_after_ms`. Our clients do so by themselves."
+
+EXPLANATIONS: dict[Code, Explanation] = {
+    "malformed": Explanation(
+        "The body or a parameter cannot be read.",
+        (
+            "The body is not JSON, not NDJSON, or not an Arrow stream.",
+            "A shell has removed quotation marks: put the body of `curl -d` in single quotes.",
+        ),
+        "Look at `errors`: each `pointer` names the place, such as `/body/entries/3`.",
+    ),
+    "invalid_id": Explanation(
+        "A text that should be an entry id is none.",
+        ("An id is `<milliseconds>-<sequence>`, such as `1718000000000-0`.",),
+        "Send ids as the gateway has returned them. In a range `-` and `+` are the ends.",
+    ),
+    "consumer_required": Explanation(
+        "The request acts as a consumer of a group, and names none.",
+        ("The query parameter `consumer` and the header `Headgate-Consumer` are missing.",),
+        "Add `?consumer=NAME` to the URL. Any name will do; it is created when it is first used.",
+    ),
+    "consumer_conflict": Explanation(
+        "The request names two consumers.",
+        ("The query parameter `consumer` and the header `Headgate-Consumer` differ.",),
+        "Send one of them.",
+    ),
+    "unauthenticated": Explanation(
+        "The gateway asks for a credential, and there is none that is valid.",
+        (
+            "The header `Authorization: Bearer …` is missing.",
+            "The key was deleted, or the token has ended or is of an issuer that is not known.",
+        ),
+        "Send a key (`headgate keys create`) or a token of an issuer that the operator has set.",
+    ),
+    "forbidden": Explanation(
+        "The credential is valid, and does not allow this.",
+        ("Its grants name another stream, or another verb: read, append, consume, manage.",),
+        "Ask the operator for a grant. `headgate keys list` shows what each key may do.",
+    ),
+    "origin_refused": Explanation(
+        "A page of this origin, or a request for this host name, is not served.",
+        (
+            "The page is on another site than the gateway.",
+            "The gateway was reached by a host name that it does not answer to.",
+        ),
+        "The operator allows them: `--allow-origin https://app.example` and `--allow-host NAME`.",
+    ),
+    "stream_not_found": Explanation(
+        "The stream does not exist.",
+        (
+            "It was never appended to, or it was deleted.",
+            "Its name is encoded twice, or not at all: a blank is `%20` in a path.",
+        ),
+        "Append an entry, or create the stream with PUT.",
+    ),
+    "group_not_found": Explanation(
+        "The stream exists, and has no such group.",
+        ("The group was not created, or was deleted with its stream.",),
+        "Create it: `PUT /v1/streams/{stream}/groups/{group}` with `start` and `create_stream`.",
+    ),
+    "entry_not_found": Explanation(
+        "The stream has no entry of this id.",
+        ("It was deleted, or trimming took it.",),
+        "Nothing has to be done, unless the stream keeps less than it should: see its `config`.",
+    ),
+    "entry_referenced": Explanation(
+        "Groups still have to acknowledge the entry, so it was not deleted.",
+        ("The request has `references=acked`.",),
+        "Delete it when all groups have acknowledged it, or with `references=delete`.",
+    ),
+    "not_found": Explanation(
+        "There is nothing at this path.",
+        ("The path is misspelt, or a proxy has changed it.",),
+        "`/docs` lists all operations.",
+    ),
+    "method_not_allowed": Explanation(
+        "The path exists, and does not have this method.",
+        ("GET changes nothing here, so reading as a consumer of a group is POST.",),
+        "The header `Allow` lists the methods.",
+    ),
+    "not_acceptable": Explanation(
+        "The operation has no answer of a media type that `Accept` names.",
+        ("Only some operations answer NDJSON or Arrow.",),
+        "Leave `Accept` out, or look at the operation in `/docs`.",
+    ),
+    "group_exists": Explanation(
+        "The group exists with another policy.",
+        ("Two programs create the same group with different rules.",),
+        "Change the policy with PATCH, or create the group with the policy it has.",
+    ),
+    "stream_exists": Explanation(
+        "The stream exists with another configuration.",
+        ("Two programs create the same stream with different settings.",),
+        "Change the configuration with PATCH.",
+    ),
+    "id_not_greater": Explanation(
+        "An entry has an id of its own that is not above the last one of the stream.",
+        (
+            "Programs append with ids of their own, and another was quicker.",
+            "The entry was appended before: the answer has been lost.",
+        ),
+        "Let the gateway make ids (`*`), or go on from `last_id`.",
+    ),
+    "staged_missing": Explanation(
+        "A batch cannot be committed: one of its chunks is not here.",
+        ("It was sent more than an hour ago, or to a gateway that started anew since.",),
+        "Send the chunks again, and commit.",
+    ),
+    "limit_reached": Explanation(
+        "There are as many streams, groups, consumers or producers as there may be.",
+        ("Names are made anew again and again, such as a consumer for each request.",),
+        "Use names again, or delete what nobody uses. `GET /v1/limits` has the limits.",
+    ),
+    "last_id_mismatch": Explanation(
+        "The request has `If-Match`, and entries came between.",
+        ("Another program appends to the stream, too.",),
+        "Read what came, and append with the new `last_id`.",
+    ),
+    "too_large": Explanation(
+        "The request, or the answer to it, is larger than allowed.",
+        (
+            "A batch has too many entries, or a body too many bytes.",
+            "A range is read as a whole that should be read page by page.",
+        ),
+        "Send or read less at once. `GET /v1/limits` has the limits.",
+    ),
+    "unsupported_media_type": Explanation(
+        "The body is of a media type that the operation does not read, or names none.",
+        ("`curl -d` sends a form unless told otherwise.",),
+        "Send `Content-Type: application/json`. Pages of other sites cannot, which protects you.",
+    ),
+    "header_too_large": Explanation(
+        "The headers of the request are too large.",
+        ("A cookie or a token is very long.",),
+        "Send fewer headers.",
+    ),
+    "invalid_request": Explanation(
+        "Fields of the request are wrong.",
+        ("A name is misspelt: unknown fields are refused, so that a mistake is noticed.",),
+        "Look at `errors`: each `pointer` names a field, and `detail` says what it should be.",
+    ),
+    "idempotency_mismatch": Explanation(
+        "The idempotency key was used for another entry.",
+        ("A program takes the same key for different entries.",),
+        "Make a new key for each entry, and send the same key only when the same is sent again.",
+    ),
+    "too_many_waiters": Explanation(
+        "Too many reads wait at the same time.", ("Reads are begun and not ended.",), _AGAIN
+    ),
+    "too_many_connections": Explanation(
+        "The principal has as many connections, waiting reads or subscriptions as it may have.",
+        ("Connections are opened for each request and not closed.",),
+        "Share one connection: a WebSocket carries many subscriptions.",
+    ),
+    "rate_limited": Explanation(
+        "The principal sends more than it may in a second.",
+        ("Its limits of requests, entries or bytes are lower than its use.",),
+        f"{_AGAIN} Batches need fewer requests.",
+    ),
+    "overloaded": Explanation(
+        "The gateway has more to do than it can.",
+        ("Large bodies arrive from many clients at the same time.",),
+        _AGAIN,
+    ),
+    "unavailable": Explanation(
+        "The gateway cannot make changes durable now. Reads go on.",
+        ("The disk is full or fails, or a server of the backend cannot be reached.",),
+        f"{_AGAIN} Operators look at `/readyz`, which says what is wrong.",
+    ),
+    "draining": Explanation(
+        "The gateway is about to stop.", ("It is restarted or updated.",), _AGAIN
+    ),
+    "memory_full": Explanation(
+        "The streams have as much memory as they may have, so appends are refused.",
+        ("Streams grow without `max_length` or `max_age_ms`.",),
+        "Trim streams, or let them trim themselves. `HEADGATE_FULL=trim` trims the oldest instead.",
+    ),
+    "extra_missing": Explanation(
+        "The gateway was installed without an optional package that this needs.",
+        ("Arrow bodies need pyarrow.",),
+        "The operator installs it: `pip install 'headgate[arrow]'`.",
+    ),
+    "not_supported": Explanation(
+        "The backend of this gateway does not have this ability.",
+        ("Streams are kept by Redis or Valkey, and this needs the embedded engine.",),
+        "`GET /v1/limits` lists the abilities.",
+    ),
+    "internal": Explanation(
+        "The gateway has a defect. Nothing was changed that was not acknowledged.",
+        ("`detail` has the number of the incident, which the log of the gateway explains.",),
+        "Tell the operator the number.",
+    ),
+}
