@@ -49,6 +49,7 @@ from headgate.app.routes import (
     entries,
     events,
     groups,
+    guide,
     operations,
     problem_pages,
     socket,
@@ -117,6 +118,7 @@ _ROUTERS = (
     commands.router,
     commands.paths,
     welcome.router,
+    guide.router,
     problem_pages.router,
 )
 

@@ -6,14 +6,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headgate.client import AsyncClient, HeadgateError, Job, Problem
     from headgate.client.blocking import BlockingJob, Client
+    from headgate.client.shapes import Policy, StreamConfig
 
-__all__ = ["AsyncClient", "BlockingJob", "Client", "HeadgateError", "Job", "Problem"]
+_MODULES = {
+    "AsyncClient": "client",
+    "BlockingJob": "client.blocking",
+    "Client": "client.blocking",
+    "HeadgateError": "client",
+    "Job": "client",
+    "Policy": "client.shapes",
+    "Problem": "client",
+    "StreamConfig": "client.shapes",
+}
 
-_MODULES = {"BlockingJob": "headgate.client.blocking", "Client": "headgate.client.blocking"}
+__all__ = [
+    "AsyncClient",
+    "BlockingJob",
+    "Client",
+    "HeadgateError",
+    "Job",
+    "Policy",
+    "Problem",
+    "StreamConfig",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import the client when it is asked for: the gateway starts without it."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module 'headgate' has no attribute {name!r}")
-    return getattr(import_module(_MODULES.get(name, "headgate.client")), name)
+    return getattr(import_module(f"headgate.{_MODULES[name]}"), name)

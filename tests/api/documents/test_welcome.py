@@ -20,7 +20,7 @@ async def test_who_is_no_browser_is_told_what_to_do_next(live: Live, accept: str
     assert f"curl {live.url}/v1/streams/orders/entries " in answer.text
     pages = [line.split()[0] for line in answer.text.splitlines() if line.startswith("  http")]
     assert [page.removeprefix(live.url) for page in pages] == [
-        "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
+        "/guide", "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
     ]  # fmt: skip
     for page in pages:
         assert (await live.http.get(page)).status_code == 200
