@@ -14,7 +14,7 @@ SOURCES := $(wildcard app clients engine pipeline deploy tests examples)
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: clients help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ bench: .venv/dev.stamp ## measure how fast the gateway is, beside its peers (ARG
 soak: .venv/dev.stamp ## use everything at once for ten minutes (ARGS='--minutes 2')
 	$(BIN)/python -m tests.bench.soak $(ARGS)
 
+clients: .venv/dev.stamp ## write the Python client without asyncio anew
+	$(BIN)/python -m clients.generate_blocking
+
 openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncapi.json anew
 	$(BIN)/python -m tests.api.documents.story
 	$(BIN)/headgate openapi > openapi/openapi.json.new
@@ -52,7 +55,7 @@ openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncap
 	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new
 	mv openapi/asyncapi.json.new openapi/asyncapi.json
 
-documents: openapi ## write everything that is generated from the code anew
+documents: clients openapi ## write everything that is generated from the code anew
 	$(BIN)/headgate check-config --markdown > app/SETTINGS.md.new
 	mv app/SETTINGS.md.new app/SETTINGS.md
 
