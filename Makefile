@@ -65,7 +65,7 @@ release-document: openapi ## what is now is what clients of this release know; o
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) --extra arrow --output-file requirements.txt pyproject.toml
-	$(COMPILE) --extra arrow --extra spark --extra connect --extra java --extra cluster --extra dev --constraint requirements.txt \
+	$(COMPILE) --extra arrow --extra tables --extra spark --extra connect --extra java --extra cluster --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays

@@ -250,7 +250,7 @@ class Stream:
                 `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
 
         Raises:
-            PackageMissing: `pip install 'headgate[arrow]'`.
+            PackageMissing: `pip install 'headgate[tables]'`.
             ValueError: a value does not fit the schema.
         """
         pa = tables.arrow()

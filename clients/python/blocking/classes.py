@@ -271,7 +271,7 @@ class BlockingStream:
                 `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
 
         Raises:
-            PackageMissing: `pip install 'headgate[arrow]'`.
+            PackageMissing: `pip install 'headgate[tables]'`.
             ValueError: a value does not fit the schema.
         """
         return self._portal.call(self._inner.read_arrow(start=start, end=end, schema=schema))
