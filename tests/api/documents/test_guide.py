@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headgate.app.routes import guide
+from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
-from tests.api.documents.test_readme import HEADGATE
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "work(charge")
